@@ -120,7 +120,7 @@ func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
-		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &template.Template{},
+		Source: n.Source, Approved: n.Approved, Cancelled: n.Cancel != "", Namespace: workspaceName(r), Template: &template.Template{},
 	}
 	snapshot := r.Snapshot
 	if n.Snapshot != "" {
@@ -172,6 +172,7 @@ type Attempt struct {
 	Source    template.Source
 	Variables map[string]json.RawMessage
 	Approved  string // the plan that somebody let through; "": none
+	Cancelled bool   // somebody wants it to end early
 }
 
 // Executor carries attempts out. Each method may be repeated: the same Ref is one run,

@@ -173,6 +173,9 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	if err != nil {
 		return run.Status{}, err
 	}
+	if a.Cancelled && before.Phase == fluxexec.Absent { // it has not begun, and need not be able to
+		return x.status(ctx, r, a, fluxexec.Status{Phase: fluxexec.Suspended})
+	}
 	cancelled := before.Phase == fluxexec.Suspended && before.Attempt == attemptOf(a) // it stays suspended
 	if r.Chart != nil {
 		r.Chart.Suspend = cancelled
@@ -184,6 +187,8 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	switch {
 	case isLost: // a backup of the cluster brought the instance back
 		return failed(r, lost.Error()), nil
+	case err != nil && cancelled && a.Cancelled:
+		return x.status(ctx, r, a, before)
 	case err != nil:
 		return run.Status{}, explained(err)
 	case now.Phase == fluxexec.Planned && a.Approved != "":

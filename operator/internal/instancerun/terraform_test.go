@@ -76,6 +76,8 @@ type site struct {
 	front front
 	exec  *instancerun.Flux
 	a     instancectl.Attempt
+
+	secret *corev1.Secret // credentials of the operator's namespace
 }
 
 func newSite(t *testing.T) *site {
@@ -113,6 +115,7 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 	}
+	s.secret = secret
 	s.a = instancectl.Attempt{
 		Ref: lifecycle.Ref{ID: "abcdefghjk", Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "0123456789"}, UID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b",
 		Namespace: cluster.Namespace(t, nil).Name, Template: &template.Template{Name: "sandbox/vpc", Outputs: []string{"url"}, Credentials: []string{"aws"}},
@@ -430,5 +433,34 @@ func TestCredentialsAgree(t *testing.T) {
 	}
 	if s.terraform() != nil {
 		t.Error("it runs")
+	}
+}
+
+// TestCancelWithoutCredentials: an attempt whose credentials are gone cannot go on, but can be
+// ended, before its Terraform is there and afterwards.
+//
+// Shows: operator 28
+func TestCancelWithoutCredentials(t *testing.T) {
+	for _, began := range []bool{false, true} {
+		s := newSite(t)
+		if began {
+			s.run(run.Running)
+		}
+		if err := s.Delete(t.Context(), s.secret); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "credentials: ") {
+			t.Errorf("began %t: %v", began, err)
+		}
+		s.a.Cancelled = true
+		if err := s.exec.Cancel(t.Context(), s.a); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.run(run.Ended); st.Result.Outcome != lifecycle.Cancelled {
+			t.Errorf("began %t: %+v", began, st)
+		}
+		if !began && s.terraform() != nil {
+			t.Error("it runs")
+		}
 	}
 }
