@@ -34,7 +34,8 @@ how that goes, its last events, and the commands that help. KIND is a kind of ok
 that a ModuleKind makes, by any name that kubectl takes.
 
 It reads with the rights of the kubeconfig, and changes nothing. Of what these do not show,
-such as the objects of Flux, it says so.`
+such as the objects of Flux, it says so. It ends with 0 whatever the object says, with 1
+where that cannot be read, and with 2 where an argument is wrong.`
 
 const explainExample = `  okara-operator explain vpc prod -n tenant-acme
   okara-operator explain okinst abcdefghjk -n okara-instances

@@ -145,7 +145,7 @@ status:
 `)
 	e := &Explainer{Client: fake.NewClientBuilder().Build(), Now: time.Now()}
 	got := e.Explain(t.Context(), o)
-	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`} {
+	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`, "if that stays so: kubectl get pods"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
 		}

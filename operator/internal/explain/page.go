@@ -40,6 +40,7 @@ type page struct {
 	o    *unstructured.Unstructured
 	out  strings.Builder
 	help []string
+	told bool // a fact is
 }
 
 // Explain returns the page about an object.
@@ -64,6 +65,9 @@ func name(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
+// pods are those of the operator.
+const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?"
+
 // in is the option of kubectl for the namespace of the object.
 func (p *page) in() string {
 	if p.o.GetNamespace() == "" {
@@ -84,7 +88,7 @@ func (p *page) heading() {
 	switch {
 	case ready == (fluxobj.Condition{}):
 		p.line("%s: the operator has not looked at it yet", name(p.o))
-		p.help = append(p.help, "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?",
+		p.help = append(p.help, pods,
 			"with --watch it looks at the namespaces that it names only")
 		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
 			p.help = append(p.help, "Templates and Instances count in one namespace: okara-instances, or that of --instances-namespace")
@@ -98,6 +102,7 @@ func (p *page) heading() {
 	switch {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
 		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
+		p.help = append(p.help, "if that stays so: "+pods)
 	case !ready.True() && waitsForSomebody(ready.Reason):
 		p.line("  It waits until somebody approves or rejects it.")
 	case all[v1alpha1.ConditionStalled].True():
@@ -133,9 +138,17 @@ func (p *page) block(s string) {
 	}
 }
 
+// fact is a line about the object. The first is behind an empty one.
+func (p *page) fact(format string, args ...any) {
+	if !p.told {
+		p.told = true
+		p.line("")
+	}
+	p.line("  "+format, args...)
+}
+
 // facts are fields that most kinds have.
 func (p *page) facts() {
-	p.line("")
 	for _, f := range []struct {
 		label string
 		path  []string
@@ -147,15 +160,15 @@ func (p *page) facts() {
 		{"refused", []string{"status", "handled", "refused"}}, {"asked", []string{"status", "lastHandledRequest"}},
 	} {
 		if v := fluxobj.Text(p.o, f.path...); v != "" {
-			p.line("  %-10s %s", f.label, text.Line(v))
+			p.fact("%-10s %s", f.label, text.Line(v))
 		}
 	}
 	if suspended, _, _ := unstructured.NestedBool(p.o.Object, "spec", "suspend"); suspended {
-		p.line("  %-10s by spec.suspend", "suspended")
+		p.fact("%-10s by spec.suspend", "suspended")
 	}
 	plan := cmp.Or(fluxobj.Text(p.o, "status", "plan", "pending"), planOf(p.o), heldBack(p.o))
 	if plan != "" {
-		p.line("  %-10s %s waits", "plan", plan)
+		p.fact("%-10s %s waits", "plan", plan)
 		p.help = append(p.help, p.approval(plan)...)
 	}
 }
@@ -187,7 +200,7 @@ func (p *page) entries() {
 		shown++
 		kind, _ := m["kind"].(string)
 		child, _ := m["name"].(string)
-		p.line("  %s %s is not Ready: %s", kind, child, reason)
+		p.fact("%s %s is not Ready: %s", kind, child, reason)
 		p.help = append(p.help, fmt.Sprintf("okara-operator explain %s %s%s", strings.ToLower(kind), child, p.in()))
 	}
 }
