@@ -59,11 +59,17 @@ func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decisio
 	a := &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{
 		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who, Decision: d,
 	}}
+	return s.hear(c, a)
+}
+
+// hear makes an Approval, and returns what became of it.
+func (s *asked) hear(c *instancectl.Controller, a *v1alpha1.Approval) v1alpha1.ApprovalStatus {
+	s.t.Helper()
 	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
 	if err := s.client.Create(s.t.Context(), a); err != nil {
 		s.t.Fatal(err)
 	}
-	s.run(c, "the approval of "+who+" is heard", func() bool {
+	s.run(c, "the approval of "+a.Spec.Approver+" is heard", func() bool {
 		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(a), a); err != nil {
 			s.t.Fatal(err)
 		}
@@ -99,6 +105,10 @@ func TestApprovalDoors(t *testing.T) {
 	s.run(leader, "it waits", s.is(s.id, "Requested"))
 	s.refuses(leader, "oidc:anna", "somebody else")
 	s.refuses(leader, "portal:https://idp#anna", "somebody else")
+	of := v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}
+	if got := s.hear(leader, &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{Target: of, Plan: v1alpha1.PlanRequest, Approver: "oidc:ben"}}); got.Result != v1alpha1.ApprovalStale || !strings.Contains(got.Message, "spec.generation is missing") {
+		t.Errorf("%+v", got)
+	}
 	if got := s.approve(leader, "portal:https://idp#ben"); got.Result != v1alpha1.ApprovalApplied {
 		t.Fatalf("%+v", got)
 	}

@@ -67,6 +67,9 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 	if o == nil || r == nil {
 		return refused(v1alpha1.ApprovalStale, "there is no Instance %s", a.Spec.Target.Name)
 	}
+	if a.Spec.Generation == 0 {
+		return refused(v1alpha1.ApprovalStale, "spec.generation is missing: the object is at %d, if you read the plan of that", o.Generation)
+	}
 	if a.Spec.Generation != o.Generation {
 		return refused(v1alpha1.ApprovalStale, "plan %s is of generation %d, the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
 	}
