@@ -95,7 +95,6 @@ func newRoot() *cobra.Command {
 		Version: buildinfo.Version(), SilenceErrors: true, SilenceUsage: true,
 		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newRun(), newPortal(), newRender(), newExplain())
 	return root
