@@ -347,14 +347,15 @@ func uninstalling(r *fluxrun.Run, st fluxexec.Status) run.Status {
 }
 
 // destroying tells how a Terraform goes that is deleted. One that failed to destroy since
-// the attempt began fails it; the Terraform stays, and the next attempt looks again.
+// the attempt began fails it; the Terraform stays, and the next attempt looks again. A lock
+// of somebody else is no failure.
 func destroying(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
+	if st.Reason == fluxexec.StateLocked {
+		return waiting(lifecycle.WaitStateLocked, st.Message)
+	}
 	// A condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
 		return failed(r, cmp.Or(st.Failure.Message, st.Message))
-	}
-	if st.Reason == fluxexec.StateLocked {
-		return waiting(lifecycle.WaitStateLocked, st.Message)
 	}
 	return running(st)
 }

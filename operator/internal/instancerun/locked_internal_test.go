@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancerun
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/instances/run"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// TestDestroyMeetsALock shows that a destroy which meets the lock of somebody else waits
+// for it, and does not use up one of its few tries.
+func TestDestroyMeetsALock(t *testing.T) {
+	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	st := fluxexec.Status{Phase: fluxexec.Destroying, Reason: fluxexec.StateLocked, Message: "locked by anna", FailedAt: begun.Add(time.Second).Format(time.RFC3339)}
+	got := destroying(&fluxrun.Run{}, instancectl.Attempt{Started: begun}, st)
+	if got.State != run.Running || got.Waiting != lifecycle.WaitStateLocked || got.Message != "locked by anna" {
+		t.Errorf("locked: %+v", got)
+	}
+	st.Reason = ""
+	if got := destroying(&fluxrun.Run{}, instancectl.Attempt{Started: begun}, st); got.State != run.Ended || got.Result.Outcome != lifecycle.RunFailed {
+		t.Errorf("failed: %+v", got)
+	}
+}
