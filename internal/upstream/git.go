@@ -212,17 +212,27 @@ func refNames(ref string) []plumbing.ReferenceName {
 	return []plumbing.ReferenceName{plumbing.NewTagReferenceName(ref), plumbing.NewBranchReferenceName(ref)}
 }
 
+// gitFailure is an error of git that is one of package oci, too. Its text is git's alone: a
+// forge is no registry.
+type gitFailure struct{ err, kind error }
+
+func (e *gitFailure) Error() string {
+	return strings.TrimSuffix(strings.TrimSpace(e.err.Error()), ":") // a forge that says nothing more
+}
+
+func (e *gitFailure) Unwrap() []error { return []error{e.err, e.kind} }
+
 // gitError maps go-git's errors to the sentinels of package oci.
 func gitError(err error) error {
 	switch {
 	case errors.Is(err, oci.ErrTooLarge):
 		return err
 	case errors.Is(err, transport.ErrRepositoryNotFound), errors.As(err, &git.NoMatchingRefSpecError{}):
-		return fmt.Errorf("%w: %w", err, oci.ErrNotFound)
+		return &gitFailure{err, oci.ErrNotFound}
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		return fmt.Errorf("%w: %w", err, oci.ErrUnauthenticated)
+		return &gitFailure{err, oci.ErrUnauthenticated}
 	case errors.Is(err, transport.ErrAuthorizationFailed):
-		return fmt.Errorf("%w: %w", err, oci.ErrDenied)
+		return &gitFailure{err, oci.ErrDenied}
 	}
-	return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	return &gitFailure{err, oci.ErrUnavailable}
 }

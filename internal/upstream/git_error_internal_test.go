@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestGitError shows that what git says is told as git says it, and counts as the error of
+// package oci that decides how a command ends.
+func TestGitError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		kind error
+		text string
+	}{
+		{fmt.Errorf("%w: ", transport.ErrRepositoryNotFound), oci.ErrNotFound, "repository not found"},
+		{transport.ErrAuthenticationRequired, oci.ErrUnauthenticated, "authentication required"},
+		{transport.ErrAuthorizationFailed, oci.ErrDenied, "authorization failed"},
+		{errors.New("connection refused"), oci.ErrUnavailable, "connection refused"},
+		{fmt.Errorf("checkout: %w", oci.ErrTooLarge), oci.ErrTooLarge, "checkout: too large"},
+	} {
+		if got := gitError(c.err); !errors.Is(got, c.kind) || !errors.Is(got, c.err) || got.Error() != c.text {
+			t.Errorf("%v became %v", c.err, got)
+		}
+	}
+}
