@@ -69,7 +69,20 @@ func (s *kinds) run(ctx context.Context) error {
 func (s *kinds) of(definition string) *kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running[definition]
+	k := s.running[definition]
+	if k == nil || closed(k.done) {
+		return nil
+	}
+	return k
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // executor is nil where there is something that carries objects out.
@@ -130,7 +143,9 @@ func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, err
 
 // stop ends the watch of a definition, and waits for what its objects do.
 func (s *kinds) stop(ctx context.Context, def *v1alpha1.ModuleKind) error {
-	k := s.of(def.Name)
+	s.mu.Lock()
+	k := s.running[def.Name] // also one whose watch has failed
+	s.mu.Unlock()
 	if k == nil {
 		return nil
 	}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kindctl
+
+import "testing"
+
+// TestWatchThatFailed shows that a kind whose watch has ended by itself counts as not
+// watched, so that the next look at its definition begins another one.
+func TestWatchThatFailed(t *testing.T) {
+	k := &kind{done: make(chan struct{})}
+	s := &kinds{running: map[string]*kind{"vpcs": k}}
+	if s.of("vpcs") != k || s.of("others") != nil {
+		t.Error("what is watched is another kind")
+	}
+	close(k.done)
+	if s.of("vpcs") != nil {
+		t.Error("a watch that has ended counts as one")
+	}
+}
