@@ -55,7 +55,6 @@ type Status struct {
 	// AppliedRevision and PlannedRevision are tofu-controller's: TAG@DIGEST or DIGEST.
 	AppliedRevision string
 	PlannedRevision string
-	Outputs         []string // names
 }
 
 // Failure is what a controller of Flux says of one.
@@ -118,7 +117,6 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 	status.Failures = fluxobj.Number(live, "status", "reconciliationFailures")
 	status.AppliedRevision = fluxobj.Text(live, "status", "lastAppliedRevision")
 	status.PlannedRevision = fluxobj.Text(live, "status", "lastPlannedRevision")
-	status.Outputs, _, _ = unstructured.NestedStringSlice(live.Object, "status", "availableOutputs") // another form is none
 	locked := s.lock(live, conditions)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
