@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -131,7 +132,10 @@ func TestApprovalOfNothing(t *testing.T) {
 			return c != nil && c.Status == metav1.ConditionFalse && a.Status.Result == "" && strings.Contains(a.Status.Message, "is there a "+kind+" none in this namespace"), a.Status
 		})
 		s.clock.Add(int64(v1alpha1.ApprovalLife))
-		s.change(a, func() { metav1.SetMetaDataAnnotation(&a.ObjectMeta, "example.com/look", "again") })
+		look := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/look":"again"}}}`))
+		if err := client.IgnoreNotFound(s.Patch(t.Context(), a, look)); err != nil { // it may be gone by itself
+			t.Fatal(err)
+		}
 		s.gone(a)
 		s.clock.Add(-int64(v1alpha1.ApprovalLife))
 	}
