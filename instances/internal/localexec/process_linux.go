@@ -70,8 +70,11 @@ func readProc(pid int) (procInfo, error) {
 func readStat(pid int) (p procInfo, err error) {
 	for range maxReads {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if errors.Is(err, syscall.ESRCH) {
-			err = fs.ErrNotExist
+		if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
+			if exists(pid) {
+				continue // its first thread was reaped while its line was looked up
+			}
+			return procInfo{}, fs.ErrNotExist
 		}
 		if err != nil {
 			return procInfo{}, err
@@ -82,10 +85,22 @@ func readStat(pid int) (p procInfo, err error) {
 			return p, err
 		}
 	}
+	if p.PID == 0 {
+		return p, fs.ErrNotExist
+	}
 	return p, nil
 }
 
-// maxReads bounds how often a process is read that says that it has no threads.
+// exists tells whether there is a process of an id, also a dead one that waits to be reaped.
+// A signal finds the new first thread where another one becomes a new program; /proc may
+// find neither for a moment.
+func exists(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}
+
+// maxReads bounds how often a process is read that says that it has no threads, or that is
+// there and has no line.
 const maxReads = 100
 
 // dead tells whether nothing of a process runs. The state in its line is that of its
