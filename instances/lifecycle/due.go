@@ -203,11 +203,10 @@ func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
 
 // Templates is what is known of the templates now.
 type Templates interface {
-	All() []template.Entry // by name
+	// Known are the templates, by name, and whether each could be read. Else one that is
+	// not there may only be unreadable, and its pool stays.
+	Known() (all []template.Entry, complete bool)
 	Current(name string) (*template.Entry, bool)
-	// Complete reports whether each template could be read. While it is false, one that
-	// is not there may only be unreadable, and its pool stays.
-	Complete() bool
 }
 
 // Pending returns the events that may change something now, in the order in which they
@@ -234,7 +233,7 @@ func (d *Document) Pending(t Templates, places int, now time.Time) (events []Eve
 func (d *Document) fills(t Templates) []Event {
 	var events []Event
 	pooled := map[string]bool{}
-	all := t.All()
+	all, complete := t.Known()
 	for i := range all {
 		e := &all[i]
 		if e.Template.Pool == nil {
@@ -245,7 +244,7 @@ func (d *Document) fills(t Templates) []Event {
 			events = append(events, Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source, Invalid: e.Problem})
 		}
 	}
-	if !t.Complete() {
+	if !complete {
 		return events
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {

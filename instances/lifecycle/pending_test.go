@@ -19,8 +19,7 @@ type shelf struct {
 	unread  bool
 }
 
-func (s *shelf) All() []template.Entry { return s.entries }
-func (s *shelf) Complete() bool        { return !s.unread }
+func (s *shelf) Known() ([]template.Entry, bool) { return s.entries, !s.unread }
 
 func (s *shelf) Current(name string) (*template.Entry, bool) {
 	i := slices.IndexFunc(s.entries, func(e template.Entry) bool { return e.Template.Name == name })

@@ -178,20 +178,13 @@ func (s *shelf) remove(name string) {
 	delete(s.entries, name)
 }
 
-func (s *shelf) All() []template.Entry {
+func (s *shelf) Known() (all []template.Entry, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []template.Entry
 	for _, e := range s.entries {
 		all = append(all, e)
 	}
-	return all
-}
-
-func (s *shelf) Complete() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.unread
+	return all, !s.unread
 }
 
 func (s *shelf) Current(name string) (*template.Entry, bool) {

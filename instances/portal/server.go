@@ -37,7 +37,8 @@ type Options struct {
 	Streams  service.Pace
 }
 
-// Catalog is the templates that may be launched now, as [Templates] has them.
+// Catalog is the templates that may be launched now, as package templatesource
+// has them.
 type Catalog interface {
 	Current(name string) (*template.Entry, bool)
 	All() []template.Entry

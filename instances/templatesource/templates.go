@@ -89,7 +89,7 @@ func (t *Templates) Run(ctx context.Context) error {
 }
 
 // Load reads the templates once. What cannot be read stays as it was, and is one
-// of [Templates.Problems].
+// of the problems, which the log tells.
 func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
@@ -123,27 +123,18 @@ func (t *Templates) Current(name string) (*template.Entry, bool) {
 
 // All are the templates, by name.
 func (t *Templates) All() []template.Entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []template.Entry
-	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
-		all = append(all, *t.entries[name])
-	}
+	all, _ := t.Known()
 	return all
 }
 
-// Complete reports whether there are no [Templates.Problems].
-func (t *Templates) Complete() bool {
+// Known are the templates, by name, and whether all files and artifacts could be read.
+func (t *Templates) Known() (all []template.Entry, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.problems) == 0
-}
-
-// Problems are what is wrong now with files and artifacts.
-func (t *Templates) Problems() []template.Problem {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.problems)
+	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+		all = append(all, *t.entries[name])
+	}
+	return all, len(t.problems) == 0
 }
 
 // resolved is an entry with the module that it means now.

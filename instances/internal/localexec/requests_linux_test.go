@@ -122,8 +122,7 @@ func (w *counted) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // shelf has one template.
 type shelf struct{ entry template.Entry }
 
-func (s shelf) All() []template.Entry { return []template.Entry{s.entry} }
-func (s shelf) Complete() bool        { return true }
+func (s shelf) Known() ([]template.Entry, bool) { return []template.Entry{s.entry}, true }
 func (s shelf) Current(name string) (*template.Entry, bool) {
 	return &s.entry, name == s.entry.Template.Name
 }

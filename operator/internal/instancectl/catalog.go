@@ -70,29 +70,25 @@ func (c *Catalog) Current(name string) (*template.Entry, bool) {
 
 // All are the templates, by name; none where they cannot be listed.
 func (c *Catalog) All() []template.Entry {
-	all, _ := c.list()
+	all, _ := c.Known()
 	return all
 }
 
-// Complete reports whether all templates can be listed and read: what somebody wrote of a
-// template that is there may name things that are not.
-func (c *Catalog) Complete() bool {
-	all, err := c.list()
-	return err == nil && !slices.ContainsFunc(all, func(e template.Entry) bool { return e.Digest == "" })
-}
-
-func (c *Catalog) list() ([]template.Entry, error) {
+// Known are the templates, by name, and whether all can be listed and read: what somebody
+// wrote of a template that is there may name things that are not.
+func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
-		return nil, err // the cache has stopped
+		return nil, false // the cache has stopped
 	}
 	c.forget(list.Items)
-	all := make([]template.Entry, 0, len(list.Items))
+	all, complete = make([]template.Entry, 0, len(list.Items)), true
 	for i := range list.Items {
-		all = append(all, *c.entry(&list.Items[i]))
+		e := c.entry(&list.Items[i])
+		all, complete = append(all, *e), complete && e.Digest != ""
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
-	return all, nil
+	return all, complete
 }
 
 // forget drops what was made of objects that are gone.

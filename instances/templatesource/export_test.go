@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package templatesource
+
+import (
+	"slices"
+
+	"github.com/seed-141914ff/okara/instances/template"
+)
+
+// Problems are what is wrong now with files and artifacts.
+func (t *Templates) Problems() []template.Problem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.problems)
+}
