@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -58,6 +60,12 @@ printed to stderr.`,
 			text, token, err := access.NewToken(args[0], scopes, expires)
 			if err != nil {
 				return cli.UsageError("%w", err)
+			}
+			if write != "" {
+				// Else the token would be in the file of the server, and its secret nowhere.
+				if _, err := os.Stat(filepath.Dir(write)); err != nil {
+					return cli.UsageError("--write %s: %w", write, err)
+				}
 			}
 			if err := addToken(a, file, token); err != nil {
 				return err
