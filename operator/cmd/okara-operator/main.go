@@ -90,13 +90,20 @@ func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
 func newRoot() *cobra.Command {
+	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root := &cobra.Command{
 		Use: "okara-operator", Short: "Fill an OCI registry with what objects of Kubernetes say",
 		Version: buildinfo.Version(), SilenceErrors: true, SilenceUsage: true,
-		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noArgs, RunE: help,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newRun(), newPortal(), newRender(), newExplain())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noArgs, help // a shell that is not known is a mistake
+		}
+	}
 	return root
 }
 

@@ -81,6 +81,7 @@ func TestWrongFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"start"}, `unknown command "start"`},
+		{[]string{"completion", "fish2"}, `unknown command "fish2"`},
 		{[]string{"run"}, "name it with --registry HOST[:PORT][/PREFIX]"},
 		{run("now"), `takes no arguments, and "now" is one`},
 		{run("--lease"), "needs an argument"},
