@@ -217,15 +217,24 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 
 // verifies tells of a client that checks the digest itself, so that to hash the blob here
 // would be to do it twice: OpenTofu and Terraform compare the zip of a provider with the
-// hashes that they were answered before, and have none of a module. Who claims to be one
-// of them gets what the registry has, unless a cache would give that to others.
+// hashes that they were answered before, and OpenTofu that of a module with the checksum
+// of its link; Terraform does so too, but does not say who it is. Who claims to be one of
+// them gets what the registry has, unless a cache would give that to others.
 func (a *archives) verifies(r delivery) bool {
-	tool := downloads.Tool(r.UserAgent())
-	if r.public || !strings.HasSuffix(r.blob.File, ".zip") || tool != downloads.ToolOpenTofu && tool != downloads.ToolTerraform {
+	if r.public || !strings.HasSuffix(r.blob.File, ".zip") {
 		return false
 	}
 	item, ok := a.layout.Parse(r.blob.Repository)
-	return ok && (item.Kind == addr.KindProvider || item.Kind == addr.KindMirror)
+	if !ok {
+		return false
+	}
+	switch tool := downloads.Tool(r.UserAgent()); item.Kind {
+	case addr.KindModule:
+		return r.signed && tool == downloads.ToolOpenTofu
+	case addr.KindProvider, addr.KindMirror:
+		return tool == downloads.ToolOpenTofu || tool == downloads.ToolTerraform
+	}
+	return false
 }
 
 func notModified(r *http.Request, d oci.Descriptor) bool {

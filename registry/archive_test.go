@@ -172,9 +172,9 @@ func TestArchiveResumes(t *testing.T) {
 	}
 }
 
-// TestArchiveVerifiedByClient: the zip of a provider is not hashed for a tool that does so
-// itself, whose error it is then, unless a cache could give it to others; that of a module
-// is, and so is everything for others.
+// TestArchiveVerifiedByClient: the zip of a provider or module is not hashed for a tool
+// that does so itself, whose error it is then, unless a cache could give it to others or
+// the link has no checksum; everything is for others.
 func TestArchiveVerifiedByClient(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
 	const at = "/v1/providers/acme/dns/1.2.3/download/linux/amd64"
@@ -201,7 +201,10 @@ func TestArchiveVerifiedByClient(t *testing.T) {
 		{provider, "Terraform/1.16.0 (+https://www.terraform.io)", true},
 		{provider, "curl/8.0", false},
 		{public.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
-		{module.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
+		{module.String(), "OpenTofu/1.12.6 (+https://www.opentofu.org)", true},
+		{module.String(), "Terraform/1.16.0 (+https://www.terraform.io)", false},
+		{module.String(), "Go-http-client/1.1", false},
+		{strings.Replace(module.String(), strings.Split(module.Path, "/")[2], "auth", 1), "OpenTofu/1.12.6 (+https://www.opentofu.org)", false},
 	} {
 		if got := whole(tt.url, tt.agent); got != tt.whole {
 			t.Errorf("%s for %s: wrong bytes as a whole is %t, want %t", tt.url, tt.agent, got, tt.whole)

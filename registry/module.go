@@ -98,7 +98,8 @@ func (m Modules) validate() error {
 
 // moduleDownload says where the archive is: in a header, without a body. This
 // form is the one that OpenTofu and Terraform of every version read; a 200
-// without JSON, which some registries send, fails in OpenTofu.
+// without JSON, which some registries send, fails in OpenTofu. The fetcher of both takes
+// the checksum off the address, and refuses an archive of other bytes.
 func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
@@ -111,7 +112,7 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	}
 	h := w.Header()
 	root := r.links.root(r.Request)
-	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b))
+	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b)+"?checksum="+mv.Zip.Digest.String())
 	h.Set("Cache-Control", cacheControl(r.grant))
 	if m.answer.Answer == "" || m.answer.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)

@@ -196,6 +196,32 @@ host "registry.example.com" {
 	}
 }
 
+// TestTofuRefusesDamagedModule: no stock tool takes a module whose archive the registry has
+// damaged, whoever looks: OpenTofu, which is trusted to compare it with the checksum of the
+// link, does so.
+func TestTofuRefusesDamagedModule(t *testing.T) {
+	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
+	f.moduleLink(t, 300_000)
+	config := fmt.Sprintf("host \"okara.test\" {\n  services = { \"modules.v1\" = \"%s/v1/modules/\" }\n}\n", f.URL)
+	root := map[string]string{"main.tf": "module \"vpc\" {\n  source  = \"okara.test/net/vpc/aws\"\n  version = \"1.0.0\"\n}\n"}
+	for _, tool := range tofutest.StockTools(t) {
+		_, out, err := tool.Init(t, root, config)
+		if err == nil {
+			t.Errorf("%s took a damaged module:\n%s", tool.Name, out)
+		}
+		if tool.Name == "tofu" && !strings.Contains(out, "Checksums did not match") {
+			t.Errorf("tofu does not say that it compared the checksum:\n%s", out)
+		}
+	}
+	lie.Times = 0
+	for _, tool := range tofutest.StockTools(t) {
+		if _, out, err := tool.Init(t, root, config); err != nil {
+			t.Errorf("%s, when the registry is well again: %v\n%s", tool.Name, err, out)
+		}
+	}
+}
+
 // TestTofuHashes is row 11: the hashes that publishing records for each platform
 // are those that the tools compute from the packages, by either protocol.
 //

@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,9 +45,17 @@ func (c *Client) Module(ctx context.Context, service *url.URL, module, version s
 	if !strings.HasSuffix(location.Path, ".zip") && location.Query().Get("archive") != "zip" {
 		return nil, fmt.Errorf("%s: nothing in it says which kind of archive it is", location)
 	}
+	q := location.Query()
+	sum := q.Get("checksum")
+	q.Del("archive")
+	q.Del("checksum")
+	location.RawQuery = q.Encode()
 	b, err := c.archive(ctx, location, c.Tool.ArchiveAgent, true)
 	if err != nil {
 		return nil, err
+	}
+	if got := fmt.Sprintf("sha256:%x", sha256.Sum256(b)); sum != "" && sum != got {
+		return nil, fmt.Errorf("%s: the archive has %s, want %s", location, got, sum)
 	}
 	return Unzip(b)
 }

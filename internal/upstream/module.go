@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
@@ -121,6 +123,8 @@ type Location struct {
 	Ref    string   // git: branch, tag or commit; oci: tag or digest; "" is the default
 	Subdir string   // below the root of the fetched tree
 	Local  bool     // git: URL may be a path of this machine
+
+	Checksum digest.Digest // archive: of its bytes; "": nobody says
 }
 
 // ParseLocation takes a source address apart. Kinds that okara does not fetch
@@ -154,6 +158,9 @@ func ParseLocation(s string) (Location, error) {
 		q = url.Values{}
 	case forced == "" && (u.Scheme == "https" || u.Scheme == "http"):
 		l.Kind = KindArchive
+		if l.Checksum, err = parseChecksum(q.Get("checksum")); err != nil {
+			return Location{}, fmt.Errorf("module source %q: %w", redact(s), err)
+		}
 		q.Del("archive")
 		q.Del("checksum")
 	default:
@@ -161,6 +168,25 @@ func ParseLocation(s string) (Location, error) {
 	}
 	u.RawQuery = q.Encode()
 	return l, nil
+}
+
+// parseChecksum reads the argument checksum of an archive: a hash with or without the name
+// of its algorithm. The fetcher of the tools also takes md5, sha1 and files of checksums.
+func parseChecksum(s string) (digest.Digest, error) {
+	if s == "" {
+		return "", nil
+	}
+	d := digest.Digest(strings.ToLower(s))
+	switch len(s) {
+	case digest.SHA256.Size() * 2:
+		d = "sha256:" + d
+	case digest.SHA512.Size() * 2:
+		d = "sha512:" + d
+	}
+	if err := d.Validate(); err != nil {
+		return "", fmt.Errorf("okara verifies a checksum of sha256 or sha512 only, not %q: %w", s, oci.ErrUnsupported)
+	}
+	return d, nil
 }
 
 // gitScheme reports whether a git repository is one that anybody else could name:
@@ -245,9 +271,29 @@ func redact(s string) string {
 	return s
 }
 
-// Archive starts the download of an archive location. The caller closes it.
+// Archive starts the download of an archive location. The caller closes it. Where the
+// location names a checksum, the end of other bytes is oci.ErrCorrupt.
 func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error) {
-	return c.open(ctx, l.URL)
+	body, err := c.open(ctx, l.URL)
+	if err != nil || l.Checksum == "" {
+		return body, err
+	}
+	return &verified{body, l.Checksum.Verifier()}, nil
+}
+
+// verified fails at its end unless the bytes were those of a checksum.
+type verified struct {
+	io.ReadCloser
+	sum digest.Verifier
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.ReadCloser.Read(p)
+	_, _ = v.sum.Write(p[:n]) // a hash takes everything
+	if err == io.EOF && !v.sum.Verified() {
+		err = fmt.Errorf("the archive is not the one of its checksum: %w", oci.ErrCorrupt)
+	}
+	return n, err
 }
 
 // maxPages bounds a list, at up to 100 entries a page.

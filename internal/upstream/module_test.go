@@ -4,6 +4,9 @@ package upstream_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -41,9 +45,40 @@ func TestParseLocation(t *testing.T) {
 			}
 		})
 	}
-	for _, in := range []string{"", "./x", "hg::https://x.com/r", "s3::https://x.com/b", "net/vpc/aws", "ftp://x.com/a.zip"} {
+	for _, in := range []string{"", "https://x.com/a.zip?checksum=md5:7d793037a0760186574b0282f2f435e7", "https://x.com/a.zip?checksum=file:https://x.com/sums", "https://x.com/a.zip?checksum=sha256:ab", "./x", "hg::https://x.com/r", "s3::https://x.com/b", "net/vpc/aws", "ftp://x.com/a.zip"} {
 		if l, err := upstream.ParseLocation(in); !errors.Is(err, oci.ErrUnsupported) {
 			t.Errorf("%q: got %+v, %v", in, l, err)
+		}
+	}
+}
+
+// TestArchiveChecksum: an archive whose address names a checksum is taken only with those
+// bytes.
+func TestArchiveChecksum(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "archive") }))
+	t.Cleanup(srv.Close)
+	for sum, good := range map[string]bool{
+		"":                                     true,
+		digest.FromString("archive").String():  true,
+		digest.FromString("archive").Encoded(): true,
+		digest.SHA512.FromString("archive").String(): true,
+		digest.FromString("other").String():          false,
+		digest.FromString("other").Encoded():         false,
+	} {
+		l, err := upstream.ParseLocation(srv.URL + "/a.zip?checksum=" + sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := client().Archive(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(body)
+		if good && err != nil || !good && !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("%q: %v", sum, err)
+		}
+		if err := body.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -163,6 +163,7 @@ func (p program) archive(front, registry, module string) (string, error) {
 	if err != nil || resp.StatusCode != http.StatusNoContent {
 		return "", fmt.Errorf("the download is answered with %s: %w", resp.Status, err)
 	}
+	at.RawQuery = "" // the checksum is for the client
 	return at.String(), nil
 }
 
@@ -199,8 +200,14 @@ func download(address string) (float64, error) {
 	return streamClients * streamEach * streamBytes / 1e6 / time.Since(begin).Seconds(), errors.Join(errs...)
 }
 
+// drain asks as OpenTofu does, which compares the archive with a checksum afterwards.
 func drain(address string) error {
-	resp, err := http.Get(address)
+	req, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "OpenTofu/1.12.6 (+https://www.opentofu.org)")
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
