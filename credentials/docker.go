@@ -77,7 +77,8 @@ func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 		if !ok || user == "" {
 			return oci.Credential{}, errors.New("auth is not the base64 form of USER:PASSWORD")
 		}
-		a.Username, a.Password = user, strings.Trim(password, "\x00")
+		a.Username = user
+		a.Password = strings.Trim(password, "\x00")
 	}
 	c := oci.Credential{
 		Username: a.Username, Password: a.Password,

@@ -97,11 +97,14 @@ func (f finding) reason() string {
 func (c *Candidate) describe(cred oci.Credential) {
 	switch {
 	case cred.RegistryToken != "":
-		c.Kind, c.Secret = "registry token", masked
+		c.Kind = "registry token"
+		c.Secret = masked
 	case cred.IdentityToken != "":
-		c.Kind, c.Secret = "identity token", masked
+		c.Kind = "identity token"
+		c.Secret = masked
 	case cred.Password != "":
-		c.Kind, c.Secret = "password", masked
+		c.Kind = "password"
+		c.Secret = masked
 	default:
 		return
 	}

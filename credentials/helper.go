@@ -86,7 +86,8 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Credential) error {
 	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
 	if c.IdentityToken != "" {
-		a.Username, a.Secret = tokenUser, c.IdentityToken
+		a.Username = tokenUser
+		a.Secret = c.IdentityToken
 	}
 	in, err := json.Marshal(a)
 	if err != nil {

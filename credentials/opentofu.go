@@ -100,7 +100,8 @@ func (d *ociDefault) ambient(dir string) ambient {
 func (b *ociBlock) entry(label string) (entry, error) {
 	k := parseKey(label)
 	e := entry{raw: "oci_credentials " + label, key: k}
-	basic, tokens := b.Username != "" || b.Password != "", b.AccessToken != "" || b.RefreshToken != ""
+	basic := b.Username != "" || b.Password != ""
+	tokens := b.AccessToken != "" || b.RefreshToken != ""
 	switch {
 	case k.host == "" || strings.Contains(label, "://"):
 		return e, errors.New("the label must be HOST[:PORT][/PATH]")

@@ -142,7 +142,8 @@ func (p places) cliFiles() []place {
 }
 
 func (p places) cliUnix() (file, dir string) {
-	file, dir = p.inHome(".tofurc"), p.inHome(".terraform.d")
+	file = p.inHome(".tofurc")
+	dir = p.inHome(".terraform.d")
 	legacy := p.inHome(".terraformrc")
 	xdg := p.getenv("XDG_CONFIG_HOME")
 	switch {

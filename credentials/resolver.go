@@ -250,7 +250,8 @@ func (r *Resolver) all(host string) []source {
 	if r.sources == nil {
 		r.sources, r.ambient = r.loadSources()
 	}
-	list, ambient := slices.Clone(r.sources), r.ambient
+	list := slices.Clone(r.sources)
+	ambient := r.ambient
 	r.mu.Unlock()
 	list = append([]source{tokenVariables(r.o.Getenv, host)}, list...)
 	if ambient {
@@ -266,7 +267,8 @@ func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
 	if err != nil {
 		return err
 	}
-	f.cred, f.err = a.cred, a.err
+	f.cred = a.cred
+	f.err = a.err
 	if a.err != nil && !errors.Is(a.err, errNoEntry) {
 		r.warn(f.source.location, a.err)
 	}
@@ -286,7 +288,8 @@ func (r *Resolver) ask(ctx context.Context, q question) (answer, error) {
 	ch := r.flight.DoChan(q.helper+" "+q.host, func() (any, error) {
 		var a answer
 		a.cred, a.err = r.program(q.helper).get(detached, q.host)
-		a.at, a.expires = r.o.Now(), expiry(a.cred)
+		a.at = r.o.Now()
+		a.expires = expiry(a.cred)
 		r.mu.Lock()
 		r.answers[q] = a
 		r.mu.Unlock()

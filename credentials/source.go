@@ -85,7 +85,8 @@ func loadCLI(p places) ([]source, ambient) {
 			s.entries, a, s.err = parseCLIConfig(b, filepath.Dir(pl.file))
 			around.off = around.off || a.off
 			if a.fixed {
-				around.fixed, around.files = true, append(around.files, a.files...)
+				around.fixed = true
+				around.files = append(around.files, a.files...)
 			}
 		}
 		list = append(list, s)
@@ -186,7 +187,8 @@ func tokenVariables(getenv func(string) string, host string) source {
 	s := source{class: classCLI, name: "environment", location: "variable " + prefix + both.Replace(host), missing: true}
 	for _, name := range []string{both.Replace(host), dots.Replace(host), dashes.Replace(host), host} {
 		if token := getenv(prefix + name); token != "" {
-			s.location, s.missing = "variable "+prefix+name, false
+			s.location = "variable " + prefix + name
+			s.missing = false
 			s.entries = []entry{{raw: host, key: key{host: host}, cred: DecodeToken(token), token: token}}
 			return s
 		}

@@ -28,7 +28,8 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 	if err != nil {
 		return "", err
 	}
-	k, entry := serverKey(host), types.AuthConfig{
+	k := serverKey(host)
+	entry := types.AuthConfig{
 		IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken,
 		Auth: base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password)),
 	}
@@ -38,7 +39,8 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 			return "", err
 		}
 		// As Docker does, the file then only says that there is an entry.
-		where, entry = "credential helper "+name, types.AuthConfig{}
+		where = "credential helper " + name
+		entry = types.AuthConfig{}
 	}
 	f.remove(host)
 	if err := f.set(k, entry); err != nil {

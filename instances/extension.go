@@ -120,7 +120,8 @@ func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.M
 	}
 	if l.base.Settings.Cloud.TFE.Remote() {
 		runs := newRemoteRuns(l)
-		m.Runs, m.RunPages = runs, func(s *states.States) site.Set {
+		m.Runs = runs
+		m.RunPages = func(s *states.States) site.Set {
 			return pages.NewRuns(pages.RunsOptions{Kit: kit, Runs: runsForPages{runs}, States: s})
 		}
 		m.Forward, err = l.forwardRuns(kit)

@@ -18,11 +18,15 @@ func ledgerFindings(s ledger.Status) []web.Finding {
 	case s.Leader != "":
 		f.State = "led by " + s.Leader
 	case s.Refused != nil:
-		f.Verdict, f.State = web.Act, "no leader: "+s.Refused.Error()
-		f.Meaning, f.Do = "Nothing is launched, changed or ended.", "Mend what the state names."
+		f.Verdict = web.Act
+		f.State = "no leader: " + s.Refused.Error()
+		f.Meaning = "Nothing is launched, changed or ended."
+		f.Do = "Mend what the state names."
 	default:
-		f.Verdict, f.State = web.Look, "no leader is known"
-		f.Meaning, f.Do = "A leader should be elected within 30 seconds.", "Come back then. If there is none then, look at the logs of the replicas."
+		f.Verdict = web.Look
+		f.State = "no leader is known"
+		f.Meaning = "A leader should be elected within 30 seconds."
+		f.Do = "Come back then. If there is none then, look at the logs of the replicas."
 	}
 	all := []web.Finding{f}
 	if s.Held != "" {

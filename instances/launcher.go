@@ -208,14 +208,18 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	if err != nil {
 		return nil, nil, err
 	}
-	forward.Own, forward.View, forward.Refuse = api, l.ledger.View, kit.Guard.AllowLogin
+	forward.Own = api
+	forward.View = l.ledger.View
+	forward.Refuse = kit.Guard.AllowLogin
 	return portal.NewForward(forward), api, nil
 }
 
 // peers reaches other replicas: to whom they say they are, and past every proxy.
 func (l *launcher) peers() (http.RoundTripper, error) {
 	out := l.base.Env.Transport
-	out.Insecure, out.Direct, out.Dial = false, true, nil
+	out.Insecure = false
+	out.Direct = true
+	out.Dial = nil
 	return httpserve.Transport(out)
 }
 
@@ -392,11 +396,17 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (localexec.Registry
 	}
 	if l.socket != nil {
 		token, err := l.socket.token(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
-		out.Socket, out.Token, out.PlainHTTP, out.BuiltIn = l.socketFile(), token, true, true
+		out.Socket = l.socketFile()
+		out.Token = token
+		out.PlainHTTP = true
+		out.BuiltIn = true
 		return out, err
 	}
 	t := l.base.Env.Transport
-	out.ClientCert, out.ClientKey, out.CertDirs, out.Insecure = t.ClientCert, t.ClientKey, slices.Clone(t.CertDirs), t.Insecure
+	out.ClientCert = t.ClientCert
+	out.ClientKey = t.ClientKey
+	out.CertDirs = slices.Clone(t.CertDirs)
+	out.Insecure = t.Insecure
 	files := []*string{&out.ClientCert, &out.ClientKey} // children have another folder
 	for i := range out.CertDirs {
 		files = append(files, &out.CertDirs[i])
@@ -427,7 +437,9 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (localexec.Registry
 	if c.IdentityToken != "" {
 		return out, fmt.Errorf("the credential for %s is an identity token, which runs cannot use\nhint: give a user and a password", host)
 	}
-	out.Username, out.Password, out.Token = c.Username, c.Password, c.RegistryToken
+	out.Username = c.Username
+	out.Password = c.Password
+	out.Token = c.RegistryToken
 	return out, nil
 }
 

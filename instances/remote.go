@@ -131,7 +131,9 @@ func remoteRun(u *lifecycle.Run) tfe.Run {
 		Cancelled: u.Result == "" && u.Cancel != "", Error: u.Error,
 	}
 	if u.Counts != nil {
-		out.Add, out.Change, out.Remove = u.Counts.Add, u.Counts.Change, u.Counts.Remove
+		out.Add = u.Counts.Add
+		out.Change = u.Counts.Change
+		out.Remove = u.Counts.Remove
 	}
 	if a := u.Ask; a != nil {
 		out.Configuration = a.Upload

@@ -36,7 +36,8 @@ func follow(ctx context.Context, changed func() <-chan struct{}, read func() (pa
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	for {
-		change, began := changed(), time.Now()
+		change := changed()
+		began := time.Now()
 		part, over, err := read()
 		if err != nil || over || len(part) > 0 {
 			return part, over, err

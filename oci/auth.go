@@ -91,7 +91,8 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 		RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken,
 	}
 	if c.RegistryToken != "" && c.Password == "" && c.IdentityToken == "" {
-		out.Username, out.Password = tokenUser, c.RegistryToken
+		out.Username = tokenUser
+		out.Password = c.RegistryToken
 	}
 	return out, nil
 }
@@ -180,7 +181,8 @@ func (s *session) renewed(ctx context.Context, generation int, tried map[Credent
 // registries for a password that is wrong. The credential is good if the token server
 // gave a token that names somebody, or else if the root of the API is open to it.
 func (s *session) accepted(resp *http.Response) bool {
-	u, authorization := resp.Request.URL, resp.Request.Header.Get("Authorization")
+	u := resp.Request.URL
+	authorization := resp.Request.Header.Get("Authorization")
 	invalid := strings.Contains(resp.Header.Get("WWW-Authenticate"), "invalid_token")
 	if authorization == "" || invalid || u.Host != apiHost(s.host) {
 		return false

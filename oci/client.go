@@ -200,9 +200,11 @@ func checkHost(whole, host string) error {
 
 // cutUserinfo removes "user:password@" from text that goes into a message.
 func cutUserinfo(s string) string {
-	head, rest := "", s
+	head := ""
+	rest := s
 	if i := strings.Index(s, "://"); i >= 0 {
-		head, rest = s[:i+3], s[i+3:]
+		head = s[:i+3]
+		rest = s[i+3:]
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	if i := strings.LastIndex(host, "@"); i >= 0 {

@@ -170,7 +170,8 @@ func (k *conn) newRequest(ctx context.Context, q request) (*http.Request, error)
 		req.Body = http.NoBody
 		return req, nil
 	}
-	req.ContentLength, req.GetBody = q.size, q.body
+	req.ContentLength = q.size
+	req.GetBody = q.body
 	if req.Body, err = q.body(); err != nil {
 		return nil, &contentError{err}
 	}
@@ -213,7 +214,8 @@ func follow(base *url.URL, location string) (*url.URL, error) {
 		return nil, fmt.Errorf("scheme %q", u.Scheme)
 	}
 	if strings.EqualFold(u.Hostname(), base.Hostname()) {
-		u.Scheme, u.Host = base.Scheme, base.Host
+		u.Scheme = base.Scheme
+		u.Host = base.Host
 	}
 	if base.Scheme == "https" && u.Scheme != "https" {
 		return nil, fmt.Errorf("leads from https to %s://%s", u.Scheme, u.Host)

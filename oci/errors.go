@@ -262,7 +262,8 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 		if !ok {
 			break
 		}
-		err, sent = e.Err, true
+		err = e.Err
+		sent = true
 	}
 	err = s.clean(err)
 	if !sent { // the library could not answer the challenge

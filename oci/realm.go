@@ -68,7 +68,8 @@ func (m realms) restore(req *http.Request) *http.Request {
 		return req
 	}
 	req = req.Clone(req.Context())
-	req.URL, req.Host = u, ""
+	req.URL = u
+	req.Host = ""
 	return req
 }
 

@@ -32,7 +32,8 @@ func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names, u = append(names, some...), next
+		names = append(names, some...)
+		u = next
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil

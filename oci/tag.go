@@ -205,7 +205,8 @@ func nextLink(h string) string {
 		h = h[end+1:]
 		params := h
 		if i := strings.IndexByte(h, '<'); i >= 0 {
-			params, h = h[:i], h[i:]
+			params = h[:i]
+			h = h[i:]
 		}
 		for p := range strings.SplitSeq(strings.TrimRight(params, ", \t"), ";") {
 			k, v, _ := strings.Cut(strings.TrimSpace(p), "=")

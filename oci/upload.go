@@ -55,9 +55,12 @@ type push struct {
 // one piece.
 func (p push) upload(ctx context.Context) error {
 	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
-	q, single := begin, p.c.single.fits(p.b.Size)
+	q := begin
+	single := p.c.single.fits(p.b.Size)
 	if single {
-		q.query, q.body, q.size = url.Values{"digest": {p.b.Digest.String()}}, p.b.Open, p.b.Size
+		q.query = url.Values{"digest": {p.b.Digest.String()}}
+		q.body = p.b.Open
+		q.size = p.b.Size
 		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
 	}
 	resp, err := p.done(ctx, q)

@@ -71,9 +71,11 @@ func (h hostname) is(r *http.Request, p addr.Provider) bool {
 // provider reads the address of an own provider, or below /origin/ and /mirror/ of
 // a mirrored one.
 func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error) {
-	source, right := r.PathValue("namespace")+"/"+r.PathValue("type"), access.Right{Kind: addr.KindProvider}
+	source := r.PathValue("namespace") + "/" + r.PathValue("type")
+	right := access.Right{Kind: addr.KindProvider}
 	if host := r.PathValue("hostname"); host != "" {
-		source, right.Kind = host+"/"+source, addr.KindMirror
+		source = host + "/" + source
+		right.Kind = addr.KindMirror
 	}
 	p, err := addr.ParseProvider(source)
 	if err != nil {
@@ -81,7 +83,8 @@ func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error)
 		return p, right, err
 	}
 	if right.Kind == addr.KindMirror && h.is(r, p) {
-		right.Kind, p.Hostname = addr.KindProvider, ""
+		right.Kind = addr.KindProvider
+		p.Hostname = ""
 	}
 	right.Address = p.String() // in lower case, as it is stored
 	return p, right, nil
@@ -156,7 +159,8 @@ type links struct {
 func (o Options) newLinks(ttl time.Duration) *links {
 	l := &links{keys: o.Keys, ttl: ttl, now: o.Now}
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
-		l.public, l.publicHost = strings.TrimSuffix(o.PublicURL, "/")+"/", u.Host
+		l.public = strings.TrimSuffix(o.PublicURL, "/") + "/"
+		l.publicHost = u.Host
 	}
 	return l
 }

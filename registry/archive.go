@@ -263,7 +263,8 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 			return nil, nil
 		}
 	}
-	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), a.mayRedirect(r.Request)
+	start := rangeStart(r.Header.Get("Range"), src.d.Size)
+	redirect := a.mayRedirect(r.Request)
 	if a.files != nil && !r.callers { // others filled them
 		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.place(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}

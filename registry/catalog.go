@@ -131,11 +131,13 @@ func paginate(r *http.Request, all []addr.Item, limit, most int) (listMeta, []ad
 		return "?" + q.Encode()
 	}
 	if end < len(all) {
-		meta.NextOffset, meta.NextURL = &end, link(end)
+		meta.NextOffset = &end
+		meta.NextURL = link(end)
 	}
 	if meta.Offset > 0 {
 		prev := max(0, meta.Offset-meta.Limit)
-		meta.PrevOffset, meta.PrevURL = &prev, link(prev)
+		meta.PrevOffset = &prev
+		meta.PrevURL = link(prev)
 	}
 	return meta, all[meta.Offset:end]
 }

@@ -40,7 +40,8 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, text := classify(err)
 	if s.hides(r, err) {
-		status, text = http.StatusNotFound, "not found"
+		status = http.StatusNotFound
+		text = "not found"
 	}
 	s.kit.Refuse(w, r, status, text, err)
 }

@@ -55,7 +55,8 @@ func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error
 				if pv.Installable(r.at) != nil {
 					continue
 				}
-				e.Protocols, e.Platforms = pv.Protocols, platformNames(pv)
+				e.Protocols = pv.Protocols
+				e.Platforms = platformNames(pv)
 			}
 			doc.Versions = append(doc.Versions, e)
 		}

@@ -167,7 +167,8 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 // query says counts only where no token of a CI system says it; when the source
 // was written is nothing that a token knows.
 func origin(r *http.Request, g access.Grant) (map[string]string, error) {
-	q, a := r.URL.Query(), map[string]string{}
+	q := r.URL.Query()
+	a := map[string]string{}
 	for key, name := range map[string]string{artifact.AnnSource: "source", artifact.AnnRevision: "revision", artifact.AnnSourceRef: "ref"} {
 		if v := g.Origin[name]; v != "" {
 			a[key] = v
@@ -258,7 +259,8 @@ func (p *publishing) refused(r *http.Request, err error) error {
 // published records a change of what is at an address. err is what it returned.
 func (p *publishing) published(v *view, g access.Grant, address string, c access.Change, out depot.Published, err error) {
 	result := "done"
-	c.Digest, c.Status = out.Digest, http.StatusCreated
+	c.Digest = out.Digest
+	c.Status = http.StatusCreated
 	switch {
 	case err != nil:
 		c.Status, _ = classify(v.told(publishError(err)))

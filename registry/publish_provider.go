@@ -67,7 +67,8 @@ func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error 
 	if err := checkContentDigest(r.Header.Get("Content-Digest"), sum); err != nil {
 		return err
 	}
-	u.Digest, u.Size = digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(sum[:])), size
+	u.Digest = digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(sum[:]))
+	u.Size = size
 	if err := u.inspect(r.Context(), file); err != nil {
 		return err
 	}

@@ -203,10 +203,12 @@ func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, 
 	if known, ok := p.versions.Peek(key); ok && known.err != nil {
 		policy.Fresh = originRetry
 		if !brief {
-			policy.Fresh, policy.Grace = cache.FailureTTL, 0
+			policy.Fresh = cache.FailureTTL
+			policy.Grace = 0
 		}
 	}
-	wait, cancel := ctx, func() {}
+	wait := ctx
+	cancel := func() {}
 	if brief {
 		wait, cancel = context.WithTimeout(ctx, cache.Patience)
 	}
@@ -278,7 +280,9 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 	key := pullVersion(a, v)
 	policy := originPolicy()
 	if old, ok := p.releases.Peek(key); ok && old.err != nil {
-		policy.Fresh, policy.Grace, policy.Stale = originRetry, 0, 0
+		policy.Fresh = originRetry
+		policy.Grace = 0
+		policy.Stale = 0
 	}
 	r, err := p.releases.Get(ctx, key, policy, func(ctx context.Context, old *originRelease, has bool) (*originRelease, error) {
 		release, err := depot.OpenRelease(ctx, rule.Origin, a, v, rule.Mirror)

@@ -203,7 +203,8 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	}
 	f.spool = sp
 	if size > 0 {
-		f.size, f.err = size, nil
+		f.size = size
+		f.err = nil
 		ready()
 	}
 	err = cache.Pump(sp, body, func(n int) error {
@@ -223,7 +224,8 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 		p.distrust(r, err)
 	}
 	if size <= 0 {
-		f.size, f.err = sp.Written(), nil
+		f.size = sp.Written()
+		f.err = nil
 		if err != nil {
 			f.err = originError(err)
 		}
@@ -344,7 +346,8 @@ func (p *pulls) idle(ctx context.Context, version string) error {
 // mirrored records what came of pulling a version through, which is a change
 // that no client made.
 func (p *pullThrough) mirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
-	result, status := "done", http.StatusCreated
+	result := "done"
+	status := http.StatusCreated
 	if err != nil {
 		status, _ = classify(err)
 		result = http.StatusText(status)

@@ -18,7 +18,10 @@ func (s *server) routes() http.Handler {
 	mux := s.kit.Mux()
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
 	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(h)) }
-	m, p, pub, name := s.modules, s.providers, s.publishing, hostname(s.o.Hostname)
+	m := s.modules
+	p := s.providers
+	pub := s.publishing
+	name := hostname(s.o.Hostname)
 
 	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", to(s, moduleIn, access.Read, m.versions))
 	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", to(s, moduleVersionIn, access.Read, m.download))

@@ -74,7 +74,8 @@ func (s *source) ask(offset int64, redirect bool) (body io.ReadCloser, to *url.U
 
 // begin makes body, which is at offset, the place to read from.
 func (s *source) begin(body io.ReadCloser, offset int64) {
-	s.body, s.bodyAt = body, offset
+	s.body = body
+	s.bodyAt = offset
 	if offset == 0 && !s.raw {
 		s.sum = sha256.New()
 	}
@@ -234,7 +235,8 @@ func (s *source) close() {
 func (s *source) closeFile() {
 	if s.file != nil {
 		_ = s.file.Close() // only read
-		s.file, s.spool = nil, nil
+		s.file = nil
+		s.spool = nil
 	}
 }
 

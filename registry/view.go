@@ -154,7 +154,8 @@ func (s *views) makeRoom(now time.Time) {
 			continue
 		}
 		if end.IsZero() || v.until.Before(end) {
-			oldest, end = c, v.until
+			oldest = c
+			end = v.until
 		}
 	}
 	if len(s.callers) >= callersMost {

@@ -96,7 +96,8 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("X-GitHub-Event") == "ping" {
 		return writeDocument(w, http.StatusOK, hookDoc{Result: "pong"})
 	}
-	doc, status := hookDoc{Result: "accepted"}, http.StatusAccepted
+	doc := hookDoc{Result: "accepted"}
+	status := http.StatusAccepted
 	err = func() error {
 		e, err := parseHook(r.Header.Get("X-GitHub-Event"), body)
 		if err != nil {
@@ -110,14 +111,16 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		doc.Module, doc.Version = m.Module.String(), m.Version.String()
+		doc.Module = m.Module.String()
+		doc.Version = m.Version.String()
 		h.kit.Guard.Record(r, access.Record{
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
 			Right:  access.Right{Action: access.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
 		id, added, err := h.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
 		if err == nil && !added {
-			doc.Result, status = "duplicate", http.StatusOK
+			doc.Result = "duplicate"
+			status = http.StatusOK
 			doc.Reason, err = h.queue.Outcome(r.Context(), id)
 		}
 		return err
@@ -142,7 +145,8 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	if !ok {
 		return refused()
 	}
-	places, client := h.small, h.kit.Client(r)
+	places := h.small
+	client := h.kit.Client(r)
 	if !service.Small(r.ContentLength) {
 		places = h.large
 	}
@@ -228,7 +232,8 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 		case b.Deleted:
 			return e, ignored("the tag was deleted; published versions stay")
 		}
-		e.tag, e.commit = tag, b.HeadCommit.ID
+		e.tag = tag
+		e.commit = b.HeadCommit.ID
 	case "release":
 		if b.Action != "published" || b.Release.Draft {
 			return e, ignored("the release was not published")

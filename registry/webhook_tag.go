@@ -222,7 +222,8 @@ func hopeless(err error) bool {
 
 // published records what came of a tag, as publishing does for a request.
 func (h *hooks) published(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
-	status, result := http.StatusCreated, "done"
+	status := http.StatusCreated
+	result := "done"
 	if err != nil {
 		status, _ = classify(publishError(err))
 		result = http.StatusText(status)

@@ -67,7 +67,8 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 // own finds, and has the mark remember, the versions of dst that are its own. If the
 // newest is one of them, that of the source rises above it.
 func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
-	list, there := from.Numbers(c.workspace), to.Numbers(c.workspace)
+	list := from.Numbers(c.workspace)
+	there := to.Numbers(c.workspace)
 	kept, err := c.diverged(ctx, list, there)
 	if err != nil {
 		return nil, err

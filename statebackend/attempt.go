@@ -91,10 +91,14 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	over := protocol.Overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
-		x.locks, x.takes, x.fit, x.known = true, on.takeOver, on.fit, on.known
+		x.locks = true
+		x.takes = on.takeOver
+		x.fit = on.fit
+		x.known = on.known
 		on.known = nil
 		a := s.acquirer(info.ID)
-		a.TakeOver, a.Overdue = on.takeOver, over
+		a.TakeOver = on.takeOver
+		a.Overdue = over
 		x.run(ctx, a)
 		s.findings.learn(a.Can)
 		if a.Result.Won {
@@ -199,7 +203,8 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 			return e
 		}
 		g := x.s.sightings.read(x.workspace, c, l, x.date)
-		e.Held, e.expired = l.Info, g.Expired(l, x.s.o.Now())
+		e.Held = l.Info
+		e.expired = g.Expired(l, x.s.o.Now())
 		root, joined := x.rootOf(l)
 		e.orphan = joined && !x.seen.Alive(root)
 	}

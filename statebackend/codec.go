@@ -108,13 +108,15 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 		}
 		stored = plain
 	}
-	size, expand := expandedGzip, gunzip
+	size := expandedGzip
+	expand := gunzip
 	switch encoding {
 	case "":
 		return stored, nil
 	case suffixGzip:
 	case suffixZstd:
-		size, expand = s.expandedZstd, unzstd
+		size = s.expandedZstd
+		expand = unzstd
 	default:
 		return nil, fmt.Errorf("version %d of workspace %q is stored as %q, which this version cannot read: %w", m.N, m.Workspace, m.Layer.MediaType, oci.ErrUnsupported)
 	}

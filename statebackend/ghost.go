@@ -20,7 +20,8 @@ func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.Cla
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 	}
-	e.Unreadable, e.ghost = true, g.Ghost()
+	e.Unreadable = true
+	e.ghost = g.Ghost()
 }
 
 // ghostInfo stands for what a claim would say if it could be read. Its ID is
@@ -55,7 +56,8 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 	}
 	old, err := x.readable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
-		old, err = p, nil
+		old = p
+		err = nil
 		if perr != nil {
 			old = format.StateManifest{Workspace: x.workspace, Empty: true}
 		}

@@ -69,7 +69,8 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
-	m, err := format.StateManifest{}, error(oci.ErrNotFound)
+	m := format.StateManifest{}
+	err := error(oci.ErrNotFound)
 	if !l.none && (l.hold.Newest == 0 || !l.s.findings.stuck()) {
 		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
 	}
@@ -82,7 +83,9 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	case err != nil || m.N < l.hold.Newest:
 		m, err = l.s.newest(ctx, l.x.line, protocol.View{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
-			m, err = format.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
+			// not to be asked again
+			m = format.StateManifest{Workspace: l.x.workspace, Empty: true}
+			err = nil
 		}
 		if err != nil {
 			return m, err
@@ -145,7 +148,8 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	case res.Behind:
 		l.s.left(ctx, l.x.line, m.N, res.Err)
 	}
-	l.wrote, l.head = true, &m
+	l.wrote = true
+	l.head = &m
 	v := newVersion(m)
 	v.Current = true
 	l.s.remember(l.x.line, v)
@@ -158,15 +162,22 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
 		// decided after they are written.
-		parent, err = format.StateManifest{N: l.hold.Newest}, nil
+		parent = format.StateManifest{N: l.hold.Newest}
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	m.Workspace, m.N, m.Fence = l.x.workspace, l.hold.Next, l.hold.Claim.Fence
-	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
-	m.Who, m.Operation = l.x.info.Who, l.x.info.Operation
-	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
+	m.Workspace = l.x.workspace
+	m.N = l.hold.Next
+	m.Fence = l.hold.Claim.Fence
+	m.LockID = l.x.info.ID
+	m.Tool = l.s.o.Tool
+	m.Created = l.s.o.Now()
+	m.Who = l.x.info.Who
+	m.Operation = l.x.info.Operation
+	m.Parent = parent.Manifest.Digest.String()
+	m.ParentN = parent.N
 	l.x.blobs = nil
 	blob, ok, err := l.s.store(ctx, state, m)
 	if err != nil {
@@ -245,7 +256,8 @@ func (l *Lock) unlock(ctx context.Context) error {
 	e.Can = l.s.findings.abilities()
 	if b := l.beats; b != nil {
 		b.end()
-		e.Beaten, e.Late = b.sent > 1, b.uncertain
+		e.Beaten = b.sent > 1
+		e.Late = b.uncertain
 	}
 	if !l.hold.Lost || l.x.seen.Ended[l.hold.Claim] == 0 {
 		l.x.run(ctx, e)

@@ -111,7 +111,9 @@ func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, er
 	case errors.Is(err, oci.ErrNotFound) && t.Kind == format.LockMarker:
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
-		h.Workspace, h.Info, h.Unreadable = r.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
+		h.Workspace = r.workspaceOf(ctx, t.Fragment)
+		h.Info = ghostInfo(h.Tag, t.X)
+		h.Unreadable = true
 		return h, true, nil
 	case err != nil:
 		return h, false, err
@@ -123,7 +125,8 @@ func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, er
 	}
 	h.Info = l.Info
 	if l.TTL > 0 {
-		h.TTL, h.Beat = l.TTL, l.Manifest.Digest.String()
+		h.TTL = l.TTL
+		h.Beat = l.Manifest.Digest.String()
 	}
 	if !l.Info.Created.IsZero() {
 		h.Age = max(0, r.o.Now().Sub(l.Info.Created))

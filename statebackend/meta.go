@@ -96,7 +96,8 @@ func readHead(state []byte) head {
 				serial = err == nil
 			}
 			if s, isString := v.(string); isString && key == "lineage" {
-				h.lineage, lineage = s, true
+				h.lineage = s
+				lineage = true
 			}
 			h.ok = serial && lineage
 			if h.ok && (h.encrypted || version) {
@@ -231,7 +232,8 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 			}
 			below = n
 			v := newVersion(m)
-			v.N, v.Current = n, i == 0
+			v.N = n
+			v.Current = i == 0
 			if !yield(v, versionError(workspace, n, unreadable(err))) {
 				return
 			}

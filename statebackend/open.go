@@ -128,7 +128,8 @@ func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 }
 
 func (s *vault) unsealed(m format.StateManifest, what string, r Remedy) error {
-	r.Repository, r.Workspace = s.repo.String(), m.Workspace
+	r.Repository = s.repo.String()
+	r.Workspace = m.Workspace
 	return &RemediedError{r, fmt.Errorf("version %d of workspace %q in %s %s: %w", m.N, m.Workspace, s.repo, what, ErrUnsealed)}
 }
 
@@ -167,7 +168,9 @@ func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]b
 // store encodes a state for the place that m names, fills the rest of m and
 // returns the blob to push; false if there is none.
 func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
-	m.Layer, m.Envelope, m.SHA256 = oci.Descriptor{}, nil, ""
+	m.Layer = oci.Descriptor{}
+	m.Envelope = nil
+	m.SHA256 = ""
 	m.Origin = format.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	if m.Empty && s.o.Sealer == nil {
 		return oci.Blob{}, false, nil
@@ -177,7 +180,9 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 		return oci.Blob{}, false, err
 	}
 	blob := format.StateLayer(e.encoding, e.bytes)
-	m.Layer, m.Envelope, m.SHA256 = blob.Descriptor, e.envelope, blob.Digest.Encoded()
+	m.Layer = blob.Descriptor
+	m.Envelope = e.envelope
+	m.SHA256 = blob.Digest.Encoded()
 	return blob, true, nil
 }
 
@@ -200,9 +205,15 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 		return fmt.Errorf("reading version %d to seal it: %w", req.Head, definiteRead(err))
 	}
 	m := head
-	m.Parent, m.ParentN = head.Manifest.Digest.String(), head.N
-	m.N, m.Fence, m.LockID = req.N, req.Claim.Fence, x.info.ID
-	m.Created, m.Tool, m.Who, m.Operation = x.s.o.Now(), x.s.o.Tool, x.info.Who, format.OperationTakeover
+	m.Parent = head.Manifest.Digest.String()
+	m.ParentN = head.N
+	m.N = req.N
+	m.Fence = req.Claim.Fence
+	m.LockID = x.info.ID
+	m.Created = x.s.o.Now()
+	m.Tool = x.s.o.Tool
+	m.Who = x.info.Who
+	m.Operation = format.OperationTakeover
 	if err := x.renew(ctx, head, &m); err != nil {
 		return fmt.Errorf("sealing version %d under another number: %w", req.Head, definiteRead(err))
 	}
@@ -244,7 +255,8 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 // keep stores state for the place of m.
 func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest) error {
 	h := readHead(state)
-	m.Lineage, m.Serial = h.lineage, h.serial
+	m.Lineage = h.lineage
+	m.Serial = h.serial
 	blob, ok, err := x.s.store(ctx, state, m)
 	if err != nil || !ok {
 		return err

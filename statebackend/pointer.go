@@ -91,7 +91,9 @@ func (s *recorder) recordStuck(ctx context.Context) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		v = HostVerdict(s.repo.Host())
-		v.Host, v.Checked, v.Tool = s.repo.Host(), s.o.Now().UTC(), s.o.Tool
+		v.Host = s.repo.Host()
+		v.Checked = s.o.Now().UTC()
+		v.Tool = s.o.Tool
 	case err != nil:
 		return err
 	case v.Pointer == format.PointerStuck:

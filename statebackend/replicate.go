@@ -305,7 +305,9 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 		return err
 	}
 	h := readHead(state)
-	m.Lineage, m.Serial, m.Parent = h.lineage, h.serial, ""
+	m.Lineage = h.lineage
+	m.Serial = h.serial
+	m.Parent = ""
 	if m.ParentN > 0 { // its manifest is another one there
 		d, err := c.dst.repo.Resolve(ctx, c.numbered(m.ParentN))
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -385,7 +387,8 @@ func (r *records) promote(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mark.Promoted, mark.Updated = true, r.o.Now().UTC()
+	mark.Promoted = true
+	mark.Updated = r.o.Now().UTC()
 	if err := r.putReplicaMark(ctx, mark); err != nil {
 		return fmt.Errorf("making %s a repository of its own: %w", r.repo, err)
 	}

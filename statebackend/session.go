@@ -130,7 +130,8 @@ func (x *session) list(ctx context.Context) (protocol.View, error) {
 // listToLock lists, and the first time of a store decides whether lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration, error) {
-	l, known := x.known, x.known != nil
+	l := x.known
+	known := x.known != nil
 	x.known = nil
 	if !known {
 		var err error
@@ -164,7 +165,8 @@ func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration,
 		}
 	}
 	x.fresh = len(tags) == 0
-	x.seen, x.numbers = protocol.NewView(tags, x.fragment), numbers(tags, x.fragment)
+	x.seen = protocol.NewView(tags, x.fragment)
+	x.numbers = numbers(tags, x.fragment)
 	return x.seen, j.settle, nil
 }
 
@@ -222,7 +224,8 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 			if err := repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
 				return fmt.Errorf("%v: %w", err, definite(err))
 			}
-			x.fresh, x.first = false, true
+			x.fresh = false
+			x.first = true
 		}
 		x.claimed = x.s.moment()
 		return x.s.put(ctx, tag(format.LockClaim), m, x.blobs...)

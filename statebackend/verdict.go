@@ -200,7 +200,8 @@ func (f *findings) learn(can protocol.Abilities) {
 func (f *findings) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.judgement, f.pointer = nil, ""
+	f.judgement = nil
+	f.pointer = ""
 }
 
 // judge decides whether this repository can be locked, once per store: by the
@@ -283,11 +284,13 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 // Check is [Store.Check] by this list, of a lock that was taken before it.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	x := l.s.session(workspace, LockInfo{})
-	x.seen, x.date = protocol.NewView(l.tags, x.fragment), l.date
+	x.seen = protocol.NewView(l.tags, x.fragment)
+	x.date = l.date
 	var own protocol.ClaimID
 	var known int64
 	if mine, ok := l.s.Holding(workspace, id); ok {
-		own, known = mine.hold.Claim, mine.top()
+		own = mine.hold.Claim
+		known = mine.top()
 	}
 	how, c := x.seen.Standing(id, own, known)
 	return x.refusal(ctx, id, how, c)

@@ -159,8 +159,10 @@ func (l *Listing) shownLocks() []format.StateTag {
 
 // gather reads the records and the newest versions of all workspaces, by name.
 func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
-	records, newest := slices.Collect(maps.Values(l.records())), newestTags(l.tags)
-	read, heads := make([]*Record, len(records)), make([]Head, len(newest))
+	records := slices.Collect(maps.Values(l.records()))
+	newest := newestTags(l.tags)
+	read := make([]*Record, len(records))
+	heads := make([]Head, len(newest))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
 	for i, tags := range records {

@@ -56,8 +56,10 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 	if err := change(&next); err != nil {
 		return Record{}, err
 	}
-	next.Workspace, next.Deleted = workspace, false
-	next.Description, next.By = text.Line(next.Description), text.Line(next.By)
+	next.Workspace = workspace
+	next.Deleted = false
+	next.Description = text.Line(next.Description)
+	next.By = text.Line(next.By)
 	if old != nil && sameRecord(*old, next) {
 		return *old, nil
 	}
@@ -72,7 +74,11 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 // sameRecord tells whether two records say the same of a workspace.
 func sameRecord(a, b Record) bool {
 	same := maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings) && a.Created.Equal(b.Created)
-	b.Tag, b.Seq, b.Nonce, b.By, b.Updated = a.Tag, a.Seq, a.Nonce, a.By, a.Updated
+	b.Tag = a.Tag
+	b.Seq = a.Seq
+	b.Nonce = a.Nonce
+	b.By = a.By
+	b.Updated = a.Updated
 	return same && a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description && a.Mode == b.Mode &&
 		a.Tool == b.Tool && a.State == b.State && a.Owner == b.Owner && a.Deleted == b.Deleted
 }
@@ -111,7 +117,8 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	if err := l.checkRate(ctx, next.Workspace, tags); err != nil {
 		return Record{}, err
 	}
-	next.Seq, next.Updated = 1, l.s.o.Now()
+	next.Seq = 1
+	next.Updated = l.s.o.Now()
 	if old != nil {
 		next.Seq = old.Seq + 1
 	}
@@ -206,7 +213,8 @@ func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, 
 // under which name; records nil: in this one. The lock stays.
 func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, by string) error {
 	if records == nil {
-		records, workspace = l.s, l.x.workspace
+		records = l.s
+		workspace = l.x.workspace
 	}
 	if err := l.Check(ctx); err != nil {
 		return err
@@ -246,7 +254,8 @@ func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty boo
 	if empty && (old == nil || old.Deleted) {
 		return nil
 	}
-	next.Deleted, next.By = true, text.Line(by)
+	next.Deleted = true
+	next.By = text.Line(by)
 	_, err = l.writeRecord(ctx, old, next)
 	return err
 }

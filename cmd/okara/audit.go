@@ -221,7 +221,8 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 
 // auditRow is how a table shows a record.
 func auditRow(e *trail.Entry) []string {
-	who, did := e.Subject, strings.TrimSpace(e.Action+" "+e.Kind)
+	who := e.Subject
+	did := strings.TrimSpace(e.Action + " " + e.Kind)
 	if who == "" {
 		who = e.Mode
 	}

@@ -29,9 +29,11 @@ func parseTarget(s string) (target, error) {
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	path, digest, _ := strings.Cut(path, "@")
-	name, tag := path, ""
+	name := path
+	tag := ""
 	if i := strings.LastIndexByte(path, ':'); i >= 0 {
-		name, tag = path[:i], path[i+1:]
+		name = path[:i]
+		tag = path[i+1:]
 	}
 	t := target{host: host, repository: strings.Trim(name, "/"), ref: tag}
 	if digest != "" {

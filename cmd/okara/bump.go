@@ -117,7 +117,8 @@ func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule,
 	m := changedModule{Address: f.target.Module.String(), folder: f}
 	l, err := c.publisher.Versions(ctx, f.target.Module.Item())
 	if errors.Is(err, oci.ErrNotFound) {
-		l, err = &depot.Listing{}, nil
+		l = &depot.Listing{}
+		err = nil
 	}
 	if err != nil {
 		return m, err
@@ -136,7 +137,8 @@ func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule,
 		part = m.part
 	}
 	next, err := l.Next(part)
-	m.To, m.folder.target.Version = next.String(), next
+	m.To = next.String()
+	m.folder.target.Version = next
 	return m, err
 }
 
@@ -188,7 +190,8 @@ func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s sho
 		if err != nil {
 			return s, err
 		}
-		d, direct = depot.New(depot.Options{Client: r, Layout: layout, Told: true}), true
+		d = depot.New(depot.Options{Client: r, Layout: layout, Told: true})
+		direct = true
 	}
 	if !direct {
 		return s, nil
@@ -396,7 +399,8 @@ func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion)
 	}
 	l, err := p.Versions(ctx, m.Module.Item())
 	if errors.Is(err, oci.ErrNotFound) {
-		l, err = &depot.Listing{}, nil
+		l = &depot.Listing{}
+		err = nil
 	}
 	if err != nil {
 		return err

@@ -121,7 +121,8 @@ func importFiles(a *cli.App, args []string) (entries []supply.Imported, interval
 			if err != nil {
 				return nil, 0, fmt.Errorf("%s: %w", arg, err)
 			}
-			entries, interval = append(entries, found...), max(interval, minutes)
+			entries = append(entries, found...)
+			interval = max(interval, minutes)
 			continue
 		}
 		names, _, err := projectFiles([]string{arg})

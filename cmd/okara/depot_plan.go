@@ -38,7 +38,8 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 		return err
 	}
 	rows := [][]string{{"ACTION", "ENTRY", "VERSION", "REASON"}}
-	changes, failed := 0, 0
+	changes := 0
+	failed := 0
 	for _, st := range p.Steps {
 		if st.Changes() {
 			changes++

@@ -68,7 +68,8 @@ func recordText(common *supply.Record, own []*supply.Record) string {
 	add := func(rec *supply.Record, which string) {
 		for _, entry := range rec.Names() {
 			row, found := entryRow(rec, entry)
-			rows, notes = append(rows, append(row, which)), append(notes, found...)
+			rows = append(rows, append(row, which))
+			notes = append(notes, found...)
 		}
 	}
 	add(common, "common")

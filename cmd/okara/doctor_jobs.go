@@ -36,7 +36,8 @@ func parkedFindings(ctx context.Context, client *oci.Client, layout addr.Layout)
 	}
 	var findings []depot.Finding
 	for _, j := range parked {
-		what, remedy := j.Kind+" "+j.ID, "find out what ended the server"
+		what := j.Kind + " " + j.ID
+		remedy := "find out what ended the server"
 		switch j.Kind {
 		case jobs.KindPull:
 			done, err := storedSince(ctx, client, layout, j)

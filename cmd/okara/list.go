@@ -176,7 +176,8 @@ type marks struct {
 func marksOf(s evidence.Status) marks {
 	m := marks{Deprecated: s.Deprecated != nil, Yanked: s.Yanked != nil}
 	if e := cmp.Or(s.Yanked, s.Deprecated); e != nil {
-		m.Message, m.Replacement = e.Message, e.Replacement
+		m.Message = e.Message
+		m.Replacement = e.Replacement
 	}
 	return m
 }

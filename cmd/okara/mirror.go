@@ -191,7 +191,8 @@ func (m *mirrorer) took(r supply.Result) {
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
-		out.Reason, out.err = r.Err().Error(), r.Err()
+		out.Reason = r.Err().Error()
+		out.err = r.Err()
 	case r.Action == supply.ActionGone:
 		out.Reason = r.Reason
 	case !m.o.dryRun:
@@ -254,7 +255,8 @@ func (m *mirrorer) add(arg string) error {
 			host = m.o.from
 		}
 		if isHost {
-			host, address = first, rest
+			host = first
+			address = rest
 		}
 		return m.addModule(e, host, address)
 	}
@@ -273,7 +275,8 @@ func (m *mirrorer) addProvider(e supply.Entry, p addr.Provider) error {
 		return err
 	}
 	entry := m.o.provider
-	entry.Entry, entry.Address = e, p
+	entry.Entry = e
+	entry.Address = p
 	m.set.Providers = append(m.set.Providers, entry)
 	return nil
 }

@@ -121,7 +121,8 @@ func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions,
 func printPruned(a *cli.App, out pruned, versions []addr.Version, err error) error {
 	if kept, ok := errors.AsType[*depot.KeptError](err); ok {
 		a.Note("warning: %v", err)
-		out.Deleted, err = len(kept.Kept) < len(versions), nil
+		out.Deleted = len(kept.Kept) < len(versions)
+		err = nil
 		for _, v := range kept.Kept {
 			out.Kept = append(out.Kept, v.String())
 		}

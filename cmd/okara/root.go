@@ -35,13 +35,18 @@ func newRoot(a *cli.App) *cobra.Command {
 	reg := cli.NewRegistries(a)
 	up := &upstreams{Registries: reg}
 	root := cli.Parent("okara", "", "OpenTofu and Terraform modules, providers and state in an OCI registry")
-	root.Long, root.Version = rootLong, a.Version
-	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Long = rootLong
+	root.Version = a.Version
+	root.SilenceErrors = true
+	root.SilenceUsage = true
 	reg.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "artifacts", Title: "Modules and providers:"}, &cobra.Group{ID: "state", Title: "State:"})
 	publish := cli.Parent("publish", "artifacts", "Publish a module or a provider, and what belongs to it")
 	publish.SuggestFor = []string{"push", "upload"}
-	attach, approve, prune, scan := newAttach(reg), newApprove(reg), newPrune(reg), newScan(reg)
+	attach := newAttach(reg)
+	approve := newApprove(reg)
+	prune := newPrune(reg)
+	scan := newScan(reg)
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg), newConvert(reg), attach)
 	depot := newDepot(up)
 	depot.AddCommand(approve)

@@ -106,7 +106,8 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	env.Again, env.Told = again, hangup
+	env.Again = again
+	env.Told = hangup
 	return server.Run(ctx, s, env)
 }
 

@@ -196,7 +196,9 @@ func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
 	if err != nil {
 		return err
 	}
-	s.Annotations, s.ContentDigest, s.Size = parsed.Annotations, parsed.ContentDigest, parsed.Zip.Size
+	s.Annotations = parsed.Annotations
+	s.ContentDigest = parsed.ContentDigest
+	s.Size = parsed.Zip.Size
 	if parsed.Description == nil {
 		return nil
 	}
@@ -215,7 +217,9 @@ func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error
 	if err != nil {
 		return err
 	}
-	s.Annotations, s.Protocols, s.Signature = index.Annotations, index.Protocols, index.Signature
+	s.Annotations = index.Annotations
+	s.Protocols = index.Protocols
+	s.Signature = index.Signature
 	for _, p := range index.Platforms {
 		s.Platforms = append(s.Platforms, shownPlatform{p.Platform.String(), p.Filename, p.Size, p.Zh, p.H1})
 		s.scanned = append(s.scanned, p.Manifest)
@@ -346,9 +350,12 @@ func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (stri
 			continue
 		}
 		found = true
-		worst.Tool, worst.Time = s.Tool, s.Time
-		worst.Critical, worst.High = max(worst.Critical, s.Critical), max(worst.High, s.High)
-		worst.Medium, worst.Low = max(worst.Medium, s.Medium), max(worst.Low, s.Low)
+		worst.Tool = s.Tool
+		worst.Time = s.Time
+		worst.Critical = max(worst.Critical, s.Critical)
+		worst.High = max(worst.High, s.High)
+		worst.Medium = max(worst.Medium, s.Medium)
+		worst.Low = max(worst.Low, s.Low)
 	}
 	if !found {
 		return "", nil

@@ -158,7 +158,8 @@ func signVersions(ctx context.Context, reg *cli.Registries, arg string, keys sig
 		if err != nil {
 			return fmt.Errorf("signing %s@%s: %w", t.address, v, err)
 		}
-		all, lines = append(all, one), append(lines, one.text())
+		all = append(all, one)
+		lines = append(lines, one.text())
 	}
 	return reg.PrintResult(all, strings.Join(lines, "\n"))
 }

@@ -75,7 +75,8 @@ func (f *stateFlags) options(a *cli.App) (statebackend.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Unsealed, o.MaxVersions = f.unsealed, f.keep
+	o.Unsealed = f.unsealed
+	o.MaxVersions = f.keep
 	if f.next != nil {
 		o.Sealer = rekeyer{o.Sealer, f.next}
 	}

@@ -38,7 +38,8 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 		if err != nil {
 			return noState(err, args[0], ws)
 		}
-		d.Repository, d.Workspace = args[0], ws
+		d.Repository = args[0]
+		d.Workspace = ws
 		return printDiff(reg.App, d, limit)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -128,7 +129,8 @@ func isStateFile(arg string) bool {
 // printDiff prints the first changes, all of them if limit is 0.
 func printDiff(a *cli.App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
-		d.Changes, d.More = d.Changes[:limit], true
+		d.Changes = d.Changes[:limit]
+		d.More = true
 		a.Note("%d more changes are not shown, --limit 0 shows all", more)
 	}
 	if len(d.Changes) == 0 {

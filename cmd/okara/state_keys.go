@@ -112,7 +112,8 @@ func ranges(numbers []int64) string {
 		if j > i {
 			part += fmt.Sprintf("-%d", numbers[j])
 		}
-		parts, i = append(parts, part), j+1
+		parts = append(parts, part)
+		i = j + 1
 	}
 	return strings.Join(parts, ", ")
 }

@@ -77,7 +77,8 @@ func byTool(ctx context.Context, s *statebackend.Store, ws string, v statebacken
 }
 
 func showText(out shownState, held *statebackend.Held) string {
-	v, copied := out.Version, out.Replica
+	v := out.Version
+	copied := out.Replica
 	rows := [][]string{
 		{"repository", out.Repository},
 		{"workspace", out.Workspace},

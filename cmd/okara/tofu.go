@@ -128,7 +128,8 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 		case args[0] == "--help":
 			return nil, pflag.ErrHelp
 		case args[0] == "-q":
-			f, hasValue = flags.Lookup("quiet"), true
+			f = flags.Lookup("quiet")
+			hasValue = true
 		case f == nil || !strings.HasPrefix(args[0], "--"):
 			return args, nil
 		}

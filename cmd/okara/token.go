@@ -128,7 +128,8 @@ type tokenDoc struct {
 func tokenOf(t access.Token) tokenDoc {
 	doc := tokenDoc{Name: t.ID, SHA256: hex.EncodeToString(t.Hash[:]), Rights: t.Scopes}
 	if !t.Expires.IsZero() {
-		doc.Expires, doc.Expired = &t.Expires, !time.Now().Before(t.Expires)
+		doc.Expires = &t.Expires
+		doc.Expired = !time.Now().Before(t.Expires)
 	}
 	return doc
 }
@@ -162,10 +163,12 @@ func newTokenList(a *cli.App) *cobra.Command {
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			docs, rows := []tokenDoc{}, [][]string{{"NAME", "EXPIRES", "RIGHTS"}}
+			docs := []tokenDoc{}
+			rows := [][]string{{"NAME", "EXPIRES", "RIGHTS"}}
 			for _, t := range tokens {
 				doc := tokenOf(t)
-				docs, rows = append(docs, doc), append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
+				docs = append(docs, doc)
+				rows = append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
 			}
 			return a.PrintResult(docs, cli.Table(rows))
 		},

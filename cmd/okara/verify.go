@@ -54,7 +54,8 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 				return err
 			}
 			o = cmp.Or(o, &trust.Policy{})
-			o.AllowYanked, o.Deep = allowYanked, deep
+			o.AllowYanked = allowYanked
+			o.Deep = deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return cli.UsageError("--digest %q is not a digest", digestFlag)
 			}

@@ -113,7 +113,8 @@ func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version s
 		if err != nil {
 			return "", false, fmt.Errorf("template %s: %w", t.Name, err)
 		}
-		described, version = found, source.Version
+		described = found
+		version = source.Version
 	default:
 		return "", false, nil
 	}

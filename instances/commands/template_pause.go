@@ -22,7 +22,8 @@ func newTemplatePause(reg *cli.Registries) *cobra.Command {
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Pause(ctx, name, reason)
 	})
-	cmd.Use, cmd.Short = "pause TEMPLATE", "Stop new instances of a template"
+	cmd.Use = "pause TEMPLATE"
+	cmd.Short = "Stop new instances of a template"
 	cmd.Long = `Stop new instances of a template, and the filling of its pool. What was launched goes
 on as it was.
 
@@ -36,7 +37,8 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	cmd := newTemplateChange(reg, func(ctx context.Context, c *portalclient.Client, name string) (api.Template, error) {
 		return c.Resume(ctx, name)
 	})
-	cmd.Use, cmd.Short = "resume TEMPLATE", "Allow new instances of a template again"
+	cmd.Use = "resume TEMPLATE"
+	cmd.Short = "Allow new instances of a template again"
 	cmd.Long = `Allow new instances of a template again, also where its pool paused after failures.
 
 ` + pauseHelp

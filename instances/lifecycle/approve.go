@@ -119,10 +119,14 @@ func (w approvals) makeApproved(r *Record) {
 	if r.Pending != nil {
 		why = r.Pending.Why
 	}
-	r.Phase, r.Since, r.Pending = Provisioning, w.now, nil
+	r.Phase = Provisioning
+	r.Since = w.now
+	r.Pending = nil
 	w.endings().endAfter(r, r.TTL+runTime(w.doc.template(r.Snapshot)))
 	run := w.runQueue().newRun(r, RunApply)
-	run.By, run.Why, run.Confirmed = r.CreatedBy, why, new(w.person())
+	run.By = r.CreatedBy
+	run.Why = why
+	run.Confirmed = new(w.person())
 	w.runQueue().queue(r, run)
 }
 
@@ -135,8 +139,13 @@ func (w approvals) changeApproved(r *Record) {
 		return
 	}
 	run := w.runQueue().newRun(r, RunApply)
-	run.By, run.Why, run.Confirmed, run.Auto = p.By, p.Why, new(w.person()), p.Update.Auto
-	run.Source, run.Snapshot, run.Parameters = p.Update.Source, p.Update.Snapshot, p.Update.Parameters
+	run.By = p.By
+	run.Why = p.Why
+	run.Confirmed = new(w.person())
+	run.Auto = p.Update.Auto
+	run.Source = p.Update.Source
+	run.Snapshot = p.Update.Snapshot
+	run.Parameters = p.Update.Parameters
 	r.Approved = template.Owner{}
 	w.changes().renew(r, run, "an update follows")
 }
@@ -194,7 +203,9 @@ func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	if r.Phase != Ready && r.Phase != Failed {
 		return Answer{}, refuse(ErrPhase, "instance %s is %s, and what needs approval can be asked for when it is ready", r.ID, r.Phase)
 	}
-	p.At, p.Salt, p.Why = w.now, w.newNonce(), clip(p.Why, maxDetail)
+	p.At = w.now
+	p.Salt = w.newNonce()
+	p.Why = clip(p.Why, maxDetail)
 	r.Pending = &p
 	w.sweep = true // of what it replaces
 	w.notices().notice(r, NoticeApproval)
@@ -204,7 +215,8 @@ func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 // letThrough applies exactly the plan that waits.
 func (w approvals) letThrough(r *Record) {
 	run := r.Run
-	run.Approved, run.Kind = run.Plan, RunApply
+	run.Approved = run.Plan
+	run.Kind = RunApply
 	run.QueuedAt = w.now
 	r.Phase = phaseOf(run.From)
 	w.runQueue().await(r, 0, WaitQueued, "")
@@ -270,7 +282,8 @@ func (w approvals) putBack(r *Record, result, why string) {
 	from := r.Run.From
 	w.runQueue().endRun(r, result, why)
 	if from == Ready || from == Failed {
-		r.Phase, r.Reason = from, clip(why, maxText)
+		r.Phase = from
+		r.Reason = clip(why, maxText)
 		return
 	}
 	w.endings().destroy(r, why)

@@ -135,7 +135,8 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 	case Awaits(r) != "":
 		w.approvals().decline(r, Cancelled, why)
 	case r.Phase == Destroying:
-		n, text := r.Run.Failures, r.Run.Error
+		n := r.Run.Failures
+		text := r.Run.Error
 		notDestroyed(w.work, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
 	case r.Run.Switch && r.Run.Attempt == 0:
 		w.approvals().putBack(r, Cancelled, why)
@@ -182,7 +183,8 @@ func (w changes) retry(e Retry) (Answer, error) {
 	if w.approvals().unapproved(r, run) {
 		return w.approvals().askRun(r, run)
 	}
-	r.Phase, r.Reason = phaseOf(run.From), ""
+	r.Phase = phaseOf(run.From)
+	r.Reason = ""
 	endAnew(w.work, r, r.Snapshot)
 	w.runQueue().queue(r, run)
 	return Answer{Status: 200, Record: r}, nil
@@ -191,8 +193,13 @@ func (w changes) retry(e Retry) (Answer, error) {
 // repeat makes a run of what was tried last. Who asked for it first is remembered, since
 // he approves it no more than who tries it again; a request that was approved stays so.
 func (w changes) repeat(r *Record, run, last *Run) {
-	run.Source, run.Snapshot, run.Parameters, run.From, run.Why = last.Source, last.Snapshot, last.Parameters, last.From, last.Why
-	run.Switch, run.Off = last.Switch, last.Off
+	run.Source = last.Source
+	run.Snapshot = last.Snapshot
+	run.Parameters = last.Parameters
+	run.From = last.From
+	run.Why = last.Why
+	run.Switch = last.Switch
+	run.Off = last.Off
 	if run.First = last.First; run.First == nil && last.By.Subject != "" && !last.By.same(run.By) {
 		run.First = &last.By
 	}
@@ -235,7 +242,8 @@ func (w changes) update(e Update) (Answer, error) {
 	}
 	r = w.edit(r)
 	run := w.runQueue().newRun(r, RunApply)
-	run.Parameters, run.Why = merged, clip(e.Why, maxDetail)
+	run.Parameters = merged
+	run.Why = clip(e.Why, maxDetail)
 	r.Sensitive = union(r.Sensitive, e.Sensitive)
 	if e.Source != nil {
 		run.Source = *e.Source
@@ -273,7 +281,8 @@ func union(a, b []string) []string {
 
 // renew lets another apply follow what runs: row 10.
 func (w changes) renew(r *Record, run *Run, why string) {
-	r.Phase, r.Reason = Updating, ""
+	r.Phase = Updating
+	r.Reason = ""
 	endAnew(w.work, r, cmp.Or(run.Snapshot, r.Snapshot))
 	w.runQueue().follow(r, run, why)
 }
@@ -291,7 +300,9 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	r.Source = *e.Source
 	if e.Template != nil && e.Digest != "" {
 		w.keep(e.Digest, e.Template)
-		r.Snapshot, r.Revised, w.sweep = e.Digest, true, true
+		r.Snapshot = e.Digest
+		r.Revised = true
+		w.sweep = true
 	}
 	r.forget()
 	w.note(r, "destroy", "with version "+e.Source.Version)
@@ -305,7 +316,8 @@ func (w changes) pause(e Pause) (Answer, error) {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
 	}
 	p := w.pool(e.Template)
-	p.By, p.Paused = w.who(), clip(e.Reason, maxText)
+	p.By = w.who()
+	p.Paused = clip(e.Reason, maxText)
 	if p.By == "" {
 		p.By = byAdmin
 	}
@@ -331,7 +343,8 @@ func (w changes) acceptClock() (Answer, error) {
 		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
 	}
 	d := w.change()
-	d.Clock.Held, d.Clock.Accept = "", w.now
+	d.Clock.Held = ""
+	d.Clock.Accept = w.now
 	return Answer{Status: 200}, nil
 }
 

@@ -56,7 +56,8 @@ func (w creations) create(e Create) (Answer, error) {
 }
 
 func (w creations) checkCreate(e Create) error {
-	t, o := e.Template, e.Owner
+	t := e.Template
+	o := e.Owner
 	if t == nil || e.Digest == "" || e.Source.Digest == "" {
 		return &template.FieldError{Path: "/template", Text: "it has no module to run"}
 	}
@@ -162,8 +163,11 @@ func (w creations) oldest(e Create) *Record {
 // claim gives a member of a pool away. It runs nothing.
 func (w creations) claim(r *Record, e Create) Answer {
 	r = w.edit(r)
-	r.Phase, r.Reason = Ready, ""
-	r.ClaimedAt, r.Since, r.TTL = w.now, w.now, w.endings().ttl(e)
+	r.Phase = Ready
+	r.Reason = ""
+	r.ClaimedAt = w.now
+	r.Since = w.now
+	r.TTL = w.endings().ttl(e)
 	w.assign(r, e)
 	w.note(r, "claimed", e.Template.Name)
 	w.endings().endAfter(r, r.TTL)
@@ -174,9 +178,13 @@ func (w creations) claim(r *Record, e Create) Answer {
 
 // assign writes down what a caller says of his instance.
 func (w creations) assign(r *Record, e Create) {
-	r.Name, r.Owner, r.CreatedBy = e.Name, e.Owner, w.person()
+	r.Name = e.Name
+	r.Owner = e.Owner
+	r.CreatedBy = w.person()
 	r.Owner.Label = clip(r.Owner.Label, 128)
-	r.Claims, r.Forced, r.Key = maps.Clone(e.Claims), e.Forced, w.command.Key
+	r.Claims = maps.Clone(e.Claims)
+	r.Forced = e.Forced
+	r.Key = w.command.Key
 }
 
 // person is the actor as a record keeps it.
@@ -189,7 +197,9 @@ func (w *work) person() Actor {
 func (w creations) makeAs(id string, e Create) Answer {
 	r := w.add(id, e.Template, e.Digest, e.Source)
 	w.assign(r, e)
-	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.endings().ttl(e)
+	r.Parameters = maps.Clone(e.Parameters)
+	r.Sensitive = e.Sensitive
+	r.TTL = w.endings().ttl(e)
 	w.endings().endAfter(r, r.TTL+runTime(e.Template))
 	w.note(r, "created", e.Template.Name)
 	if e.Template.Approval == template.ApprovalRequest {
@@ -223,10 +233,22 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	if e.Template != nil {
 		w.keep(r.Snapshot, e.Template)
 	}
-	r.Applied, r.Forced, r.Run, r.Then = true, true, nil, nil
-	r.Pooled, r.Kept, r.Archived, r.Removing, r.Empty = false, false, false, false, false
-	r.Conditions, r.Notices, r.FinishedAt, r.Key = nil, nil, time.Time{}, w.command.Key
-	r.Pending, r.Declined, r.Offer = nil, "", nil
+	r.Applied = true
+	r.Forced = true
+	r.Run = nil
+	r.Then = nil
+	r.Pooled = false
+	r.Kept = false
+	r.Archived = false
+	r.Removing = false
+	r.Empty = false
+	r.Conditions = nil
+	r.Notices = nil
+	r.FinishedAt = time.Time{}
+	r.Key = w.command.Key
+	r.Pending = nil
+	r.Declined = ""
+	r.Offer = nil
 	if r.Since.IsZero() {
 		r.Since = w.now
 	}

@@ -99,7 +99,8 @@ func (w outcomes) stopped(r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
 		w.settle(r)
 	}
-	then, outcome := r.Then, e.Result.Outcome
+	then := r.Then
+	outcome := e.Result.Outcome
 	r.Then = nil
 	w.runQueue().endRun(r, outcomeOf(outcome), e.Result.Error)
 	switch {
@@ -125,7 +126,8 @@ func outcomeOf(outcome string) string {
 }
 
 func (w outcomes) applyEnded(r *Record, e Ended) {
-	run, res := r.Run, e.Result
+	run := r.Run
+	res := e.Result
 	switch {
 	case res.Outcome == Done && run.Kind == RunApply:
 		w.applied(r, e)
@@ -161,7 +163,9 @@ func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 // planAnew lets the next attempt make a plan, where one is looked at.
 func (w outcomes) planAnew(r *Record) {
 	run := r.Run
-	run.Approved, run.Plan, run.Planned = "", "", 0
+	run.Approved = ""
+	run.Plan = ""
+	run.Planned = 0
 	if w.approvals().approval(r, run.Snapshot, template.ApprovalPlan) {
 		run.Confirmed = nil
 	}
@@ -173,7 +177,8 @@ func (w outcomes) planAnew(r *Record) {
 // again is rows 6 and 7: another attempt, while there are any left and the error may
 // go away.
 func (w outcomes) again(r *Record, res Result) {
-	run, text := r.Run, failure(res)
+	run := r.Run
+	text := failure(res)
 	run.Failures++
 	run.Error = clip(text, maxText)
 	retries := w.doc.template(run.Snapshot).Retries
@@ -188,7 +193,8 @@ func (w outcomes) again(r *Record, res Result) {
 // fail is row 7.
 func (w outcomes) fail(r *Record, result, why string) {
 	w.runQueue().endRun(r, result, why)
-	r.Phase, r.Reason = Failed, clip(why, maxText)
+	r.Phase = Failed
+	r.Reason = clip(why, maxText)
 	happened(w.work, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
 		end := w.now.Add(max(t.Failed, template.MinTTL))
@@ -209,7 +215,9 @@ func (w outcomes) settle(r *Record) {
 	r.Source = run.Source
 	revised := run.Snapshot != "" && run.Snapshot != r.Snapshot
 	if revised {
-		r.Snapshot, r.Revised, w.sweep = run.Snapshot, true, true
+		r.Snapshot = run.Snapshot
+		r.Revised = true
+		w.sweep = true
 	}
 	if run.Parameters != nil {
 		r.Parameters = run.Parameters
@@ -224,7 +232,8 @@ func (w outcomes) applied(r *Record, e Ended) {
 	happened(w.work, r, r.Runs[0].reached(), "")
 	t := w.doc.template(r.Snapshot)
 	r.Reason = ""
-	r.Outputs, r.Connection = listed(e.Result.Outputs, t.Outputs), bounded(e.Connection)
+	r.Outputs = listed(e.Result.Outputs, t.Outputs)
+	r.Connection = bounded(e.Connection)
 	r.unset(Drifted)
 	if r.Runs[0].Switch {
 		r.Phase = Ready
@@ -307,7 +316,9 @@ func (w outcomes) planned(r *Record, res Result) {
 		w.fail(r, RunFailed, why) // and so would each other attempt
 		return
 	}
-	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
+	run.Plan = res.Plan
+	run.Planned = run.Attempt
+	run.EndedAt = w.now
 	outcome(w.work, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
@@ -353,7 +364,8 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 // day, or when somebody asks for it.
 func notDestroyed(w *work, r *Record, result, why string) {
 	w.runQueue().endRun(r, result, r.Run.Error)
-	r.Phase, r.Reason = DestroyFailed, clip(why, maxText)
+	r.Phase = DestroyFailed
+	r.Reason = clip(why, maxText)
 	happened(w, r, "not destroyed", why)
 	w.notices().notice(r, NoticeDestroyFailed)
 }

@@ -15,7 +15,12 @@ const maxFinal = 20 // final records of an owner
 // destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
 // first; where no apply was ever begun there is nothing to destroy.
 func (w endings) destroy(r *Record, why string) {
-	r.Phase, r.Reason, r.Protected, r.Conditions, r.Pending, r.Offer = Destroying, clip(why, maxText), "", nil, nil, nil
+	r.Phase = Destroying
+	r.Reason = clip(why, maxText)
+	r.Protected = ""
+	r.Conditions = nil
+	r.Pending = nil
+	r.Offer = nil
 	switch {
 	case r.Run.active():
 		r.Then = nil
@@ -48,7 +53,9 @@ func (w endings) destroyer(r *Record) *Run {
 	run := w.runQueue().newRun(r, RunDestroy)
 	for i := range r.Runs {
 		if last := &r.Runs[i]; last.Applied && last.Snapshot != "" {
-			run.Source, run.Snapshot, run.Parameters = last.Source, last.Snapshot, last.Parameters
+			run.Source = last.Source
+			run.Snapshot = last.Snapshot
+			run.Parameters = last.Parameters
 			break
 		}
 	}
@@ -68,9 +75,17 @@ func (w endings) abandon(r *Record, why string) {
 
 // finish ends an instance for ever.
 func (w endings) finish(r *Record, p Phase, why string) {
-	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
-	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
-	r.Pending, r.Declined, r.Offer = nil, "", nil
+	r.Phase = p
+	r.Reason = clip(why, maxText)
+	r.FinishedAt = w.now
+	r.Run = nil
+	r.Then = nil
+	r.Open = nil
+	r.Conditions = nil
+	r.Protected = ""
+	r.Pending = nil
+	r.Declined = ""
+	r.Offer = nil
 	r.Switch = nil
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
 	w.sweep = true
@@ -154,20 +169,38 @@ func (w endings) removed(id string) {
 
 // cut leaves of a final record what lists show: about 1 KiB.
 func (r *Record) cut() {
-	r.Parameters, r.Claims, r.Outputs, r.Connection = nil, nil, nil, nil
-	r.Snapshot, r.Source.Archive, r.Source.Lock, r.Source.Size = "", "", "", 0
+	r.Parameters = nil
+	r.Claims = nil
+	r.Outputs = nil
+	r.Connection = nil
+	r.Snapshot = ""
+	r.Source.Archive = ""
+	r.Source.Lock = ""
+	r.Source.Size = 0
 	r.Reason = clip(r.Reason, maxDetail)
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		run.Source, run.Snapshot, run.Parameters = template.Source{}, "", nil
-		run.By, run.Before, run.From = Actor{}, "", ""
-		run.Plan, run.Approved, run.Nonce = "", "", ""
-		run.Ask, run.Confirmed, run.Stopped, run.After = nil, nil, nil, nil
-		run.First, run.Why = nil, ""
+		run.Source = template.Source{}
+		run.Snapshot = ""
+		run.Parameters = nil
+		run.By = Actor{}
+		run.Before = ""
+		run.From = ""
+		run.Plan = ""
+		run.Approved = ""
+		run.Nonce = ""
+		run.Ask = nil
+		run.Confirmed = nil
+		run.Stopped = nil
+		run.After = nil
+		run.First = nil
+		run.Why = ""
 		run.Error = clip(run.Error, 80)
 	}
-	r.TTL, r.Since, r.Events = 0, time.Time{}, slices.Clone(r.Events[:min(len(r.Events), 1)])
+	r.TTL = 0
+	r.Since = time.Time{}
+	r.Events = slices.Clone(r.Events[:min(len(r.Events), 1)])
 	for i := range r.Events {
 		r.Events[i].Detail = clip(r.Events[i].Detail, 40)
 	}

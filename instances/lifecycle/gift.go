@@ -28,7 +28,8 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	t, a := w.doc.template(r.Snapshot), w.command.Actor
+	t := w.doc.template(r.Snapshot)
+	a := w.command.Actor
 	switch {
 	case r.Owner.ID == "":
 		return Answer{}, refuse(ErrPhase, "instance %s belongs to a pool", r.ID)
@@ -56,9 +57,11 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	}
 	if r.Pending != nil && !to.Same(r.Owner) {
 		w.note(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
-		r.Pending, w.sweep = nil, true
+		r.Pending = nil
+		w.sweep = true
 	}
-	r.Owner, r.Offer = to, nil
+	r.Owner = to
+	r.Offer = nil
 	r.Owner.Label = clip(to.Label, 128)
 	w.note(r, action, to.Kind+" "+to.ID)
 	return Answer{Status: 200, Record: r}
@@ -98,7 +101,8 @@ func (w changes) take(e Take) (Answer, error) {
 	case e.No:
 		return w.unoffered(r, "declined", ""), nil
 	}
-	t, to := w.doc.template(r.Snapshot), r.Offer.To
+	t := w.doc.template(r.Snapshot)
+	to := r.Offer.To
 	if !t.Admits(to) {
 		return Answer{}, refuse(ErrDenied, "the template that instance %s has now does not admit this owner", r.ID)
 	}

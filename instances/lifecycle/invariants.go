@@ -23,7 +23,8 @@ type Violation struct {
 // that go beyond one is the wrong one.
 func Check(d *Document) []Violation {
 	var all []Violation
-	ofInstances, ofWorkspaces := rules(), workspaceRules()
+	ofInstances := rules()
+	ofWorkspaces := workspaceRules()
 	for id, r := range d.Records {
 		rules := ofInstances
 		if r.isWorkspace() {
@@ -256,11 +257,13 @@ func (d *Document) overfull() []Violation {
 		}
 		if n := t.Limit(); n > 0 {
 			what := scope{template: r.Template}
-			limits[limit{what, n}], have[what] = true, append(have[what], n)
+			limits[limit{what, n}] = true
+			have[what] = append(have[what], n)
 		}
 		if n := t.PerOwner; n > 0 && r.Owner.ID != "" {
 			what := scope{ownerKey(r.Owner), r.Template}
-			limits[limit{what, n}], have[what] = true, append(have[what], n)
+			limits[limit{what, n}] = true
+			have[what] = append(have[what], n)
 		}
 	}
 	var all []Violation

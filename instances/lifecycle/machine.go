@@ -48,7 +48,8 @@ func (m *Machine) pass(d *Document, p Pass, c Command, now time.Time) (*Document
 		}
 		after, more, _, err := m.Step(d, Command{Event: e, Actor: c.Actor, Seed: derive(c.Seed, i)}, now)
 		if err == nil {
-			d, effects = after, append(effects, more...)
+			d = after
+			effects = append(effects, more...)
 		}
 	}
 	return d, effects, Answer{Status: 200}, nil

@@ -65,7 +65,9 @@ func (w poolMembers) revise(name, revision string) {
 		return
 	}
 	mine := w.pool(name)
-	mine.Revision, mine.Failures, mine.Backoff = revision, 0, time.Time{}
+	mine.Revision = revision
+	mine.Failures = 0
+	mine.Backoff = time.Time{}
 	if mine.By == "" {
 		mine.Paused = ""
 	}
@@ -174,7 +176,8 @@ func (w poolMembers) pausePool(name, why, revision string) {
 		return
 	}
 	p := w.pool(name)
-	p.Paused, p.Revision = clip(why, maxText), revision
+	p.Paused = clip(why, maxText)
+	p.Revision = revision
 	p.Notices = w.notices().tell(p.Notices, name, NoticePool)
 }
 
@@ -200,7 +203,8 @@ func (w poolMembers) memberFailed(r *Record) {
 func (w poolMembers) memberReady(name string) {
 	if p := w.doc.Pools[name]; p != nil && p.Failures > 0 {
 		mine := w.pool(name)
-		mine.Failures, mine.Backoff = 0, time.Time{}
+		mine.Failures = 0
+		mine.Backoff = time.Time{}
 	}
 }
 
@@ -221,7 +225,9 @@ func (w poolMembers) offer(e Offer) {
 	case w.takes(r):
 		r = w.edit(r)
 		run := w.runQueue().newRun(r, RunApply)
-		run.Source, run.Snapshot, run.Auto = e.Source, e.Digest, true
+		run.Source = e.Source
+		run.Snapshot = e.Digest
+		run.Auto = true
 		w.keep(e.Digest, e.Template)
 		_, _ = w.approvals().apply(r, run, text) // it is ready, and no change of it waits
 	case was.Type == "" || was.Message != text && was.Reason == "":

@@ -61,12 +61,15 @@ func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a 
 	what := whose(o, a)
 	if t.PerOwner > 0 {
 		q := d.used(o, func(r *Record) bool { return r.Template == t.Name })
-		q.Limit, q.What, q.Of = t.PerOwner, what, t.Name
+		q.Limit = t.PerOwner
+		q.What = what
+		q.Of = t.Name
 		all = append(all, q)
 	}
 	if limit, globs, ok := m.quota(t.Name, o, a); ok {
 		q := d.used(o, func(r *Record) bool { return template.Matches(globs, r.Template) })
-		q.Limit, q.What = limit, what
+		q.Limit = limit
+		q.What = what
 		all = append(all, q)
 	}
 	return all
@@ -110,7 +113,9 @@ func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, temp
 			n = q.User
 		}
 		if n > 0 && q.covers(o, a) && template.Matches(q.Templates, name) && (!ok || n > limit) {
-			limit, templates, ok = n, q.Templates, true
+			limit = n
+			templates = q.Templates
+			ok = true
 		}
 	}
 	return limit, templates, ok
@@ -154,7 +159,8 @@ func (d *Document) live(template string) int {
 
 // room refuses one more instance of a template beyond its limit.
 func (w creations) room(t *template.Template) error {
-	limit, n := t.Limit(), w.doc.live(t.Name)
+	limit := t.Limit()
+	n := w.doc.live(t.Name)
 	if limit > 0 && n >= limit {
 		return &QuotaError{Limit: limit, Used: n, What: "template " + t.Name, Of: t.Name}
 	}

@@ -68,7 +68,9 @@ func (w runQueue) planFirst(r *Record, run *Run) bool {
 // await lets the next attempt of a run wait: for a place, and for its time.
 func (w runQueue) await(r *Record, wait time.Duration, reason, message string) {
 	run := r.Run
-	run.StartedAt, run.EndedAt, run.Handle = time.Time{}, time.Time{}, ""
+	run.StartedAt = time.Time{}
+	run.EndedAt = time.Time{}
+	run.Handle = ""
 	run.NotBefore = time.Time{}
 	if wait > 0 {
 		run.NotBefore = w.now.Add(wait)
@@ -102,14 +104,19 @@ func (w runQueue) stop(r *Record, why string) {
 // destroys.
 func (w runQueue) endRun(r *Record, result, text string) {
 	run := *r.Run
-	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
-	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
+	run.Result = result
+	run.Error = clip(text, maxText)
+	run.EndedAt = w.now
+	run.NotBefore = time.Time{}
+	run.Handle = ""
+	run.Cancel = ""
 	changes := run.Kind == RunApply || run.Kind == RunPlan
 	if changes {
 		r.forget()
 	}
 	if !changes || result == Done {
-		run.Snapshot, run.Parameters = "", nil
+		run.Snapshot = ""
+		run.Parameters = nil
 	}
 	r.Run = nil
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
@@ -120,7 +127,8 @@ func (w runQueue) endRun(r *Record, result, text string) {
 // forget drops what runs that ended were to run.
 func (r *Record) forget() {
 	for i := range r.Runs {
-		r.Runs[i].Snapshot, r.Runs[i].Parameters = "", nil
+		r.Runs[i].Snapshot = ""
+		r.Runs[i].Parameters = nil
 	}
 }
 
@@ -162,13 +170,19 @@ func (d *Document) candidate(now time.Time, places int) *Record {
 func (w runQueue) begin(r *Record) {
 	run := r.Run
 	run.Attempt++
-	run.Before, run.Nonce = run.Nonce, w.newNonce()
-	run.StartedAt, run.EndedAt, run.NotBefore, run.Handle = w.now, time.Time{}, time.Time{}, ""
+	run.Before = run.Nonce
+	run.Nonce = w.newNonce()
+	run.StartedAt = w.now
+	run.EndedAt = time.Time{}
+	run.NotBefore = time.Time{}
+	run.Handle = ""
 	if run.Kind == RunApply && !r.isWorkspace() {
-		run.Applied, r.Applied = true, true
+		run.Applied = true
+		r.Applied = true
 	}
 	if r.isWorkspace() {
-		run.After, r.Latest = r.Latest, new(r.ref())
+		run.After = r.Latest
+		r.Latest = new(r.ref())
 	}
 	r.unset(Waiting)
 	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
@@ -211,7 +225,8 @@ func (d *Document) queue(now time.Time) queue {
 }
 
 func order(a, b *Record, turns map[template.Owner]turn) int {
-	x, y := turns[a.turnOf()], turns[b.turnOf()]
+	x := turns[a.turnOf()]
+	y := turns[b.turnOf()]
 	return cmp.Or(
 		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))

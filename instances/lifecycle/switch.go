@@ -88,7 +88,9 @@ func (s *switching) off() bool { return s != nil && s.Stopped }
 // say keeps a word in place of the one before.
 func (w switches) say(r *Record, stop bool, by Actor) {
 	s := *r.Switch
-	s.Said, s.SaidAt, s.SaidBy = wordOf(stop), w.now, by
+	s.Said = wordOf(stop)
+	s.SaidAt = w.now
+	s.SaidBy = by
 	r.Switch = &s
 }
 
@@ -145,7 +147,9 @@ func (w switches) begin(r *Record, stopped bool) {
 	}
 	s := switching{Stopped: stopped}
 	if had := r.Switch; had != nil {
-		s.Said, s.SaidAt, s.SaidBy = had.Said, had.SaidAt, had.SaidBy
+		s.Said = had.Said
+		s.SaidAt = had.SaidAt
+		s.SaidBy = had.SaidBy
 	}
 	r.Switch = &s
 	w.arm(r)
@@ -180,19 +184,25 @@ func switchable(r *Record) bool {
 // carry does what was said, unless it is done already.
 func (w switches) carry(r *Record) {
 	s := *r.Switch
-	stop, by := s.Said == wordStop, s.SaidBy
-	s.Said, s.SaidAt, s.SaidBy = "", time.Time{}, Actor{}
+	stop := s.Said == wordStop
+	by := s.SaidBy
+	s.Said = ""
+	s.SaidAt = time.Time{}
+	s.SaidBy = Actor{}
 	r.Switch = &s
 	if r.Phase == Updating {
 		from := r.Run.From
 		w.runQueue().endRun(r, Cancelled, "it is to "+wordOf(stop)+" now")
-		r.Phase, r.Reason = from, ""
+		r.Phase = from
+		r.Reason = ""
 	}
 	if r.Phase == Ready && s.Stopped == stop || countAgain(w.work, r) != nil {
 		return
 	}
 	run := w.runQueue().newRun(r, RunApply)
-	run.By, run.Switch, run.Off = by, true, stop
+	run.By = by
+	run.Switch = true
+	run.Off = stop
 	w.changes().renew(r, run, "it is to "+wordOf(stop)+" now")
 }
 

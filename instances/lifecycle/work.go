@@ -74,7 +74,8 @@ func (w *work) change() *Document {
 // owned returns a map of the document that may be changed.
 func owned[V any](m *map[string]V, mine *bool) map[string]V {
 	if !*mine {
-		*m, *mine = maps.Clone(*m), true
+		*m = maps.Clone(*m)
+		*mine = true
 		if *m == nil {
 			*m = map[string]V{}
 		}
@@ -101,7 +102,8 @@ func (w *work) put(r *Record) *Record {
 	if w.edited == nil {
 		w.edited = map[string]*Record{}
 	}
-	w.records()[r.ID], w.edited[r.ID] = r, r
+	w.records()[r.ID] = r
+	w.edited[r.ID] = r
 	return r
 }
 
@@ -191,7 +193,8 @@ func (w *work) note(r *Record, action, detail string) {
 }
 
 func record(w *work, r *Record, h History) {
-	h.At, h.Detail = w.now, clip(h.Detail, maxDetail)
+	h.At = w.now
+	h.Detail = clip(h.Detail, maxDetail)
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
 }
 

@@ -146,7 +146,9 @@ func (w workspaceRuns) openWorkspace(e OpenWorkspace) (Answer, error) {
 		return Answer{}, err
 	}
 	r := w.creations().add(w.newID(), e.Template, e.Digest, template.Source{})
-	r.Workspace, r.Phase, r.CreatedBy = e.Workspace, Ready, w.person()
+	r.Workspace = e.Workspace
+	r.Phase = Ready
+	r.CreatedBy = w.person()
 	w.note(r, "created", e.Workspace)
 	return Answer{Status: 201, Record: r}, nil
 }
@@ -230,7 +232,8 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	r = w.edit(r)
 	w.keep(e.Digest, e.Template)
 	if r.Snapshot != e.Digest { // what the next runs have
-		r.Snapshot, w.sweep = e.Digest, true
+		r.Snapshot = e.Digest
+		w.sweep = true
 	}
 	r.Numbered++
 	r.Open = append(r.Open, Run{
@@ -321,7 +324,9 @@ func (w workspaceRuns) confirm(e Confirm) (Answer, error) {
 
 // let makes the apply of its plan the next attempt of a run.
 func (r *Run) let(now time.Time) {
-	r.Approved, r.Kind, r.QueuedAt = r.Plan, RunApply, now
+	r.Approved = r.Plan
+	r.Kind = RunApply
+	r.QueuedAt = now
 }
 
 func (w workspaceRuns) discard(e Discard) (Answer, error) {
@@ -431,7 +436,9 @@ func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 		w.closeRun(r, run.N, RunFailed, "the plan has no digest")
 		return
 	}
-	run.Plan, run.Planned, run.EndedAt = res.Plan, run.Attempt, w.now
+	run.Plan = res.Plan
+	run.Planned = run.Attempt
+	run.EndedAt = w.now
 	if run.Ask.AutoApply && !run.Ask.Save {
 		run.let(w.now)
 	}
@@ -448,9 +455,16 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 		r.unset(Waiting)
 	}
 	r.Open = slices.DeleteFunc(slices.Clone(r.Open), func(o Run) bool { return o.N == n })
-	run.Result, run.Error, run.EndedAt = result, clip(text, maxText), w.now
-	run.NotBefore, run.Handle, run.Cancel = time.Time{}, "", ""
-	run.Source, run.Snapshot, run.From, run.Approved = template.Source{}, "", "", ""
+	run.Result = result
+	run.Error = clip(text, maxText)
+	run.EndedAt = w.now
+	run.NotBefore = time.Time{}
+	run.Handle = ""
+	run.Cancel = ""
+	run.Source = template.Source{}
+	run.Snapshot = ""
+	run.From = ""
+	run.Approved = ""
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	w.sweep = true
 }

@@ -63,7 +63,8 @@ func workspaceNumbers(_ *Document, _ string, r *Record) string {
 		seen[n] = true
 		return ""
 	}
-	last, pending := 0, 0
+	last := 0
+	pending := 0
 	for i := range r.Open {
 		run := &r.Open[i]
 		if text := check(run.N); text != "" {

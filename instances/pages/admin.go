@@ -60,7 +60,9 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	row := approvalRow{instanceRow: instanceRowOf(i, clock()), By: personName(i.CreatedBy), Since: clock.When(i.CreatedAt)}
 	row.Look = row.Href
 	if p := i.Pending; p != nil {
-		row.By, row.Since, row.What = askedBy(p), clock.When(p.At), wantedWords(p.What)
+		row.By = askedBy(p)
+		row.Since = clock.When(p.At)
+		row.What = wantedWords(p.What)
 	}
 	if i.Run != nil && i.Phase == string(lifecycle.Planned) {
 		row.Changes = changesOf(i.Run)

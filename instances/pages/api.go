@@ -73,7 +73,10 @@ func (s *backend) text(r *site.Request, path string, to io.Writer) error {
 // send makes the request. A refusal is a [*refusedError].
 func (s *backend) send(r *site.Request, q asked, accept string, to *memory) error {
 	in := r.Clone(r.Context())
-	in.Method, in.Body, in.ContentLength, in.RequestURI = q.method, http.NoBody, 0, ""
+	in.Method = q.method
+	in.Body = http.NoBody
+	in.ContentLength = 0
+	in.RequestURI = ""
 	in.URL = &url.URL{Path: "/api/v1/" + q.path, RawQuery: q.query.Encode()}
 	in.Header = http.Header{"Accept": {accept}}
 	for _, name := range passedOn() {
@@ -86,7 +89,8 @@ func (s *backend) send(r *site.Request, q asked, accept string, to *memory) erro
 		if err != nil {
 			return err
 		}
-		in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+		in.Body = io.NopCloser(bytes.NewReader(b))
+		in.ContentLength = int64(len(b))
 		in.Header.Set("Content-Type", "application/json")
 	}
 	if q.key != "" {

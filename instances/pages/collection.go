@@ -93,7 +93,8 @@ func (p property) spread(name string, raw json.RawMessage, form url.Values, deep
 		return false
 	}
 	for i, key := range slices.Sorted(maps.Keys(all)) {
-		at, of := name+"."+key, p.Properties[key]
+		at := name + "." + key
+		of := p.Properties[key]
 		if kind == kindMap {
 			at = name + "." + strconv.Itoa(i)
 			form.Set(at+".key", key)
@@ -132,7 +133,8 @@ type collector struct {
 
 // field makes the field of a value, and takes the value: nil is none.
 func (c *collector) field(p property, f field, at string, deep int) (field, json.RawMessage) {
-	f.at, f.Kind = at, p.kind()
+	f.at = at
+	f.Kind = p.kind()
 	kind := p.partKind()
 	written := strings.TrimSpace(c.form.Get(f.Name))
 	if kind == "" || deep >= maxNested || written != "" {
@@ -165,7 +167,8 @@ func (c *collector) single(p property, f field, parts bool) (field, json.RawMess
 	}
 	value, err := p.value(written)
 	if err != nil {
-		f.Error, c.bad = err.Error(), true
+		f.Error = err.Error()
+		c.bad = true
 	}
 	return f, value
 }
@@ -184,7 +187,8 @@ func (c *collector) list(p property, f field, at string, deep int) (field, json.
 	}
 	f.Blank = &formRow{Name: f.Name + "." + blankRow, Label: f.Label}
 	blank, _ := (&collector{form: url.Values{}}).field(item, element(f, f.Blank.Name, -1), "", deep+1)
-	f.Blank.Label, f.Blank.Fields = blank.Label, []field{blank}
+	f.Blank.Label = blank.Label
+	f.Blank.Fields = []field{blank}
 	return f, joined(f, p, all)
 }
 
@@ -224,7 +228,8 @@ func (c *collector) keyed(p property, f field, at string, deep int) (field, json
 	for n, i := range rowsIn(f.Name, c.form) {
 		row, key, value := c.pair(item, f, f.Name+"."+strconv.Itoa(i), n, at, deep)
 		if _, twice := values[key]; twice && value != nil {
-			row.Fields[0].Error, c.bad = "is there twice", true
+			row.Fields[0].Error = "is there twice"
+			c.bad = true
 		}
 		f.Rows = append(f.Rows, row)
 		if value != nil {
@@ -247,7 +252,8 @@ func (c *collector) pair(item property, f field, name string, n int, at string, 
 	one, value := c.field(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
 	switch {
 	case key == "" && value != nil:
-		word.Error, c.bad = "must be filled in", true
+		word.Error = "must be filled in"
+		c.bad = true
 	case key != "" && value == nil && item.is("string"):
 		value = json.RawMessage(`""`)
 	}

@@ -18,7 +18,8 @@ import (
 
 // depends says on which other fields a field depends, for script and in words.
 func (p parameters) depends(f *field, one property) {
-	when, words := map[string][]string{}, []string{}
+	when := map[string][]string{}
+	words := []string{}
 	for _, name := range slices.Sorted(maps.Keys(one.When)) {
 		other := p.Properties[name]
 		if !slices.Contains(p.Order, name) {

@@ -127,7 +127,8 @@ func (p parameters) field(name string) field {
 
 // give fills a field of a parameter with a value.
 func (p parameters) give(f *field, raw json.RawMessage) {
-	one, form := p.Properties[strings.TrimPrefix(f.Name, prefix)], url.Values{}
+	one := p.Properties[strings.TrimPrefix(f.Name, prefix)]
+	form := url.Values{}
 	if one.partKind() == "" {
 		if len(raw) == 0 || string(raw) == "null" {
 			f.set("")
@@ -279,13 +280,15 @@ func (p property) value(text string) (json.RawMessage, error) {
 // read takes the values of a form, and puts them into its fields as well. A secret
 // is not sent back, and what does not count where others are as they are is no value.
 func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMessage, bool) {
-	values, bad := map[string]json.RawMessage{}, map[string]bool{}
+	values := map[string]json.RawMessage{}
+	bad := map[string]bool{}
 	for i := range fields {
 		f := &fields[i]
 		name := strings.TrimPrefix(f.Name, prefix)
 		if one := p.Properties[name]; one.partKind() != "" && len(one.Enum) == 0 {
 			c := &collector{form: form}
-			f.Rows, f.Fields = nil, nil
+			f.Rows = nil
+			f.Fields = nil
 			var value json.RawMessage
 			if *f, value = c.field(one, *f, "/"+name, 0); value != nil {
 				values[name] = value
@@ -299,7 +302,8 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 		}
 		value, err := p.Properties[name].value(text)
 		if err != nil {
-			f.Error, bad[name] = err.Error(), true
+			f.Error = err.Error()
+			bad[name] = true
 		}
 		if value != nil {
 			values[name] = value
@@ -355,7 +359,8 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 			continue
 		}
 		name := strings.TrimPrefix(f.Name, prefix)
-		one, text := p.Properties[name], query.Get(f.Name)
+		one := p.Properties[name]
+		text := query.Get(f.Name)
 		value, err := one.value(text)
 		if !one.Link || one.Sensitive || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
 			left = append(left, f.Label)

@@ -83,11 +83,13 @@ func phaseChoices() []site.Choice {
 // query is what a list asks the API for: the filters of the page, or what it shows
 // if nobody filtered.
 func (b *instancesBody) query(r *site.Request) url.Values {
-	q, out := r.URL.Query(), limited(r)
+	q := r.URL.Query()
+	out := limited(r)
 	pick := func(name string, all []site.Choice) []site.Choice {
 		value := all[0].Value
 		if q.Has(name) {
-			value, b.Filtered = q.Get(name), true
+			value = q.Get(name)
+			b.Filtered = true
 		}
 		for i := range all {
 			all[i].Chosen = all[i].Value == value
@@ -110,7 +112,10 @@ func (b *instancesBody) query(r *site.Request) url.Values {
 
 // take puts an answer of the API into the rows.
 func (b *instancesBody) take(r *site.Request, doc api.Instances, now time.Time) {
-	b.Total, b.Used, b.Limit, b.Shared = doc.Count, doc.Used, doc.Limit, doc.Shared
+	b.Total = doc.Count
+	b.Used = doc.Used
+	b.Limit = doc.Limit
+	b.Shared = doc.Shared
 	for _, i := range doc.Instances {
 		b.Rows = append(b.Rows, instanceRowOf(i, now))
 	}
@@ -354,7 +359,8 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 		Marks: append([]site.Mark{stateMark(i)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: text.Block(i.Reason),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(lifecycle.Ready) && !i.Stopped {
-		b.Open, b.Message = c.URL, text.Block(c.Message)
+		b.Open = c.URL
+		b.Message = text.Block(c.Message)
 	}
 	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
 	if i.Role != "receiver" { // who is not told
@@ -377,7 +383,8 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	if !i.StartsAt.IsZero() {
 		b.Facts = append(b.Facts, site.Fact{Name: "Starts", When: s.clock.When(i.StartsAt)})
 	}
-	b.Outputs, b.Parameters = valuesOf(i.Outputs), valuesOf(i.Parameters)
+	b.Outputs = valuesOf(i.Outputs)
+	b.Parameters = valuesOf(i.Parameters)
 	for n := range b.Outputs {
 		if b.Outputs[n].Masked && i.Role == "owner" {
 			b.Outputs[n].Reveal = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
@@ -401,7 +408,8 @@ func valuesOf(all map[string]json.RawMessage) []value {
 		row := value{Name: name, Text: site.Indented(all[name])}
 		var words string
 		if json.Unmarshal(all[name], &words) == nil {
-			row.Text, row.Masked = words, words == api.Masked
+			row.Text = words
+			row.Masked = words == api.Masked
 		}
 		row.Text = text.Block(row.Text)
 		rows = append(rows, row)

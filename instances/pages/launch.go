@@ -195,7 +195,8 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		one.set(f.Get(one.Name))
 		if one.Name == "ttl" && one.Value != "" {
 			if create.TTL, err = api.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
-				one.Error, ok = "must be a duration such as 8h or 30m", false
+				one.Error = "must be a duration such as 8h or 30m"
+				ok = false
 			}
 		}
 	}
@@ -229,7 +230,8 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 
 // again is a page of a form that was not done.
 func again(p *site.Page, status int) *site.Page {
-	p.Status, p.Title = status, "Not done: "+p.Title
+	p.Status = status
+	p.Title = "Not done: " + p.Title
 	return p
 }
 
@@ -270,7 +272,8 @@ func (p parameters) same(f field, query, form url.Values) bool {
 	if one.partKind() == "" {
 		return form.Get(f.Name) == query.Get(f.Name)
 	}
-	f.Rows, f.Fields = nil, nil
+	f.Rows = nil
+	f.Fields = nil
 	_, value := (&collector{form: form}).field(one, f, "", 0)
 	return compact(value) == compact(json.RawMessage(query.Get(f.Name)))
 }

@@ -55,7 +55,9 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	if b.Live { // the last line comes when it is whole
 		tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
 	}
-	b.Text, b.Cut, b.Progress = plainLog(tail), to.dropped, to.Progress
+	b.Text = plainLog(tail)
+	b.Cut = to.dropped
+	b.Progress = to.Progress
 	return b, nil
 }
 
@@ -121,7 +123,8 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 func (t *tailWriter) kept() []byte {
 	b := t.buf.Bytes()
 	if len(b) > logTail {
-		b, t.dropped = b[len(b)-logTail:], true
+		b = b[len(b)-logTail:]
+		t.dropped = true
 	}
 	if _, rest, ok := bytes.Cut(b, []byte("\n")); ok && t.dropped {
 		b = rest

@@ -111,7 +111,9 @@ func (b *pendingBody) sources(p *api.Pending) {
 
 // compared is what differs between the two versions of the module.
 func (b *pendingBody) compared(p *api.Pending) {
-	b.Modules, b.Left, b.Uncompared = true, p.Left, text.Block(p.Uncompared)
+	b.Modules = true
+	b.Left = p.Left
+	b.Uncompared = text.Block(p.Uncompared)
 	kinds := map[string]string{"added": "good", "removed": "bad", "changed": "plain"}
 	for _, c := range p.Changes {
 		row := moduleChange{What: text.Block(c.What), Name: text.Block(c.Name), Detail: text.Block(c.Detail), Mark: site.Mark{Text: text.Block(c.Change), Kind: kinds[c.Change]}, Breaking: c.Breaking}

@@ -99,7 +99,8 @@ func timeLeft(i api.Instance, now time.Time) *remaining {
 
 // hourOf is a time of today or of another day.
 func hourOf(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
+	t = t.UTC()
+	now = now.UTC()
 	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
 		return t.Format("15:04") + " UTC"
 	}
@@ -214,7 +215,8 @@ func costs(i api.Instance, now time.Time) string {
 	if i.Cost == nil {
 		return ""
 	}
-	since, until := i.ReadyAt, now
+	since := i.ReadyAt
+	until := now
 	if i.ClaimedAt.After(since) {
 		since = i.ClaimedAt
 	}

@@ -49,7 +49,9 @@ func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 func planPieces(text string) []planPiece {
 	text = strings.TrimRight(text, "\n")
 	var all []planPiece
-	from, to := 0, 0 // of the piece that grows
+	// of the piece that grows
+	from := 0
+	to := 0
 	for line := range strings.Lines(text) {
 		kind := api.PlanLine(line)
 		if n := len(all); n > 0 && all[n-1].Kind == kind {
@@ -57,7 +59,8 @@ func planPieces(text string) []planPiece {
 			all[n-1].Text = text[from:to]
 			continue
 		}
-		from, to = to, to+len(line)
+		from = to
+		to = to + len(line)
 		all = append(all, planPiece{kind, line})
 	}
 	return all

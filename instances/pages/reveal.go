@@ -65,7 +65,9 @@ func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	}
 	p := s.page(i, one.Name)
 	b := p.Body.(revealBody)
-	b.Value, b.Shown = valuesOf(map[string]json.RawMessage{one.Name: one.Value})[0].Text, true
-	p.Title, p.Body = b.Name, b
+	b.Value = valuesOf(map[string]json.RawMessage{one.Name: one.Value})[0].Text
+	b.Shown = true
+	p.Title = b.Name
+	p.Body = b
 	return &site.Answer{Page: p}, nil
 }

@@ -228,7 +228,8 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 		Impossible: !slices.Contains(i.Actions, c.name),
 	}
 	if c.body.Button, c.body.Kind = c.words(c.name, i); c.body.Button != c.button {
-		c.title, c.body.Title = c.body.Button, c.body.Button
+		c.title = c.body.Button
+		c.body.Title = c.body.Button
 	}
 	if c.typed {
 		c.body.Typed = c.body.Instance.Text
@@ -246,7 +247,9 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 
 // look shows what waits for approval. A plan that cannot be seen whole is not approved.
 func (c *verbCall) look(p *api.Pending) (err error) {
-	c.body.Button, c.body.Seen, c.body.Pending = "Approve", c.i.Plan, pendingOf(c.i, c.s.clock)
+	c.body.Button = "Approve"
+	c.body.Seen = c.i.Plan
+	c.body.Pending = pendingOf(c.i, c.s.clock)
 	if p.Run == 0 {
 		return nil
 	}
@@ -290,10 +293,12 @@ func (s *verbs) may(r *site.Request) error {
 // request is what the form asks the API for; false: a field is wrong.
 func (c *verbCall) request(f *site.Form) (asked, bool) {
 	at := "instances/" + c.i.ID
-	q, ok := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}, true
+	q := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}
+	ok := true
 	switch c.name {
 	case api.ActDestroy:
-		q.method, q.path = http.MethodDelete, at
+		q.method = http.MethodDelete
+		q.path = at
 	case api.ActRename:
 		q.path = at + "/update"
 	}
@@ -302,7 +307,8 @@ func (c *verbCall) request(f *site.Form) (asked, bool) {
 	}
 	c.body.summary(c.body.Fields)
 	if c.typed && strings.TrimSpace(f.Get("typed")) != c.body.Typed {
-		c.body.TypedBad, ok = "does not match: type it exactly as shown", false
+		c.body.TypedBad = "does not match: type it exactly as shown"
+		ok = false
 		c.body.Errors = append(c.body.Errors, problem{"typed", "The name " + c.body.TypedBad})
 	}
 	return q, ok

@@ -156,7 +156,8 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	p.Order = slices.DeleteFunc(p.Order, p.never)
 	for _, name := range p.Order { // what was a secret stays one, whatever the module says now
 		if one := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
-			one.Sensitive, one.Default = true, nil
+			one.Sensitive = true
+			one.Default = nil
 			p.Properties[name] = one
 		}
 	}

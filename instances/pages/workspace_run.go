@@ -210,11 +210,15 @@ func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
 func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody, error) {
 	b := &logBody{Title: "Plan", Source: w.at("log", "plan")}
 	if apply {
-		b.Title, b.Source = "Apply", w.at("log", "apply")
+		b.Title = "Apply"
+		b.Source = w.at("log", "apply")
 	}
 	to := &tailWriter{}
 	over, _, err := s.copy(r.Context(), to, w, apply)
-	b.Live, b.Text, b.Cut, b.Progress = !over, plainLog(to.kept()), to.dropped, to.Progress
+	b.Live = !over
+	b.Text = plainLog(to.kept())
+	b.Cut = to.dropped
+	b.Progress = to.Progress
 	return b, err
 }
 
@@ -390,7 +394,8 @@ func (b *wroteBody) fill(d *states.VersionView) {
 	if d.Document == nil {
 		return
 	}
-	types, count := map[string]int{}, 0
+	types := map[string]int{}
+	count := 0
 	for _, res := range d.Resources() {
 		if res.Mode != states.ModeOutput {
 			if res.Mode == states.ModeManaged {

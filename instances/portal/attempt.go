@@ -185,7 +185,9 @@ func passing(err error) bool {
 
 // watch looks at an attempt until it has ended.
 func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
-	told, cancelled, killed := lifecycle.Condition{}, a.cancelled, a.killed
+	told := lifecycle.Condition{}
+	cancelled := a.cancelled
+	killed := a.killed
 	var ended <-chan struct{} // asked for before the first look, which may be late
 	if e, ok := x.(run.Ender); ok {
 		ended = e.Ended(a.ref)

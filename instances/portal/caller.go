@@ -74,7 +74,8 @@ func (s callers) caller(r *http.Request) (caller, error) {
 	c := caller{Grant: g, server: s.server, actor: lifecycle.Actor{Issuer: g.Issuer, Subject: g.Subject, Label: g.Label}}
 	switch g.Mode {
 	case "anonymous":
-		c.actor.Issuer, c.actor.Subject = issuerAnonymous, "anonymous"
+		c.actor.Issuer = issuerAnonymous
+		c.actor.Subject = "anonymous"
 	case "static":
 		c.actor.Issuer = issuerStatic
 	case "login", "oidc", "session":
@@ -308,7 +309,8 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 		return c, noTemplate()
 	}
 	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: name})
-	c.Grant, c.actor.Admin = g, err == nil && c.may(access.Admin, name)
+	c.Grant = g
+	c.actor.Admin = err == nil && c.may(access.Admin, name)
 	return c, err
 }
 

@@ -107,7 +107,8 @@ func invalid(doc *api.Error, err error) {
 	if len(fields) == 0 {
 		return
 	}
-	doc.Errors, doc.Fields = nil, map[string]string{}
+	doc.Errors = nil
+	doc.Fields = map[string]string{}
 	for _, f := range fields {
 		if _, twice := doc.Fields[f.Path]; !twice {
 			doc.Fields[f.Path] = f.Text

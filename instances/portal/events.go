@@ -126,7 +126,9 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 			continue
 		}
 		add := func(e api.Event) {
-			e.Instance, e.Template, e.Phase = id, r.Template, string(r.Phase)
+			e.Instance = id
+			e.Template = r.Template
+			e.Phase = string(r.Phase)
 			all = append(all, e)
 		}
 		n := len(all)

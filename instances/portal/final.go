@@ -25,7 +25,9 @@ const clockNotices = "clock"
 // notify hands a notice to the queue, and says so.
 func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 	if r.o.Queue != nil {
-		id, template := e.Ref.ID, e.Ref.ID // of a pool it is the template
+		// of a pool it is the template
+		id := e.Ref.ID
+		template := e.Ref.ID
 		rec, _, err := r.record(ctx, e.Ref.ID)
 		switch {
 		case err != nil:
@@ -33,7 +35,8 @@ func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 		case rec != nil:
 			template = rec.Template
 		case id == clockNotices:
-			id, template = "", ""
+			id = ""
+			template = ""
 		default:
 			id = ""
 		}
@@ -151,7 +154,8 @@ func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(now.Records)) {
-		was, is := before.Records[id], now.Records[id]
+		was := before.Records[id]
+		is := now.Records[id]
 		if was == is {
 			continue
 		}
@@ -167,9 +171,11 @@ func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 // ownActs are what happened to a record between two documents that no request did,
 // oldest first.
 func ownActs(was, is *lifecycle.Record) []access.Own {
-	kind, address := access.Kind(addr.KindInstance), recordAddress(is)
+	kind := access.Kind(addr.KindInstance)
+	address := recordAddress(is)
 	if is.Workspace != "" {
-		kind, address = access.Kind(addr.KindState), strings.TrimPrefix(is.Template, addr.TemplateReserved+"/")+"/"+is.Workspace
+		kind = access.Kind(addr.KindState)
+		address = strings.TrimPrefix(is.Template, addr.TemplateReserved+"/") + "/" + is.Workspace
 	}
 	var acts []access.Own
 	for _, run := range fresh(was.Runs, is.Runs, func(u lifecycle.Run) any { return u.N }) {

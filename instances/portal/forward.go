@@ -234,13 +234,17 @@ func (x *exchange) answer(resp *http.Response) error {
 // rewrite makes the request to the leader: as it came, but for what is of one
 // connection only.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
-	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery = x.to.Scheme, x.to.Host, p.In.URL.RawQuery
+	p.Out.URL.Scheme = x.to.Scheme
+	p.Out.URL.Host = x.to.Host
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	p.Out.Host = p.In.Host // of which the leader has to be known as well
 	p.Out.Header.Del("Upgrade")
 	p.Out.Header.Del("Expect")
 	p.Out.Header.Set(HopHeader, "1")
 	p.Out.Header.Set("X-Forwarded-For", x.f.o.Kit.Guard.ClientIP(p.In)) // believed there of proxies only
-	p.Out.Body, p.Out.GetBody, p.Out.ContentLength = http.NoBody, nil, int64(len(x.body))
+	p.Out.Body = http.NoBody
+	p.Out.GetBody = nil
+	p.Out.ContentLength = int64(len(x.body))
 	if len(x.body) > 0 {
 		p.Out.Body = io.NopCloser(bytes.NewReader(x.body))
 	}

@@ -62,10 +62,12 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 		doc.Run = runDoc(r, r.Run, have)
 	}
 	if have&(owns|approves|administers) != 0 {
-		doc.Plan, doc.Pending = lifecycle.Awaits(r), pendingDoc(r)
+		doc.Plan = lifecycle.Awaits(r)
+		doc.Pending = pendingDoc(r)
 	}
 	if have&(owns|administers) != 0 {
-		doc.Outputs, doc.Connection = shownOutputs(d, r), connectionDoc(r.Connection)
+		doc.Outputs = shownOutputs(d, r)
+		doc.Connection = connectionDoc(r.Connection)
 	}
 	if have&readsLogs == 0 {
 		doc.Reason = ""
@@ -128,7 +130,9 @@ func eventDoc(e lifecycle.History, have role) api.Event {
 // stand says where an instance stands in its schedule.
 func stand(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	s := r.Switch
-	doc.Stopped, doc.StopsAt, doc.StartsAt = s.Stopped, s.StopsAt, s.StartsAt
+	doc.Stopped = s.Stopped
+	doc.StopsAt = s.StopsAt
+	doc.StartsAt = s.StartsAt
 	t := d.Templates[r.Snapshot]
 	if !s.Stopped || s.StartsAt.IsZero() || t == nil || t.Schedule == nil {
 		return

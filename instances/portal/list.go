@@ -121,14 +121,17 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 // filter is what the query asks for.
 func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	q := r.URL.Query()
-	owner, template, phase := q.Get("owner"), q.Get("template"), q.Get("phase")
+	owner := q.Get("owner")
+	template := q.Get("template")
+	phase := q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
 		if phase != "" && p != "live" && p != awaiting && p != approvable && !known(p) {
 			return nil, field("/phase", "there is no phase %.40q", p)
 		}
 	}
-	d, own := r.view.Document, r.owner()
+	d := r.view.Document
+	own := r.owner()
 	return func(record *lifecycle.Record) bool {
 		switch {
 		case template != "" && !addr.Match(template, record.Template):

@@ -154,7 +154,9 @@ func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 	if rec == nil {
 		return b, nil
 	}
-	b.Name, b.Phase, b.ExpiresAt = rec.Name, rec.Phase, rec.ExpiresAt
+	b.Name = rec.Name
+	b.Phase = rec.Phase
+	b.ExpiresAt = rec.ExpiresAt
 	if rec.Owner != (template.Owner{}) {
 		b.Owner = &rec.Owner
 	}

@@ -30,11 +30,17 @@ func pendingDoc(r *lifecycle.Record) *api.Pending {
 	}
 	doc := &api.Pending{What: api.PendingLaunch, By: personDoc(r.CreatedBy), At: r.CreatedAt}
 	if p := r.Pending; p != nil {
-		doc.By, doc.At, doc.Reason = personDoc(p.By), p.At, p.Why
+		doc.By = personDoc(p.By)
+		doc.At = p.At
+		doc.Reason = p.Why
 	}
 	switch {
 	case r.Phase == lifecycle.Planned:
-		doc.What, doc.By, doc.At, doc.Reason, doc.Run = api.PendingPlan, personDoc(r.Run.By), r.Run.EndedAt, r.Run.Why, r.Run.N
+		doc.What = api.PendingPlan
+		doc.By = personDoc(r.Run.By)
+		doc.At = r.Run.EndedAt
+		doc.Reason = r.Run.Why
+		doc.Run = r.Run.N
 		if r.Run.First != nil {
 			doc.First = personDoc(*r.Run.First)
 		}
@@ -43,7 +49,9 @@ func pendingDoc(r *lifecycle.Record) *api.Pending {
 	case r.Pending.Update != nil:
 		doc.What = api.PendingUpdate
 	default:
-		doc.What, doc.Ends, doc.Until = api.PendingExtend, r.ExpiresAt, r.Pending.Until
+		doc.What = api.PendingExtend
+		doc.Ends = r.ExpiresAt
+		doc.Until = r.Pending.Until
 	}
 	return doc
 }
@@ -58,17 +66,21 @@ func fill(doc *api.Pending, r *lifecycle.Record) {
 		u := r.Pending.Update
 		to.take(u.Source, u.Snapshot, u.Parameters)
 	}
-	doc.Source, doc.Template = sourceDoc(to.source), to.snapshot
+	doc.Source = sourceDoc(to.source)
+	doc.Template = to.snapshot
 	var before map[string]json.RawMessage
 	if !r.ReadyAt.IsZero() {
 		was := sourceDoc(r.Source)
-		doc.Was, doc.TemplateWas, before = &was, r.Snapshot, r.Parameters
+		doc.Was = &was
+		doc.TemplateWas = r.Snapshot
+		before = r.Parameters
 	}
 	doc.Values = valueChanges(before, to.parameters, r.Sensitive)
 }
 
 func (t *target) take(s template.Source, snapshot string, parameters map[string]json.RawMessage) {
-	t.source, t.snapshot = s, cmp.Or(snapshot, t.snapshot)
+	t.source = s
+	t.snapshot = cmp.Or(snapshot, t.snapshot)
 	if parameters != nil {
 		t.parameters = parameters
 	}
@@ -86,7 +98,8 @@ func valueChanges(before, after map[string]json.RawMessage, sensitive []string) 
 		row := api.ValueChange{Name: name, Old: before[name], New: after[name]}
 		row.Changed = string(row.Old) != string(row.New)
 		if slices.Contains(sensitive, name) {
-			row.Old, row.New = mask(row.Old), mask(row.New)
+			row.Old = mask(row.Old)
+			row.New = mask(row.New)
 		}
 		rows = append(rows, row)
 	}

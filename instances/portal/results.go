@@ -68,7 +68,9 @@ func (r *Reconciler) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycl
 func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run) ([]byte, error) {
 	ref := attemptOf(rec, u)
 	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this one applies what that one planned
-		ref.Kind, ref.Attempt, ref.Nonce = lifecycle.RunPlan, u.Planned, u.Before
+		ref.Kind = lifecycle.RunPlan
+		ref.Attempt = u.Planned
+		ref.Nonce = u.Before
 	}
 	if ref.Nonce == "" {
 		return nil, forgotten(rec, u)

@@ -90,7 +90,9 @@ func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 		doc.Switch = api.ActStop
 	}
 	if have&(owns|approves|administers) != 0 {
-		doc.Plan, doc.Reason, doc.Cost = u.Plan, u.Why, u.Cost
+		doc.Plan = u.Plan
+		doc.Reason = u.Why
+		doc.Cost = u.Cost
 		if u.Counts != nil {
 			doc.Counts = &api.Counts{Add: u.Counts.Add, Change: u.Counts.Change, Remove: u.Counts.Remove, Replace: u.Counts.Replace}
 		}

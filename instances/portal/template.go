@@ -36,7 +36,9 @@ func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error 
 			doc.Next = last
 		default:
 			one := s.entryDoc(r.caller, r.view.Document, &e)
-			one.Schema, one.Parameters = nil, nil // a list is for choosing
+			// a list is for choosing
+			one.Schema = nil
+			one.Parameters = nil
 			doc.Templates = append(doc.Templates, one)
 			last = one.Name
 		}
@@ -68,7 +70,9 @@ func (c caller) mayReadTemplates() bool {
 // are on.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.URL.Query()
-	words, module, use := q.Get("q"), q.Get("module"), q.Get("use") != ""
+	words := q.Get("q")
+	module := q.Get("module")
+	use := q.Get("use") != ""
 	return func(e *template.Entry) bool {
 		t := e.Template
 		address := cmp.Or(t.Module.Address, e.Source.Chart)
@@ -125,7 +129,8 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 			Default: api.Duration(l.Default), Max: api.Duration(l.Max), Extend: api.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
 		}
 	}
-	doc.Cost, doc.Hours = costDoc(t.Cost), hours(t.Schedule, s.o.Now())
+	doc.Cost = costDoc(t.Cost)
+	doc.Hours = hours(t.Schedule, s.o.Now())
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()
 	}
@@ -264,7 +269,9 @@ func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error
 	doc := api.AdminTemplates{Templates: []api.AdminTemplate{}}
 	for name, one := range byName {
 		if pool := d.Pools[name]; pool != nil {
-			one.Failures, one.Backoff, one.PausedBy = pool.Failures, pool.Backoff, pool.By
+			one.Failures = pool.Failures
+			one.Backoff = pool.Backoff
+			one.PausedBy = pool.By
 		}
 		doc.Templates = append(doc.Templates, *one)
 	}

@@ -70,7 +70,9 @@ func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Even
 	}
 	e.Sensitive = sensitive(now, e.Parameters)
 	if b.Version != "" {
-		e.Source, e.Template, e.Digest = &now.Source, now.Template, now.Digest
+		e.Source = &now.Source
+		e.Template = now.Template
+		e.Digest = now.Digest
 	}
 	return e, nil
 }

@@ -48,7 +48,8 @@ func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
 	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
 		return err
 	}
-	known, inputs := map[int]bool{}, map[string]bool{}
+	known := map[int]bool{}
+	inputs := map[string]bool{}
 	for _, u := range rec.WorkspaceRuns() {
 		known[u.N] = true
 		if u.Ask != nil && u.Ask.Input != "" && u.Result == "" {
@@ -82,7 +83,8 @@ func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref
 	if !apply && u.Kind == lifecycle.RunApply { // this one applies what that one planned
 		ref.Kind = lifecycle.RunPlan
 		if u.Attempt > u.Planned {
-			ref.Attempt, ref.Nonce = u.Planned, u.Before
+			ref.Attempt = u.Planned
+			ref.Nonce = u.Before
 		}
 	}
 	return ref

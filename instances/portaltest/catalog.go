@@ -165,7 +165,9 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 	switch version {
 	case "", "1.0.0":
 	case "1.1.0":
-		e.Source.Version, e.Source.Digest, e.Source.Archive = version, "sha256:2", "sha256:a2"
+		e.Source.Version = version
+		e.Source.Digest = "sha256:2"
+		e.Source.Archive = "sha256:a2"
 	default:
 		return nil, fmt.Errorf("version %.20q: %w", version, template.ErrInvalid)
 	}

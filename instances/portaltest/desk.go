@@ -76,9 +76,11 @@ type Reply struct {
 // sends it.
 func (d *Desk) Visit(t *testing.T, who, path string, form url.Values) Reply {
 	t.Helper()
-	method, from := http.MethodGet, io.Reader(nil)
+	method := http.MethodGet
+	from := io.Reader(nil)
 	if form != nil {
-		method, from = http.MethodPost, strings.NewReader(form.Encode())
+		method = http.MethodPost
+		from = strings.NewReader(form.Encode())
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, d.Pages.URL+"/ui/"+path, from)
 	if err != nil {

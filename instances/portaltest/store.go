@@ -74,7 +74,8 @@ func (s *Store) Commits() int {
 func (s *Store) Break(before error, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err, s.lost = before, after
+	s.err = before
+	s.lost = after
 }
 
 // Pass lets time pass.

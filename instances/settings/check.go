@@ -86,7 +86,11 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 		return nil, b.withoutInstances()
 	}
 	o := b.options()
-	o.Role, o.Templates, o.ForwardPlain, o.InClear, o.Credentials = cmp.Or(in.Role, RoleAll), in.Templates, in.ForwardPlain, in.Unsealed, b.Credentials
+	o.Role = cmp.Or(in.Role, RoleAll)
+	o.Templates = in.Templates
+	o.ForwardPlain = in.ForwardPlain
+	o.InClear = in.Unsealed
+	o.Credentials = b.Credentials
 	for _, part := range []func(*Options, Beside) error{
 		b.role, b.numbers, b.defaults, b.templates, b.quotas, b.runs, b.peers, b.notices, b.prices,
 	} {
@@ -123,18 +127,24 @@ func (b *Block) options() *Options {
 
 // withoutInstances refuses blocks that only instances use.
 func (b *Block) withoutInstances() error {
-	at, what := hcl.Range{}, ""
+	at := hcl.Range{}
+	what := ""
 	switch {
 	case len(b.Executors) > 0:
-		at, what = b.Executors[0].Range, "executor"
+		at = b.Executors[0].Range
+		what = "executor"
 	case len(b.Credentials) > 0:
-		at, what = b.Credentials[0].Range, "credential"
+		at = b.Credentials[0].Range
+		what = "credential"
 	case len(b.Sources) > 0:
-		at, what = b.Sources[0].Range, "template_source"
+		at = b.Sources[0].Range
+		what = "template_source"
 	case len(b.Quotas) > 0:
-		at, what = b.Quotas[0].Range, "quota"
+		at = b.Quotas[0].Range
+		what = "quota"
 	case b.Notify != nil:
-		at, what = b.Notify.Range, "notify"
+		at = b.Notify.Range
+		what = "notify"
 	default:
 		return nil
 	}
@@ -360,7 +370,9 @@ func (b *Block) runs(o *Options, _ Beside) error {
 		if err := e.check(); err != nil {
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
 		}
-		e.Program, e.Isolation, e.Packages = cmp.Or(e.Program, "tofu"), cmp.Or(e.Isolation, "sandbox"), cmp.Or(e.Packages, "5GiB")
+		e.Program = cmp.Or(e.Program, "tofu")
+		e.Isolation = cmp.Or(e.Isolation, "sandbox")
+		e.Packages = cmp.Or(e.Packages, "5GiB")
 		o.Executor = e
 	}
 	for i, c := range b.Credentials {

@@ -159,7 +159,8 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 		t.Parameters = append(t.Parameters, r.parameter(p))
 		r.names.parameters = append(r.names.parameters, p.Name)
 	}
-	r.names.anonymous, r.names.config = t.Pool != nil, r.known.Config
+	r.names.anonymous = t.Pool != nil
+	r.names.config = r.known.Config
 	r.expressions(t, b)
 	r.check(t, b)
 	return t

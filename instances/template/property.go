@@ -101,7 +101,8 @@ func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]
 	if err := decodeData(of, maxModuleDepth, &document); err != nil {
 		return nil, err
 	}
-	decoded, conditions := map[string]any{}, []condition{}
+	decoded := map[string]any{}
+	conditions := []condition{}
 	for _, name := range document.Order {
 		one := document.Properties[name]
 		decoded[name] = one.Default

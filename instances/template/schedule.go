@@ -39,7 +39,8 @@ func (r *templateReader) schedule(b *scheduleBlock) *timetable.Schedule {
 		r.fail(b.Body.MissingItemRange(), "schedule: stopped and started are needed: the two values of the variable")
 		return s
 	}
-	s.Stopped, s.Started = r.constant(b.Stopped), r.constant(b.Started)
+	s.Stopped = r.constant(b.Stopped)
+	s.Started = r.constant(b.Started)
 	return s
 }
 
@@ -54,7 +55,8 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	if !hclsyntax.ValidIdentifier(s.Variable) || len(s.Variable) > maxTitle {
 		r.fail(here("variable"), "schedule: variable %.40q is no name of an input", s.Variable)
 	}
-	stopped, started := switchKind(s.Stopped), switchKind(s.Started)
+	stopped := switchKind(s.Stopped)
+	started := switchKind(s.Started)
 	if stopped == "" || stopped != started || string(s.Stopped) == string(s.Started) {
 		r.fail(here("stopped"), "schedule: stopped and started are true and false, or two short texts")
 	}

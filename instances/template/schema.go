@@ -74,7 +74,8 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	if size > MaxParameters {
 		return nil, &FieldError{Text: fmt.Sprintf("%d bytes of parameters, at most %d", size, MaxParameters)}
 	}
-	out, decoded := map[string]json.RawMessage{}, map[string]any{}
+	out := map[string]json.RawMessage{}
+	decoded := map[string]any{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := s.parameters[name]; !ok {
@@ -130,7 +131,8 @@ func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, na
 	if err := decodeData(plain, maxDepth-1, &v); err != nil {
 		return err
 	}
-	out[name], decoded[name] = plain, v
+	out[name] = plain
+	decoded[name] = v
 	return nil
 }
 
@@ -174,7 +176,8 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 
 // decoded are values, and the defaults of what is missing; what is no JSON is left out.
 func (s *Schema) decoded(values map[string]json.RawMessage) map[string]any {
-	out, decoded := map[string]json.RawMessage{}, map[string]any{}
+	out := map[string]json.RawMessage{}
+	decoded := map[string]any{}
 	for _, all := range []map[string]json.RawMessage{s.defaults, values} {
 		for name, value := range all {
 			_ = s.take(out, decoded, name, value) // CheckParameters refuses it

@@ -34,13 +34,16 @@ func (b *schemaBuilder) build() error {
 		return err
 	}
 	b.narrowed = map[string]map[string]any{}
-	properties, order, required := map[string]any{}, []string{}, []string{}
+	properties := map[string]any{}
+	order := []string{}
+	required := []string{}
 	for _, p := range b.template.Parameters {
 		property, err := b.parameter(p)
 		if err != nil {
 			return fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
-		properties[p.Name], b.narrowed[p.Name] = property, property
+		properties[p.Name] = property
+		b.narrowed[p.Name] = property
 		order = append(order, p.Name)
 		if _, ok := b.s.defaults[p.Name]; !ok && slices.Contains(b.required, p.Name) {
 			required = append(required, p.Name)
@@ -83,7 +86,8 @@ func (b *schemaBuilder) readModule() error {
 	if err := decodeData(b.module.Inputs, maxModuleDepth, &whole); err != nil {
 		return err
 	}
-	b.properties, b.required = whole.Properties, whole.Required
+	b.properties = whole.Properties
+	b.required = whole.Required
 	return nil
 }
 

@@ -52,7 +52,8 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 		}
 		out["default"] = v
 	}
-	out["x-okara-link"], out["x-okara-update"] = p.Link && !b.s.sensitive[p.Name], p.Update
+	out["x-okara-link"] = p.Link && !b.s.sensitive[p.Name]
+	out["x-okara-update"] = p.Update
 	if p.Title != "" {
 		out["title"] = p.Title
 	}

@@ -286,7 +286,10 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 		return nil, err
 	}
 	pinned := *e
-	pinned.Source, pinned.Problem, pinned.Cause, pinned.Behind = source, "", "", ""
+	pinned.Source = source
+	pinned.Problem = ""
+	pinned.Cause = ""
+	pinned.Behind = ""
 	if pinned.Schema, err = template.NewSchema(e.Template, module); err != nil {
 		return nil, badVersion("version %s of the module does not fit: %v", v, err)
 	}

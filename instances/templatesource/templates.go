@@ -93,7 +93,8 @@ func (t *Templates) Run(ctx context.Context) error {
 func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
-	found, problems := map[string]*template.Entry{}, []template.Problem{}
+	found := map[string]*template.Entry{}
+	problems := []template.Problem{}
 	problems = append(problems, t.readFiles(found)...)
 	problems = append(problems, t.readArtifacts(ctx, found)...)
 	for name, e := range found {
@@ -104,7 +105,8 @@ func (t *Templates) Load(ctx context.Context) {
 	}
 	t.mu.Lock()
 	before := t.problems
-	t.entries, t.problems = found, problems
+	t.entries = found
+	t.problems = problems
 	t.mu.Unlock()
 	for _, p := range problems {
 		if !slices.Contains(before, p) {
@@ -158,7 +160,8 @@ func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.E
 	case err != nil:
 		out.Problem = err.Error()
 		if e, ok := errors.AsType[*unreadError](err); ok {
-			out.Problem, out.Cause = e.what+" cannot be read now", out.Problem
+			out.Cause = out.Problem
+			out.Problem = e.what + " cannot be read now"
 		}
 		return &out
 	case known && before.Source == source:
@@ -205,7 +208,9 @@ func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest st
 			continue
 		}
 		if schema, err := template.NewSchema(e.Template, described); err == nil {
-			e.Source, e.Schema, e.Problem = source, schema, ""
+			e.Source = source
+			e.Schema = schema
+			e.Problem = ""
 			e.Behind = fmt.Sprintf("it stays at version %s of the module, since version %s does not fit: %v", v, newest, why)
 			return e, false
 		}

@@ -117,7 +117,8 @@ func (g Grant) Record(address string, c Change) {
 	if g.guard.o.Audit == nil {
 		return
 	}
-	outcome, message := Outcome(c.Status), changeMessage
+	outcome := Outcome(c.Status)
+	message := changeMessage
 	if outcome == Refused {
 		message = refusedChange
 	}

@@ -237,11 +237,13 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 	}
 	rule, ok := c.may(right)
 	if right.Action == List {
-		rule, ok = "what may be read", true
+		rule = "what may be read"
+		ok = true
 	}
 	stray := right.Kind == addr.KindState && c.strays(r)
 	if c.portal && !ofPortal(right.Kind) || stray {
-		rule, ok = "", false
+		rule = ""
+		ok = false
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	if ok {

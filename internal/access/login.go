@@ -196,7 +196,9 @@ func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	doc["client"], doc["authz"], doc["token"] = l.ClientID, at.authorize, at.token
+	doc["client"] = l.ClientID
+	doc["authz"] = at.authorize
+	doc["token"] = at.token
 	if len(l.Scopes) > 0 {
 		doc["scopes"] = l.Scopes
 	}
@@ -403,7 +405,8 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	if ttl == 0 {
 		ttl = defaultLogin
 	}
-	now, issued := g.now(), time.Unix(t.Issued, 0)
+	now := g.now()
+	issued := time.Unix(t.Issued, 0)
 	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Issuer, t.Subject, issued)
 	t.identity.Issued = t.Issued
 	return t.identity, good

@@ -163,7 +163,9 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	}
 	// The library refuses a token from the second of its expiry on; the skew
 	// is granted by a clock that runs behind.
-	config.SkipClientIDCheck, config.SupportedSigningAlgs, config.Now = true, names, func() time.Time { return s.now().Add(-clockSkew) }
+	config.SkipClientIDCheck = true
+	config.SupportedSigningAlgs = names
+	config.Now = func() time.Time { return s.now().Add(-clockSkew) }
 	verifier := oidc.NewVerifier(i.URL, keys.set, config)
 	t, err := verifier.Verify(ctx, token)
 	if err != nil {
@@ -234,7 +236,8 @@ func keysOf(set jose.JSONWebKeySet) *issuerKeys {
 	keys := &issuerKeys{set: &oidc.StaticKeySet{}}
 	for _, k := range set.Keys {
 		if k.IsPublic() && k.Use != "enc" {
-			keys.ids, keys.set.PublicKeys = append(keys.ids, k.KeyID), append(keys.set.PublicKeys, k.Key)
+			keys.ids = append(keys.ids, k.KeyID)
+			keys.set.PublicKeys = append(keys.set.PublicKeys, k.Key)
 		}
 	}
 	return keys
@@ -351,7 +354,8 @@ func (id identity) scopes(rules []Rule) (scopes []Scope, names []string) {
 			continue
 		}
 		for _, scope := range allow {
-			scopes, names = append(scopes, scope), append(names, rule.Name)
+			scopes = append(scopes, scope)
+			names = append(names, rule.Name)
 		}
 	}
 	return scopes, names

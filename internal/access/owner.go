@@ -40,6 +40,7 @@ func (c Caller) only(keep func(Kind) bool) Caller {
 			rules = append(rules, c.rules[i])
 		}
 	}
-	c.scopes, c.rules = scopes, rules
+	c.scopes = scopes
+	c.rules = rules
 	return c
 }

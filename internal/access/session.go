@@ -148,7 +148,8 @@ func (g *Guard) opened(now *rules, v session) (Caller, error) {
 	}
 	v.identity.Issued = v.Issued
 	c := now.identified("session", v.identity)
-	c.Label, c.Until = v.Name, until
+	c.Label = v.Name
+	c.Until = until
 	return c, nil
 }
 
@@ -190,7 +191,8 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 // lasts reports until when a session of a subject is good that was made at a time. One of a clock
 // that ran ahead is not good before its time: NotBefore could not end it.
 func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
-	now, at := g.now(), time.Unix(issued, 0)
+	now := g.now()
+	at := time.Unix(issued, 0)
 	until = at.Add(g.o.Sessions.ttl())
 	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.ended(issuer, subject, at)
 }

@@ -60,7 +60,8 @@ func (g ToolLogins) On() bool {
 
 // client is what the pages are at the issuer of logins.
 func (g *Guard) client() (client, bool) {
-	l, s := g.o.Login, g.o.Sessions
+	l := g.o.Login
+	s := g.o.Sessions
 	switch {
 	case l == nil || s == nil:
 		return client{}, false
@@ -135,7 +136,8 @@ type LoggedIn struct {
 
 // Callback ends a login at the issuer.
 func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
-	q, s := r.URL.Query(), g.o.Sessions
+	q := r.URL.Query()
+	s := g.o.Sessions
 	by, ok := g.client()
 	if !ok {
 		return LoggedIn{}, badLogin(errors.New("there is no issuer of logins for browsers"))
@@ -182,7 +184,8 @@ func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st bro
 
 // ByToken begins the session of who has a static token.
 func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
-	now, s := g.rules.Load(), g.o.Sessions
+	now := g.rules.Load()
+	s := g.o.Sessions
 	if g.Way() != ByToken {
 		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "nobody logs in here with a token"}
 	}

@@ -111,7 +111,9 @@ func parseToken(field []string) (Token, error) {
 		if err != nil || len(b) != sha256.Size {
 			return t, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
 		}
-		t.ID, t.Hash, rest = field[0], [sha256.Size]byte(b), rest[1:]
+		t.ID = field[0]
+		t.Hash = [sha256.Size]byte(b)
+		rest = rest[1:]
 	} else if t.ID, t.Hash, err = HashToken(field[0]); err != nil {
 		return t, err
 	}

@@ -14,22 +14,36 @@ import (
 // slices, and as MatchText keeps two positions: behind the last **, and how far that
 // reached. An earlier ** never has to reach further than it did.
 func Match(glob, address string) bool {
-	g, a := true, true // whether a segment is left
-	starred, behind, more, reached := false, "", false, ""
+	// whether a segment is left
+	g := true
+	a := true
+	starred := false
+	behind := ""
+	more := false
+	reached := ""
 	for a {
 		want, rest, next := strings.Cut(glob, "/")
 		if g && want == "**" {
-			starred, behind, more, reached = true, rest, next, address
-			glob, g = rest, next
+			starred = true
+			behind = rest
+			more = next
+			reached = address
+			glob = rest
+			g = next
 			continue
 		}
 		segment, left, another := strings.Cut(address, "/")
 		switch {
 		case g && MatchText(want, segment):
-			glob, g, address, a = rest, next, left, another
+			glob = rest
+			g = next
+			address = left
+			a = another
 		case starred:
 			_, reached, a = strings.Cut(reached, "/")
-			glob, g, address = behind, more, reached
+			glob = behind
+			g = more
+			address = reached
 		default:
 			return false
 		}
@@ -53,7 +67,8 @@ func MatchBelow(glob, first string) bool {
 // Covers reports whether a glob matches every address that another glob matches. It
 // may say no where only the kinds of names that there are make it so.
 func Covers(glob, other string) bool {
-	outer, inner := strings.Split(glob, "/"), strings.Split(other, "/")
+	outer := strings.Split(glob, "/")
+	inner := strings.Split(other, "/")
 	// below[j] is whether the rest of outer covers inner[j:].
 	below := make([]bool, len(inner)+1)
 	below[len(inner)] = true
@@ -76,18 +91,23 @@ func Covers(glob, other string) bool {
 // for any characters. It keeps the usual two positions: behind the last star, and how
 // far that star reached.
 func MatchText(glob, s string) bool {
-	g, i, star, mark := 0, 0, -1, 0
+	g := 0
+	i := 0
+	star := -1
+	mark := 0
 	for i < len(s) {
 		switch {
 		case g < len(glob) && glob[g] == '*':
-			star, mark = g, i
+			star = g
+			mark = i
 			g++
 		case g < len(glob) && glob[g] == s[i]:
 			g++
 			i++
 		case star >= 0:
 			mark++
-			g, i = star+1, mark
+			g = star + 1
+			i = mark
 		default:
 			return false
 		}

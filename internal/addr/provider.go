@@ -21,17 +21,21 @@ func ParseProvider(s string) (Provider, error) {
 	var p Provider
 	switch len(parts) {
 	case 2:
-		p.Namespace, p.Type = parts[0], parts[1]
+		p.Namespace = parts[0]
+		p.Type = parts[1]
 	case 3:
 		host, err := parseHost(parts[0])
 		if err != nil {
 			return Provider{}, err
 		}
-		p.Hostname, p.Namespace, p.Type = host, parts[1], parts[2]
+		p.Hostname = host
+		p.Namespace = parts[1]
+		p.Type = parts[2]
 	default:
 		return Provider{}, invalid("provider", s, "must be [HOST/]NAMESPACE/TYPE")
 	}
-	p.Namespace, p.Type = strings.ToLower(p.Namespace), strings.ToLower(p.Type)
+	p.Namespace = strings.ToLower(p.Namespace)
+	p.Type = strings.ToLower(p.Type)
 	if err := checkPart("provider namespace", p.Namespace, dashRule()); err != nil {
 		return Provider{}, err
 	}

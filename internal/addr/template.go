@@ -154,7 +154,8 @@ func overlapSegment(a, b []token) bool {
 		return false // a has fewer dots than b has at least
 	}
 	for i := 1; i <= len(a); i++ {
-		ta, tb := a[len(a)-i], b[len(b)-i]
+		ta := a[len(a)-i]
+		tb := b[len(b)-i]
 		if ta.dotted || tb.dotted {
 			return true
 		}

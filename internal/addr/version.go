@@ -48,7 +48,8 @@ func VersionFromTag(tag string) (Version, bool) {
 func VersionFromGit(tag string) (dir string, v Version, err error) {
 	s := tag
 	if i := strings.LastIndex(tag, "/"); i >= 0 {
-		dir, s = tag[:i], tag[i+1:]
+		dir = tag[:i]
+		s = tag[i+1:]
 	}
 	full := complete("v" + strings.TrimPrefix(s, "v"))
 	if full == "" {

@@ -119,7 +119,8 @@ func parseRules(lines []string) ([]rule, error) {
 			return nil, fmt.Errorf("rule %.80q: %w", line, err)
 		}
 		if ok {
-			r.source, r.dir = line, "."
+			r.source = line
+			r.dir = "."
 			rules = append(rules, r)
 		}
 	}
@@ -172,7 +173,8 @@ func (h *holder) included(name string, isDir, below bool) (yes bool, err error) 
 			return false, err
 		}
 		if ok {
-			yes, h.named[r.source] = true, true
+			yes = true
+			h.named[r.source] = true
 		}
 	}
 	return yes, nil

@@ -50,7 +50,8 @@ func defaultRules() []rule {
 	var rules []rule
 	for _, line := range []string{".terraform/", "*.tfstate", "*.tfstate.*", "crash.log", "crash.*.log", ".DS_Store"} {
 		if r, ok, _ := parseRule(line); ok {
-			r.source, r.dir = "left out by default: "+line, "."
+			r.source = "left out by default: " + line
+			r.dir = "."
 			rules = append(rules, r)
 		}
 	}
@@ -97,7 +98,8 @@ func readRules(tree fs.FS, dir string, used *ignoreBudget, names ...string) ([]r
 			if used.rules++; used.rules > maxRules {
 				return nil, fmt.Errorf("%s:%d: more than %d ignore rules: %w", file, n, maxRules, ErrTooLarge)
 			}
-			r.source, r.dir = fmt.Sprintf("%s:%d: %s", file, n, lines.Text()), dir
+			r.source = fmt.Sprintf("%s:%d: %s", file, n, lines.Text())
+			r.dir = dir
 			rules = append(rules, r)
 		}
 		if err := lines.Err(); err != nil {

@@ -65,7 +65,8 @@ func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 			return nil, fmt.Errorf("ignore rule %.80q: %w", line, err)
 		}
 		if ok {
-			r.source, r.dir = "left out by the caller: "+line, "."
+			r.source = "left out by the caller: " + line
+			r.dir = "."
 			rules = append(rules, r)
 		}
 	}

@@ -160,7 +160,8 @@ func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, e
 	th := &tar.Header{Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: epoch(), Typeflag: tar.TypeReg}
 	zh := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	if mode.IsDir() {
-		th.Typeflag, zh.Method = tar.TypeDir, zip.Store
+		th.Typeflag = tar.TypeDir
+		zh.Method = zip.Store
 	}
 	if err := w.tar.WriteHeader(th); err != nil {
 		return nil, err

@@ -33,9 +33,13 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 		return nil, err
 	}
 	s := o.State
-	s.Compression, s.LockTTL, s.Settle, s.MaxVersions = b.Compression, b.LockTTL, b.LockSettle, b.MaxVersions
+	s.Compression = b.Compression
+	s.LockTTL = b.LockTTL
+	s.Settle = b.LockSettle
+	s.MaxVersions = b.MaxVersions
 	_, s.Primary, _ = strings.Cut(b.Primary, "/") // without the host
-	s.StrictReads, s.UnsafeLocking = b.StrictReads, b.UnsafeLocking
+	s.StrictReads = b.StrictReads
+	s.UnsafeLocking = b.UnsafeLocking
 	if len(b.Encryption) > 0 {
 		if s.Sealer, err = b.envelope(); err != nil {
 			return nil, err

@@ -42,7 +42,8 @@ func (b Backend) copyTo(ctx context.Context, replica, workspace string, open fun
 		return err
 	}
 	target := b
-	target.Repository, target.Primary = replica, ""
+	target.Repository = replica
+	target.Primary = ""
 	to, err := open(target.ForWorkspace(workspace))
 	if err != nil {
 		return err

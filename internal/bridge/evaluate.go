@@ -161,7 +161,8 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, e.tool.Path, append([]string{"console", "-no-color"}, flags...)...)
-	cmd.Dir, cmd.Stdin = dir, strings.NewReader(question)
+	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(question)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TF_CLI_ARGS") })
 	cmd.Env = append(cmd.Env, "TF_DATA_DIR="+filepath.Join(dir, ".data"), "TF_WORKSPACE="+SelectedWorkspace(e.dir, e.getenv), "TF_INPUT=0", "NO_COLOR=1",
 		"TF_CLI_CONFIG_FILE="+os.DevNull, asking("", e.tool.Path))

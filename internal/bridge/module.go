@@ -39,7 +39,8 @@ func loadModule(dir string, tofu bool) (module, error) {
 	}
 	ours := filepath.Join(dir, overrideName) // a run that was killed may have left it
 	override = slices.DeleteFunc(override, func(path string) bool { return path == ours })
-	m.primary, m.override = primary, override
+	m.primary = primary
+	m.override = override
 	var problems hcl.Diagnostics
 	for i, path := range append(slices.Clone(primary), override...) {
 		body, diags := m.parse(path)

@@ -150,7 +150,8 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	})
 	stop()
 	done.Wait()
-	res.Held, res.Failures = facade.Held(), append(failures.list(), facade.Refused()...)
+	res.Held = facade.Held()
+	res.Failures = append(failures.list(), facade.Refused()...)
 	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
 }
@@ -182,7 +183,9 @@ func writeProfile(dir, url, key string) error {
 // store nothing and its lock would name a process that is gone.
 func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	cmd.Stdin = o.Stdin
+	cmd.Stdout = o.Stdout
+	cmd.Stderr = o.Stderr
 	cmd.Env = append(os.Environ(), o.Environ...)
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)

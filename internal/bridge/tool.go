@@ -41,7 +41,8 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	}
 	own := line.Rest // without -backend-config
 	line = parseCommandLine(withEnvironment(args, words, line.Command))
-	o.Config, o.LockWait = Config{Dir: line.Dir}, line.LockTimeout
+	o.Config = Config{Dir: line.Dir}
+	o.LockWait = line.LockTimeout
 	if !line.local() {
 		evaluate := refuseReferences
 		if !tool.Terraform {
@@ -59,7 +60,8 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		}
 	}
 	if o.Config.Declared {
-		args, o.Environ = own, environ
+		args = own
+		o.Environ = environ
 	}
 	o.Environ = append(o.Environ, withoutShims(o.Getenv)...)
 	dataDir := backendblock.DataDir(line.Dir, o.Getenv)
@@ -95,7 +97,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 // goes to all that the command started. It sets Environ of o.
 func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	path := shims + string(os.PathListSeparator) + o.Getenv("PATH")
-	o.Command, o.Environ, o.group = command, []string{"PATH=" + path, shimsVariable + "=" + shims}, true
+	o.Command = command
+	o.Environ = []string{"PATH=" + path, shimsVariable + "=" + shims}
+	o.group = true
 	code, err := o.child("", nil)
 	return Result{Code: code}, err
 }

@@ -45,7 +45,8 @@ func (b *File) Signed() (string, error) {
 // Entries lists what the bundle says it brings, in the order of its index. Of the
 // bytes only manifests are looked at; [File.Verify] checks them all.
 func (b *File) Entries(ctx context.Context) ([]Entry, error) {
-	entries, places := make([]Entry, 0, len(b.Index.Manifests)), 0
+	entries := make([]Entry, 0, len(b.Index.Manifests))
+	places := 0
 	for _, root := range b.Index.Manifests {
 		ref, err := parseReference(root)
 		if err != nil {

@@ -148,7 +148,8 @@ func (l *loader) blobs(ctx context.Context, roots []root) error {
 	}
 	var jobs []job
 	var total int64
-	seen, walked := map[place]bool{}, map[*oci.Repo]map[digest.Digest]bool{}
+	seen := map[place]bool{}
+	walked := map[*oci.Repo]map[digest.Digest]bool{}
 	for _, x := range roots {
 		if walked[x.repo] == nil {
 			walked[x.repo] = map[digest.Digest]bool{}
@@ -158,7 +159,8 @@ func (l *loader) blobs(ctx context.Context, roots []root) error {
 			for _, blob := range blobs {
 				if p := (place{x.repo.Name(), blob.Digest}); !seen[p] {
 					seen[p] = true
-					jobs, total = append(jobs, job{x, blob}), total+blob.Size
+					jobs = append(jobs, job{x, blob})
+					total = total + blob.Size
 				}
 			}
 			return bounded(len(seen))

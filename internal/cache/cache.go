@@ -244,7 +244,8 @@ func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		if ok {
 			e := el.Value.(*entry[V])
-			e.failed, e.refreshed = c.now(), false
+			e.failed = c.now()
+			e.refreshed = false
 		}
 		return
 	}

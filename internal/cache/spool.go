@@ -100,7 +100,8 @@ func (s *Spool) Finish(cause error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended, s.err = true, cause
+	s.ended = true
+	s.err = cause
 	if cause == nil {
 		s.good = s.written
 	}
@@ -160,7 +161,9 @@ func (s *Spool) has(offset int64) bool {
 func (s *Spool) Readable(ctx context.Context, offset int64) (int64, error) {
 	for {
 		s.mu.Lock()
-		good, ended, err := s.good, s.ended, s.err
+		good := s.good
+		ended := s.ended
+		err := s.err
 		if s.grown == nil && !ended {
 			s.grown = make(chan struct{})
 		}

@@ -97,8 +97,10 @@ func (e *Entry) System() string {
 // Trim keeps an entry within its bounds: fields are cut, and lists sorted, each
 // word once.
 func (e *Entry) Trim() {
-	e.Version, e.Description = clip(e.Version, maxName), clip(plain(e.Description), maxDescription)
-	e.Digest, e.Tags = clip(e.Digest, 128), clip(e.Tags, 128)
+	e.Version = clip(e.Version, maxName)
+	e.Description = clip(plain(e.Description), maxDescription)
+	e.Digest = clip(e.Digest, 128)
+	e.Tags = clip(e.Tags, 128)
 	e.Inputs = trimList(e.Inputs, maxInputs, maxName)
 	resources := maxResources
 	if e.Kind == addr.KindProvider || e.Kind == addr.KindMirror {

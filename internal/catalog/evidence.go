@@ -88,7 +88,8 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 ) (*Evidence, error) {
 	repository := it.Repository(c.layout)
 	p := cache.Policy{Fresh: verdictFresh, Grace: cache.Forever, Stale: cache.Forever}
-	key, under := verdictKey(repository, manifest), l.vouchedBy(v, manifest)
+	key := verdictKey(repository, manifest)
+	under := l.vouchedBy(v, manifest)
 	if e, ok := kept.Peek(key); ok && e.under != under {
 		kept.Forget(key)
 	}

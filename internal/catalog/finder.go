@@ -238,12 +238,15 @@ func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 		}
 	}
 	if now := f.now(); f.planned != base || now.Sub(f.plannedAt) >= planEvery {
-		f.planned, f.plannedAt, f.todo = base, now, f.plan(base, now)
+		f.planned = base
+		f.plannedAt = now
+		f.todo = f.plan(base, now)
 	}
 	if len(f.todo) == 0 {
 		return it, false, false
 	}
-	it, f.todo = f.todo[0], f.todo[1:]
+	it = f.todo[0]
+	f.todo = f.todo[1:]
 	return it, false, true
 }
 

@@ -101,7 +101,8 @@ func tagsHash(l *Versions, newest addr.Version) string {
 
 // version fills in what the newest version says.
 func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *Entry) error {
-	e.Version, e.Deprecated = v.String(), l.Status(v).Deprecated != nil
+	e.Version = v.String()
+	e.Deprecated = l.Status(v).Deprecated != nil
 	var manifest oci.Descriptor
 	var annotations map[string]string
 	switch it.Kind {
@@ -110,7 +111,8 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 		if err != nil {
 			return err
 		}
-		manifest, annotations = mv.Manifest, mv.Annotations
+		manifest = mv.Manifest
+		annotations = mv.Annotations
 		d, err := f.c.Description(ctx, mv)
 		if err != nil && !errors.Is(err, oci.ErrCorrupt) {
 			return err
@@ -121,13 +123,16 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 		if err != nil {
 			return err
 		}
-		manifest, e.Description = t.Manifest.Descriptor, templateText(it.Template, body)
+		manifest = t.Manifest.Descriptor
+		e.Description = templateText(it.Template, body)
 	default:
 		pv, err := f.c.ProviderVersion(ctx, it.Provider, v)
 		if err != nil {
 			return err
 		}
-		manifest, annotations, e.Signed = pv.Index, pv.Annotations, len(pv.Meta.SignatureBytes) > 0
+		manifest = pv.Index
+		annotations = pv.Annotations
+		e.Signed = len(pv.Meta.SignatureBytes) > 0
 		if e.Resources, err = f.documented(ctx, it, pv); err != nil {
 			return err
 		}

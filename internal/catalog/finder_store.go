@@ -81,7 +81,8 @@ func (f *Finder) save(ctx context.Context, base *Published) {
 	now := f.now()
 	due := f.unsaved && !f.keep && now.Sub(f.written) >= writeEvery
 	if due {
-		f.written, f.unsaved = now, false
+		f.written = now
+		f.unsaved = false
 	}
 	f.mu.Unlock()
 	if !due {

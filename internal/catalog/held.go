@@ -48,7 +48,8 @@ func (l *Versions) Held() ([]addr.Version, []error) {
 	var reasons []error
 	for _, v := range slices.Backward(slices.SortedFunc(slices.Values(l.Versions), addr.Version.Compare)) {
 		if err := l.Available(v); err != nil {
-			versions, reasons = append(versions, v), append(reasons, err)
+			versions = append(versions, v)
+			reasons = append(reasons, err)
 		}
 	}
 	return versions, reasons

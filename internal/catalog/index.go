@@ -73,7 +73,9 @@ func (c *collector) add(word string, place int) {
 	if !ok {
 		id = int32(len(c.words))
 		c.ids[word] = id
-		c.words, c.last, c.n = append(c.words, word), append(c.last, 0), append(c.n, 0)
+		c.words = append(c.words, word)
+		c.last = append(c.last, 0)
+		c.n = append(c.n, 0)
 	}
 	if c.n[id] > 0 && c.last[id].entry() == c.entry && c.last[id].place() <= place {
 		return // it stands in a better place already
@@ -89,7 +91,8 @@ func (c *collector) into(x *Index) {
 	x.words = slices.Clone(c.words)
 	slices.Sort(x.words)
 	x.posts = make([][]posting, len(x.words))
-	flat, from := make([]posting, len(c.all)), int32(0)
+	flat := make([]posting, len(c.all))
+	from := int32(0)
 	of := make([]int, len(c.words)) // position of a number
 	for i, w := range x.words {
 		id := c.ids[w]

@@ -133,7 +133,9 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 	if err != nil {
 		return verdict{}, err
 	}
-	o.Lean, o.AllowYanked, o.Now = true, true, p.now()
+	o.Lean = true
+	o.AllowYanked = true
+	o.Now = p.now()
 	_, err = trust.Verify(ctx, trust.Subject{
 		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Events,
 	}, o)

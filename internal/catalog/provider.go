@@ -188,7 +188,8 @@ func (m *manifests) readableKeys(repository string, v addr.Version, stored []art
 	served := make([]artifact.SigningKey, 0, len(keys))
 	for _, p := range keys {
 		k := from[p.Armor]
-		k.KeyID, k.ASCIIArmor = p.ID, p.Armor
+		k.KeyID = p.ID
+		k.ASCIIArmor = p.Armor
 		served = append(served, k)
 	}
 	return served
@@ -246,6 +247,7 @@ func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, ty
 	if err != nil {
 		return err
 	}
-	t.Zh, t.Size = zip.Digest.Encoded(), zip.Size
+	t.Zh = zip.Digest.Encoded()
+	t.Size = zip.Size
 	return nil
 }

@@ -149,9 +149,11 @@ func (l *Versions) Latest() (addr.Version, bool) {
 // its origin has it: what is stored is answered first.
 func Union(stored *Versions, origin []addr.Version) *Versions {
 	u := none()
-	u.base, u.Listed = stored, slices.Clone(origin)
+	u.base = stored
+	u.Listed = slices.Clone(origin)
 	if stored != nil {
-		u.Listing, u.yanked = stored.Listing, stored.yanked
+		u.Listing = stored.Listing
+		u.yanked = stored.yanked
 		u.Listed = slices.DeleteFunc(u.Listed, func(v addr.Version) bool { return stored.Available(v) != nil || stored.Withdrawn(v) })
 		u.Listed = append(u.Listed, stored.Listed...)
 	}

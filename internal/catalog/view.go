@@ -139,7 +139,8 @@ func distance(a, b string, most int) int {
 		row[j] = j
 	}
 	for i := range len(a) {
-		corner, least := row[0], i+1
+		corner := row[0]
+		least := i + 1
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := corner
@@ -193,7 +194,8 @@ func (s *Views) Of(x *Index, rights string, now time.Time, may func(kind, addres
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.x != x {
-		s.x, s.by = x, map[string]*list.Element{}
+		s.x = x
+		s.by = map[string]*list.Element{}
 		s.order.Init()
 	}
 	if el, ok := s.by[rights]; ok {

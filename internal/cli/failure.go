@@ -34,7 +34,8 @@ func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	if e, ok := errors.AsType[*hintError](err); ok {
 		f.Hint = e.hint
 	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {
-		f.Reason, f.Hint = before, own
+		f.Reason = before
+		f.Hint = own
 	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == ExitUsage && !hasType[*syntax.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
 		f.Hint = usageHint(cmd)
 	}

@@ -100,7 +100,8 @@ func (a *App) refusedHint(err error) string {
 			used.target.host = u.Host
 		}
 	}
-	host, reference := cmp.Or(used.target.host, "HOST"), cmp.Or(used.target.String(), "REFERENCE")
+	host := cmp.Or(used.target.host, "HOST")
+	reference := cmp.Or(used.target.String(), "REFERENCE")
 	explain := fmt.Sprintf("; `okara auth explain %s` shows which credentials are used", reference)
 	switch {
 	case used.name == "":

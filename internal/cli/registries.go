@@ -113,7 +113,8 @@ func (reg *Registries) used() usedCredential {
 			used.given = c.Source == credentials.Explicit
 		}
 	}
-	used.name, used.several = strings.Join(names, ", and "), len(names) > 1
+	used.name = strings.Join(names, ", and ")
+	used.several = len(names) > 1
 	return used
 }
 

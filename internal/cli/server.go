@@ -79,10 +79,12 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 	}
 	from = "--token-file " + s.TokenFile
 	if s.TokenFile == "" {
-		token, from = strings.TrimSpace(reg.Getenv("OKARA_TOKEN")), "the variable OKARA_TOKEN"
+		token = strings.TrimSpace(reg.Getenv("OKARA_TOKEN"))
+		from = "the variable OKARA_TOKEN"
 	}
 	if token == "" {
-		token, from = reg.Credentials().ServiceToken(o.Server.Host), "what tofu and terraform send to "+o.Server.Host
+		token = reg.Credentials().ServiceToken(o.Server.Host)
+		from = "what tofu and terraform send to " + o.Server.Host
 	}
 	if token == "" {
 		from = ""
@@ -90,7 +92,8 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 	if !credentials.IsToken(token) {
 		return nil, from, UsageError("the token for %s, from %s, has characters that no token has", o.Server.Host, from)
 	}
-	endpoint, secret := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+	endpoint := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_URL")
+	secret := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 	if token != "" || endpoint == "" || secret == "" {
 		return func(context.Context) (string, error) { return token, nil }, from, nil
 	}
@@ -104,9 +107,11 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 
 // ServerHint says what to do about the refusals of a front-end.
 func ServerHint(err error) error {
-	refused, came := "", ""
+	refused := ""
+	came := ""
 	if e, ok := errors.AsType[*client.Error](err); ok && e.TokenFrom != "" {
-		refused, came = "the token from "+e.TokenFrom+" was refused; ", "; it came from "+e.TokenFrom
+		refused = "the token from " + e.TokenFrom + " was refused; "
+		came = "; it came from " + e.TokenFrom
 	}
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):

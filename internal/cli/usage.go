@@ -35,7 +35,8 @@ func WordUsage(root *cobra.Command) {
 func textOnly(cmd *cobra.Command) {
 	WithoutJSON(cmd, "it prints text")
 	if run := cmd.Run; run != nil {
-		cmd.Run, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error { run(cmd, args); return nil }
+		cmd.Run = nil
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { run(cmd, args); return nil }
 	} else if cmd.RunE == nil {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}

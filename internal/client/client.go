@@ -77,7 +77,8 @@ func New(o Options) *Client {
 		RetryMax: repeats, RetryWaitMin: o.Pause, RetryWaitMax: maxPause,
 		CheckRetry: c.again,
 		Backoff: func(first, most time.Duration, attempt int, resp *http.Response) time.Duration {
-			asked, own := retryablehttp.DefaultBackoff(first, most, attempt, resp), retryablehttp.DefaultBackoff(first, most, attempt, nil)
+			asked := retryablehttp.DefaultBackoff(first, most, attempt, resp)
+			own := retryablehttp.DefaultBackoff(first, most, attempt, nil)
 			return min(most, max(asked, own)) // a server that asks for a second each time may be busy for longer
 		},
 		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
@@ -293,7 +294,8 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Err
 		for _, one := range doc.Errors {
 			texts = append(texts, string(one))
 		}
-		e.Text, e.Reason = plain(strings.Join(texts, "; ")), text.Excerpt(doc.Reason)
+		e.Text = plain(strings.Join(texts, "; "))
+		e.Reason = text.Excerpt(doc.Reason)
 	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
 		e.Text = plain(string(body))
 	}

@@ -21,7 +21,8 @@ const githubFresh = 2 * time.Minute
 //
 // https://docs.github.com/actions/reference/security/oidc
 func GitHubToken(o Options, endpoint *url.URL, secret, audience string) TokenFunc {
-	o.Server, o.Progress = endpoint, nil
+	o.Server = endpoint
+	o.Progress = nil
 	o.Token = func(context.Context) (string, error) { return secret, nil }
 	c := New(o)
 	q := endpoint.Query()

@@ -61,7 +61,8 @@ func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, er
 	}
 	l := &depot.Listing{Times: map[string]time.Time{}}
 	for _, v := range doc.Versions {
-		l.Versions, l.Times[v.Version.Tag()] = append(l.Versions, v.Version), v.PublishedAt
+		l.Versions = append(l.Versions, v.Version)
+		l.Times[v.Version.Tag()] = v.PublishedAt
 		for action, e := range map[string]*event{evidence.ActionDeprecate: v.Deprecated, evidence.ActionYank: v.Yanked} {
 			if e != nil {
 				l.Events = append(l.Events, evidence.StatusEvent{

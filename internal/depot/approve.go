@@ -65,7 +65,8 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest
 	var names []string
 	for _, c := range all {
 		if c.Version == v && (digest == "" || c.Digest == digest) {
-			found, names = append(found, c), append(names, c.Digest)
+			found = append(found, c)
+			names = append(names, c.Digest)
 		}
 	}
 	switch len(found) {

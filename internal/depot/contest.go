@@ -155,7 +155,8 @@ func (b *bid) put(ctx context.Context) error {
 // the one with the smallest digest waits for the others to leave. shown is false
 // where the list never showed the own bid.
 func (b *bid) alone(ctx context.Context) (shown bool, err error) {
-	unlisted, waited := 0, 0
+	unlisted := 0
+	waited := 0
 	for {
 		list, err := b.repo.Snapshot(ctx)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {

@@ -50,6 +50,8 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		}
 	}
 	maps.Copy(annotations, o.Annotations)
-	o.Annotations, o.AllowInvalid = annotations, true // it was published before
+	// it was published before
+	o.Annotations = annotations
+	o.AllowInvalid = true
 	return d.PublishModule(ctx, os.DirFS(dir), to, o)
 }

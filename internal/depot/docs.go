@@ -27,7 +27,8 @@ func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	if _, err := description.ReadDocs(bytes.NewReader(packed)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	p.docsName, p.metadata.DocsBytes = name, packed
+	p.docsName = name
+	p.metadata.DocsBytes = packed
 	return nil
 }
 

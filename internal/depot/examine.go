@@ -38,7 +38,8 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	for _, it := range items {
 		some, err := d.Examine(ctx, it, deep)
 		if errors.Is(err, oci.ErrNotFound) && listed {
-			some, err = []Finding{d.examination().noVersion(it.Repository(d.o.Layout))}, nil
+			some = []Finding{d.examination().noVersion(it.Repository(d.o.Layout))}
+			err = nil
 		}
 		if err != nil {
 			return nil, 0, err
@@ -148,7 +149,8 @@ func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding,
 		for _, p := range index.Platforms {
 			have = append(have, p.Platform)
 		}
-		newest, platforms = append(newest, v), append(platforms, have)
+		newest = append(newest, v)
+		platforms = append(platforms, have)
 	}
 	if len(newest) < 2 {
 		return nil, nil

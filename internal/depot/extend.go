@@ -22,7 +22,9 @@ const previousIndexPrefix = "okara-index-"
 // one way in which the tag of a provider moves: every old platform keeps its
 // descriptor byte for byte, so that no lock file breaks.
 func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
-	r, v, plan := x.repo, x.version, x.plan
+	r := x.repo
+	v := x.version
+	plan := x.plan
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	if stored.Platforms == nil {
 		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", r, v.Tag(), oci.ErrExists)
@@ -32,7 +34,8 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 		return Published{}, err
 	}
 	if len(added) == 0 {
-		out.Digest, out.Existing = stored.Index.Digest.String(), true
+		out.Digest = stored.Index.Digest.String()
+		out.Existing = true
 		return out, nil
 	}
 	if plan.metadata.DocsBytes == nil && stored.Metadata != nil { // those of the first publication stay

@@ -265,11 +265,13 @@ func (x providerPush) transfer(ctx context.Context, packages []upstream.Package,
 
 // transferOne uses f for the zip, whose end is not the file's.
 func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *os.File) (Package, error) {
-	r, plan := x.repo, x.plan
+	r := x.repo
+	plan := x.plan
 	stored := false
 	if pkg.Zh != "" {
 		if blob, err := r.Stat(ctx, digestOf(pkg.Zh)); err == nil {
-			stored, pkg.Checked = true, true
+			stored = true
+			pkg.Checked = true
 			pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, blob) }
 		}
 	}

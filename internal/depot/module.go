@@ -272,7 +272,8 @@ func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o Mo
 // conflict.
 func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest {
-		out.Digest, out.Existing = stored.Manifest.Digest.String(), true
+		out.Digest = stored.Manifest.Digest.String()
+		out.Existing = true
 		out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 		return out, nil
 	}
@@ -304,7 +305,8 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 	if err != nil {
 		return oci.Artifact{}, err
 	}
-	tarball, zip := packedBlob(artifact.MediaModuleTar, packed.Tar), packedBlob(artifact.MediaZip, packed.Zip)
+	tarball := packedBlob(artifact.MediaModuleTar, packed.Tar)
+	zip := packedBlob(artifact.MediaZip, packed.Zip)
 	description := oci.BytesBlob(artifact.MediaModuleDescription, text)
 	zip.Annotations = map[string]string{
 		artifact.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",

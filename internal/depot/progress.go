@@ -42,7 +42,8 @@ func (p Progress) upload(b oci.Blob, item string) oci.Blob {
 	if p == nil {
 		return b
 	}
-	open, report := b.Open, p.Of(item, b.Size)
+	open := b.Open
+	report := p.Of(item, b.Size)
 	var sent atomic.Int64
 	b.Open = func() (io.ReadCloser, error) {
 		f, err := open()

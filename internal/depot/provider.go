@@ -103,7 +103,8 @@ func (p *ProviderPlan) takeSums(name string, b []byte) (err error) {
 	if p.sums, err = signing.ParseSums(b); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	p.metadata.ShasumsName, p.metadata.ShasumsBytes = name, b
+	p.metadata.ShasumsName = name
+	p.metadata.ShasumsBytes = b
 	return nil
 }
 
@@ -113,7 +114,8 @@ func (p *ProviderPlan) makeSums(name string) {
 	for _, k := range p.Packages {
 		p.sums[k.Filename] = k.SHA256
 	}
-	p.metadata.ShasumsName, p.metadata.ShasumsBytes = name, p.sums.Bytes()
+	p.metadata.ShasumsName = name
+	p.metadata.ShasumsBytes = p.sums.Bytes()
 }
 
 // takeSignature verifies a signature over SHA256SUMS, which is kept as it is.
@@ -166,7 +168,9 @@ type providerPush struct {
 
 // push pushes what is missing, the version tag last.
 func (x providerPush) push(ctx context.Context) (Published, error) {
-	r, v, plan := x.repo, x.version, x.plan
+	r := x.repo
+	v := x.version
+	plan := x.plan
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	l, err := ReadListing(ctx, r, nil)
 	if err != nil {
@@ -231,14 +235,16 @@ func (x providerPush) finish(ctx context.Context, l *Listing, out Published, riv
 		return Published{}, err
 	}
 	warnings, err := PutVersion(ctx, x.repo, out.Tag, m)
-	found.Existing, found.Warnings = false, append(found.Warnings, warnings...)
+	found.Existing = false
+	found.Warnings = append(found.Warnings, warnings...)
 	return found, err
 }
 
 // artifact builds the manifests and gathers the blobs of packages. The platforms in
 // have are in the registry; they come first in the index.
 func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
-	p, plan := x.provider, x.plan
+	p := x.provider
+	plan := x.plan
 	index := artifact.ProviderIndex{
 		Version: x.version, Protocols: plan.Protocols, Signature: artifact.SignatureVerified, Annotations: maps.Clone(x.o.Annotations), Platforms: slices.Clone(have),
 	}
@@ -263,7 +269,8 @@ func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatf
 	if err != nil {
 		return oci.Artifact{}, err
 	}
-	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
+	a.Blobs = append(a.Blobs, blobs...)
+	a.Children = append(a.Children, metadata)
 	a.Root, err = artifact.NewProviderIndex(p.Item().Kind, p, index, metadata)
 	return a, err
 }
@@ -310,7 +317,8 @@ func foundProvider(ctx context.Context, l *Listing, v addr.Version, out Publishe
 	if have := sumsDigest(sums); have != out.ContentDigest {
 		return Published{}, l.conflict(v, have, out.ContentDigest)
 	}
-	out.Digest, out.Existing = stored.Index.Digest.String(), true
+	out.Digest = stored.Index.Digest.String()
+	out.Existing = true
 	out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 	return out, nil
 }

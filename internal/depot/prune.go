@@ -35,7 +35,8 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 		return !v.Edition() && s.Yanked == nil && !replaced && (r.Usable == nil || r.Usable(v))
 	}
 	stays := map[addr.Version]bool{}
-	counted, release := 0, false
+	counted := 0
+	release := false
 	for _, v := range l.Versions { // highest first
 		c := counts(v)
 		first := c && !release && !v.Prerelease()
@@ -93,11 +94,14 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 		if before := l.Status(v).Yanked; before != nil {
 			e = evidence.StatusEvent{Message: before.Message, Replacement: before.Replacement, Actor: before.Actor}
 		}
-		e.Action, e.Version, e.Time = evidence.ActionYank, v.String(), evidence.NextStatusTime(l.Events)
+		e.Action = evidence.ActionYank
+		e.Version = v.String()
+		e.Time = evidence.NextStatusTime(l.Events)
 		e, err := withdraw(ctx, l.Repository, e)
 		switch {
 		case e.Tag != "" && keepsTag(err):
-			tagged, cause = append(tagged, yanked{v, e.Subject}), err
+			tagged = append(tagged, yanked{v, e.Subject})
+			cause = err
 		case err != nil:
 			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
 		}
@@ -107,7 +111,8 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	}
 	kept, err := deleteManifests(ctx, l.Repository, tagged)
 	if keepsTag(err) {
-		cause, err = err, nil
+		cause = err
+		err = nil
 	}
 	if err != nil || len(kept) == 0 {
 		return err

@@ -38,7 +38,8 @@ func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version
 	if err != nil {
 		return out, err
 	}
-	out.Digest, out.Existing = put.Digest.String(), existing
+	out.Digest = put.Digest.String()
+	out.Existing = existing
 	if !existing {
 		out.Warnings = recordTime(ctx, r, out.Tag)
 	}

@@ -62,7 +62,9 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	} else if slices.Equal(old.Tags, c.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
-	entries, missing, done := make([]artifact.CatalogEntry, len(c.Tags)), make([]bool, len(c.Tags)), make([]bool, len(c.Tags))
+	entries := make([]artifact.CatalogEntry, len(c.Tags))
+	missing := make([]bool, len(c.Tags))
+	done := make([]bool, len(c.Tags))
 	var todo []int
 	all := 0
 	for i, tag := range c.Tags {
@@ -90,7 +92,8 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 			if errors.Is(err, oci.ErrCorrupt) {
 				return nil // a foreign tag
 			}
-			entries[i], missing[i] = e, errors.Is(err, oci.ErrNotFound)
+			entries[i] = e
+			missing[i] = errors.Is(err, oci.ErrNotFound)
 			if missing[i] {
 				return nil
 			}

@@ -26,7 +26,8 @@ const maxProblems = 20
 // fileSchema returns the top-level blocks of OpenTofu and of Terraform, so that what
 // only one of them reads is accepted.
 func fileSchema() *hcl.BodySchema {
-	name, typed := []string{"name"}, []string{"type", "name"}
+	name := []string{"name"}
+	typed := []string{"type", "name"}
 	return &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 		{Type: "language"}, {Type: "terraform"}, {Type: "locals"}, {Type: "moved"}, {Type: "import"}, {Type: "removed"},
 		{Type: "provider", LabelNames: name}, {Type: "variable", LabelNames: name}, {Type: "output", LabelNames: name},
@@ -43,7 +44,8 @@ func fileSchema() *hcl.BodySchema {
 // [ErrInvalid].
 func (v *Module) Check(dir string) error {
 	var problems hcl.Diagnostics
-	seen, queue := map[string]bool{}, []string{path.Clean(dir)}
+	seen := map[string]bool{}
+	queue := []string{path.Clean(dir)}
 	for ; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		if seen[at] {

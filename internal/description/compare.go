@@ -32,7 +32,8 @@ type Difference struct {
 // that has become required or is gone breaks a caller, and so does an output that is gone.
 func Compare(before, now artifact.DescribedModule) []Difference {
 	inputs := setDiff("input", inputTexts(before), inputTexts(now))
-	wasRequired, required := requiredOf(before), requiredOf(now)
+	wasRequired := requiredOf(before)
+	required := requiredOf(now)
 	for i, d := range inputs {
 		inputs[i].Breaking = d.Change == Removed || required[d.Name] && !wasRequired[d.Name]
 	}

@@ -59,7 +59,8 @@ func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifac
 			problem.Severity = "warning"
 		}
 		if p.Pos != nil {
-			problem.Path, problem.Line = v.real(p.Pos.Filename), p.Pos.Line
+			problem.Path = v.real(p.Pos.Filename)
+			problem.Line = p.Pos.Line
 		}
 		d.Diagnostics = append(d.Diagnostics, problem)
 	}
@@ -124,7 +125,8 @@ func cut(r *artifact.DescribedReadme, limit int) {
 	if r == nil || len(r.Text) <= limit {
 		return
 	}
-	r.Text, r.Truncated = r.Text[:limit], true
+	r.Text = r.Text[:limit]
+	r.Truncated = true
 	for len(r.Text) > 0 && !utf8.ValidString(r.Text[max(0, len(r.Text)-utf8.UTFMax):]) {
 		r.Text = r.Text[:len(r.Text)-1]
 	}

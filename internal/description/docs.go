@@ -96,7 +96,9 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 	}
 	defer gz.Close()
 	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxDocsFiles*1024 + 1} // headers count too, so that a stream of nothing else ends
-	d, seen, files := &Docs{}, map[string]bool{}, 0
+	d := &Docs{}
+	seen := map[string]bool{}
+	files := 0
 	for t := tar.NewReader(limited); ; {
 		h, err := t.Next()
 		switch {
@@ -137,7 +139,8 @@ func placed(name string) (Page, bool) {
 	if !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) || len(name) > maxTitle {
 		return Page{}, false
 	}
-	path, ok := name, false
+	path := name
+	ok := false
 	for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md"} {
 		if path, ok = strings.CutSuffix(name, ending); ok {
 			break
@@ -174,7 +177,8 @@ func (p *Page) read(text string) {
 	if yaml.Unmarshal([]byte(front), &said) != nil {
 		return // a page without a title is a page
 	}
-	p.Title, p.Subcategory = cutText(said.Title), cutText(said.Subcategory)
+	p.Title = cutText(said.Title)
+	p.Subcategory = cutText(said.Subcategory)
 }
 
 func cutText(s string) string {

@@ -23,7 +23,8 @@ type schema map[string]any
 // inputs returns the variables of a module as the schema of an object.
 func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
 	flags := v.variableFlags(dir)
-	properties, required := schema{}, []string{}
+	properties := schema{}
+	required := []string{}
 	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
 		variable := m.Variables[name]
 		properties[name] = variableSchema(variable, flags[name])
@@ -116,7 +117,8 @@ func ctySchema(t cty.Type, d *typeexpr.Defaults) schema {
 }
 
 func objectSchema(t cty.Type, d *typeexpr.Defaults) schema {
-	properties, required := schema{}, []string{}
+	properties := schema{}
+	required := []string{}
 	attributes := t.AttributeTypes()
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		s := ctySchema(attributes[name], child(d, name))

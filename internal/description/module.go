@@ -261,7 +261,8 @@ func (v *Module) Backend(dir string) (kind, at string) {
 		content, _, _ := b.Body.PartialContent(inner)
 		for _, found := range content.Blocks {
 			if kind == "" {
-				kind, at = found.Type, fmt.Sprintf("%s:%d", file, found.DefRange.Start.Line)
+				kind = found.Type
+				at = fmt.Sprintf("%s:%d", file, found.DefRange.Start.Line)
 			}
 		}
 	})

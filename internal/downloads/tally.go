@@ -160,7 +160,8 @@ func addParts(parts []Part, more map[string]*daily, today int32) []Part {
 	for name, d := range more {
 		at := slices.IndexFunc(parts, func(p Part) bool { return p.Name == name })
 		if at < 0 {
-			at, parts = len(parts), append(parts, Part{Name: name})
+			at = len(parts)
+			parts = append(parts, Part{Name: name})
 		}
 		parts[at].Month += d.since(today - monthDays + 1)
 		parts[at].Total += d.total

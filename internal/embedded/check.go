@@ -120,7 +120,8 @@ func (c *checks) add(digest string, v checked) {
 
 func (c *checks) put(digest string, v checked) {
 	if len(c.young) >= maxChecked {
-		c.old, c.young = c.young, map[string]checked{}
+		c.old = c.young
+		c.young = map[string]checked{}
 	}
 	c.young[digest] = v
 }

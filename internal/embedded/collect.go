@@ -192,7 +192,9 @@ const maxDrift = time.Minute
 // time since the start by the clock and as it went by.
 func (c *settling) settled(clock, passed, long time.Duration) bool {
 	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {
-		c.ahead, c.since, c.set = ahead, passed, true
+		c.ahead = ahead
+		c.since = passed
+		c.set = true
 	} else {
 		c.ahead = ahead
 	}

@@ -135,7 +135,8 @@ var (
 
 // put writes a file in one step, and waits for it or leaves that to the end of the request.
 func (s *store) put(ctx context.Context, path string, content []byte) error {
-	it, file := changeOf(ctx), s.file(path)
+	it := changeOf(ctx)
+	file := s.file(path)
 	tag := naming().MatchString(path)
 	switch {
 	case !it.waits:
@@ -148,7 +149,8 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 		}
 	}
 	before, err := os.ReadFile(file)
-	missing, now := errors.Is(err, fs.ErrNotExist), time.Now()
+	missing := errors.Is(err, fs.ErrNotExist)
+	now := time.Now()
 	// What is the same is as young as if it was written, see touch.
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.count(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {

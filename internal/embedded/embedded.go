@@ -110,7 +110,8 @@ const catalogPage = 1000
 func start(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h, err = nil, fmt.Errorf("start the embedded registry: %v", p)
+			h = nil
+			err = fmt.Errorf("start the embedded registry: %v", p)
 		}
 	}()
 	c := configuration.Configuration{Storage: storage, Catalog: configuration.Catalog{MaxEntries: catalogPage}}

@@ -69,8 +69,12 @@ func newPlan(root string, o Collection) *plan {
 func (p *plan) young(t time.Time) bool { return !t.Before(p.cutoff) }
 
 func (p *plan) find(ctx context.Context) error {
-	p.blobs, p.live, p.owner = map[string]blob{}, map[string]bool{}, map[string]string{}
-	p.loss, p.remove, p.used = map[string]*Garbage{}, nil, 0
+	p.blobs = map[string]blob{}
+	p.live = map[string]bool{}
+	p.owner = map[string]string{}
+	p.loss = map[string]*Garbage{}
+	p.remove = nil
+	p.used = 0
 	if err := p.readBlobs(ctx); err != nil {
 		return err
 	}
@@ -89,7 +93,8 @@ func (p *plan) find(ctx context.Context) error {
 			continue
 		}
 		g := p.of(p.owner[digest])
-		g.Blobs, g.Bytes = g.Blobs+1, g.Bytes+b.size
+		g.Blobs = g.Blobs + 1
+		g.Bytes = g.Bytes + b.size
 		p.remove = append(p.remove, b.dir)
 	}
 	return nil

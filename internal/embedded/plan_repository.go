@@ -89,7 +89,8 @@ func (p *plan) repository(ctx context.Context, name string) error {
 
 // mark returns everything that is reachable in a repository.
 func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
-	keep, referrers := map[string]bool{}, map[string][]string{}
+	keep := map[string]bool{}
+	referrers := map[string][]string{}
 	var todo []string
 	for digest, l := range c.manifests {
 		if p.young(l.seen) || p.young(p.blobs[digest].seen) {
@@ -177,7 +178,8 @@ func (p *plan) links(top string) (map[string]link, error) {
 			return nil, err
 		}
 		for _, e := range list {
-			digest, dir := a.Name()+":"+e.Name(), filepath.Join(top, a.Name(), e.Name())
+			digest := a.Name() + ":" + e.Name()
+			dir := filepath.Join(top, a.Name(), e.Name())
 			info, err := p.inside(dir, "link")
 			if err != nil {
 				return nil, err
@@ -282,7 +284,8 @@ func (p *plan) uploads(name string, g *Garbage) (int, error) {
 		case !last.Before(p.alive):
 			p.used += size
 		default:
-			g.Uploads, g.Bytes = g.Uploads+1, g.Bytes+size
+			g.Uploads = g.Uploads + 1
+			g.Bytes = g.Bytes + size
 			p.remove = append(p.remove, dir)
 		}
 	}

@@ -24,8 +24,10 @@ func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	begin := r.Clone(r.Context())
-	begin.URL.RawQuery, begin.RequestURI = "", r.URL.Path
-	begin.Body, begin.ContentLength = http.NoBody, 0
+	begin.URL.RawQuery = ""
+	begin.RequestURI = r.URL.Path
+	begin.Body = http.NoBody
+	begin.ContentLength = 0
 	var begun answer
 	s.Handler.ServeHTTP(&begun, begin)
 	to, err := url.Parse(begun.Header().Get("Location"))
@@ -37,7 +39,9 @@ func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end.Method = http.MethodPut
 	in := to.Query()
 	in.Set("digest", d)
-	end.URL.Path, end.URL.RawPath, end.URL.RawQuery = to.Path, to.RawPath, in.Encode()
+	end.URL.Path = to.Path
+	end.URL.RawPath = to.RawPath
+	end.URL.RawQuery = in.Encode()
 	end.RequestURI = end.URL.RequestURI()
 	s.Handler.ServeHTTP(w, end)
 }

@@ -38,9 +38,11 @@ func parseIdentities(b []byte) ([]key, error) {
 		k := key{unwrap: ageUnwrap(identity)}
 		switch i := identity.(type) {
 		case *age.X25519Identity:
-			k.id, k.wrap = i.Recipient().String(), ageWrap(i.Recipient())
+			k.id = i.Recipient().String()
+			k.wrap = ageWrap(i.Recipient())
 		case *age.HybridIdentity:
-			k.id, k.wrap = i.Recipient().String(), ageWrap(i.Recipient())
+			k.id = i.Recipient().String()
+			k.wrap = ageWrap(i.Recipient())
 		default:
 			return nil, fmt.Errorf("age identity of type %T is not supported", identity)
 		}

@@ -131,7 +131,8 @@ func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[stri
 	if err != nil {
 		return nil, fmt.Errorf("open: %w: %w", err, ErrSealed)
 	}
-	nonce, text := sealed[prefixSize:prefixSize+nonceSize], sealed[prefixSize+nonceSize:]
+	nonce := sealed[prefixSize : prefixSize+nonceSize]
+	text := sealed[prefixSize+nonceSize:]
 	plain, err := aead.Open(nil, nonce, text, bound(sealed, aad))
 	if err != nil {
 		return nil, fmt.Errorf("open: the bytes were changed, or belong to another repository, workspace or version: %w", ErrSealed)

@@ -41,7 +41,8 @@ func (w *Response) Status() int { return w.status }
 // Within changes how long a client may take for a piece.
 func (w *Response) Within(stall time.Duration) {
 	if w.stall != stall {
-		w.stall, w.until = stall, time.Time{}
+		w.stall = stall
+		w.until = time.Time{}
 	}
 }
 

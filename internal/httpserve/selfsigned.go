@@ -109,9 +109,13 @@ func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificat
 	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
 		return tls.Certificate{}, err
 	}
-	issuer, signer, chain := t, any(key), [][]byte(nil)
+	issuer := t
+	signer := any(key)
+	chain := [][]byte(nil)
 	if parent.Leaf != nil {
-		issuer, signer, chain = parent.Leaf, parent.PrivateKey, parent.Certificate
+		issuer = parent.Leaf
+		signer = parent.PrivateKey
+		chain = parent.Certificate
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, issuer, key.Public(), signer)
 	if err != nil {

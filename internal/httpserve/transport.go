@@ -66,9 +66,11 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	if o.Dial != nil {
 		t.DialContext = o.Dial
 	}
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idlePerHost, idlePerHost
+	t.MaxIdleConns = 4 * idlePerHost
+	t.MaxIdleConnsPerHost = idlePerHost
 	t.IdleConnTimeout = idleOut
-	t.ReadBufferSize, t.WriteBufferSize = ioBuffer, ioBuffer
+	t.ReadBufferSize = ioBuffer
+	t.WriteBufferSize = ioBuffer
 	t.ResponseHeaderTimeout = answerTimeout
 	hosts := newPerHost(t, o.CertDirs)
 	return Traced(hosts), nil
@@ -126,7 +128,8 @@ type realURL struct{} // the context key for the URL; its value is a *url.URL
 
 func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	short := r.Clone(context.WithValue(r.Context(), realURL{}, r.URL))
-	short.URL.RawQuery, short.URL.User = "", nil
+	short.URL.RawQuery = ""
+	short.URL.User = nil
 	resp, err := t.next.RoundTrip(short)
 	if resp != nil {
 		resp.Request = r

@@ -73,7 +73,8 @@ func run(ctx context.Context, ko, file, tag string) (err error) {
 		cmd.Dir = program.dir
 		cmd.Env = append(os.Environ(), "KO_DOCKER_REPO="+host+"/"+name, "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+dir,
 			"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto", "SOURCE_DATE_EPOCH=0", "DOCKER_CONFIG="+dir)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		cmd.Stdout = os.Stderr
+		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("ko build %s: %w", program.path, err)
 		}
@@ -125,7 +126,8 @@ func attach(ctx context.Context, repo *oci.Repo, tag, sboms string) error {
 		if err != nil {
 			return err
 		}
-		layer, config := oci.BytesBlob(mediaSBOM, text), oci.EmptyBlob()
+		layer := oci.BytesBlob(mediaSBOM, text)
+		config := oci.EmptyBlob()
 		for _, b := range []oci.Blob{layer, config} {
 			if err := repo.PushBlob(ctx, b); err != nil {
 				return err

@@ -33,7 +33,8 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	has, tries := map[string]bool{}, map[string]int{}
+	has := map[string]bool{}
+	tries := map[string]int{}
 	for _, tag := range list.Tags {
 		has[tag] = true
 		if job := triedJobTag(tag); job != "" {

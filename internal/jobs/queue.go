@@ -207,7 +207,8 @@ func (q *Queue) signal() {
 
 // count tells how many jobs are in which state. The caller holds mu.
 func (q *Queue) count() {
-	q.counts.Waiting, q.counts.Running = 0, 0
+	q.counts.Waiting = 0
+	q.counts.Running = 0
 	for _, j := range q.open {
 		switch {
 		case j.running:
@@ -329,7 +330,8 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 			if err != nil {
 				return err
 			}
-			at, known = end.Time, true
+			at = end.Time
+			known = true
 			q.ends[tag] = at
 			q.failed(end)
 		}

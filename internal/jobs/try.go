@@ -104,14 +104,19 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 		if ctx.Err() != nil || !final && j.retries < maxRetries {
 			return true, err
 		}
-		end.Failed, end.Result = true, text.Excerpt(err.Error())
+		end.Failed = true
+		end.Result = text.Excerpt(err.Error())
 	}
 	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
-	state, level, count := "done", slog.LevelInfo, &q.counts.Done
+	state := "done"
+	level := slog.LevelInfo
+	count := &q.counts.Done
 	if end.Failed {
-		state, level, count = "failed", slog.LevelError, &q.counts.Failed
+		state = "failed"
+		level = slog.LevelError
+		count = &q.counts.Failed
 	}
 	q.failed(end)
 	q.ended(count)

@@ -113,7 +113,8 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
 	i := slices.IndexFunc(required, func(q description.RequiredProvider) bool { return q.Address == e.Address })
 	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {
-		r.State, r.Wants = "outdated", required[i].Text
+		r.State = "outdated"
+		r.Wants = required[i].Text
 	}
 }
 

@@ -42,7 +42,8 @@ func (s Series) Documented(t *testing.T, reference string) {
 	}
 	for _, m := range row().FindAllStringSubmatch(string(page), -1) {
 		labels := append(strings.Split(m[2], ","), "le", "job", "instance", "pod", "namespace")
-		s[m[1]], s[m[1]+"_bucket"] = labels, labels
+		s[m[1]] = labels
+		s[m[1]+"_bucket"] = labels
 	}
 }
 

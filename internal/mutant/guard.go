@@ -87,7 +87,8 @@ func (g Guard) source(t *testing.T) string {
 func (g Guard) test(t *testing.T, content string, args []string) ([]byte, error) {
 	t.Helper()
 	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, filepath.Base(g.File)), filepath.Join(dir, "overlay.json")
+	changed := filepath.Join(dir, filepath.Base(g.File))
+	overlay := filepath.Join(dir, "overlay.json")
 	original, err := filepath.Abs(g.File)
 	if err != nil {
 		t.Fatal(err)

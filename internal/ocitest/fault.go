@@ -40,7 +40,8 @@ func (f *Fault) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Lock()
 	f.seen++
-	first, times := max(f.Nth, 1), f.Times
+	first := max(f.Nth, 1)
+	times := f.Times
 	if times == 0 {
 		times = 1
 	}
@@ -207,7 +208,8 @@ func Stale() Act {
 			if err != nil {
 				return nil, err
 			}
-			kept[key], bodies[key] = resp, body
+			kept[key] = resp
+			bodies[key] = body
 		}
 		resp := *kept[key]
 		resp.Header = resp.Header.Clone()

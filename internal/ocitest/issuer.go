@@ -166,7 +166,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	scopes := r.URL.Query()["scope"]
 	if r.Method == http.MethodPost {
 		user = r.PostFormValue("refresh_token")
-		password, ok = user, true
+		password = user
+		ok = true
 		scopes = strings.Fields(r.PostFormValue("scope"))
 	}
 	if ok && (i.Users[user] == "" || i.Users[user] != password) {

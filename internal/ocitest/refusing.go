@@ -62,7 +62,8 @@ func (g *Refusing) now() Refusals {
 }
 
 func (g *Refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rules, p := g.now(), parse(r.URL.Path)
+	rules := g.now()
+	p := parse(r.URL.Path)
 	if rules.Projects != nil && !rules.admits(w, r, p) {
 		return
 	}

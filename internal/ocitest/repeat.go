@@ -51,7 +51,8 @@ func (l *lateRequest) do(r *http.Request, next http.RoundTripper) (*http.Respons
 			return nil, err
 		}
 		l.mu.Lock()
-		l.held, l.next = held, next
+		l.held = held
+		l.next = next
 		l.mu.Unlock()
 		return FailBefore(r, next)
 	case 4:
@@ -78,7 +79,8 @@ func keep(r *http.Request) (*http.Request, error) {
 	}
 	body, err := io.ReadAll(r.Body)
 	r.Body.Close()
-	r.Body, c.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c.Body = io.NopCloser(bytes.NewReader(body))
 	return c, err
 }
 
@@ -94,7 +96,9 @@ func send(r *http.Request, next http.RoundTripper) {
 func Through(t http.RoundTripper) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := r.Clone(r.Context())
-		out.URL.Scheme, out.URL.Host, out.RequestURI = "http", r.Host, ""
+		out.URL.Scheme = "http"
+		out.URL.Host = r.Host
+		out.RequestURI = ""
 		resp, err := t.RoundTrip(out)
 		if err != nil {
 			panic(http.ErrAbortHandler)

@@ -154,7 +154,8 @@ func (at step) read(ctx context.Context, r *oci.Repo, tags []string) (f found, e
 		if !strings.HasPrefix(tag, prefix) {
 			break
 		}
-		f.tags, f.next = append(f.tags, tag), append(f.next, step{reference: tag})
+		f.tags = append(f.tags, tag)
+		f.next = append(f.next, step{reference: tag})
 	}
 	return f, err
 }

@@ -170,7 +170,8 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 	if err := c.fetch(ctx, l, pkg); err != nil {
 		return err
 	}
-	target, turn := l.target(pkg.H1), c.turn()
+	target := l.target(pkg.H1)
+	turn := c.turn()
 	if _, err := turn.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}

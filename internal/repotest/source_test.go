@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path"
 	"path/filepath"
@@ -76,11 +77,43 @@ func (c check) file(f *ast.File) {
 		return
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			c.call(call)
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			c.call(n)
+		case *ast.BlockStmt:
+			c.packed(n.List)
+		case *ast.CaseClause:
+			c.packed(n.Body)
+		case *ast.CommClause:
+			c.packed(n.Body)
 		}
 		return true
 	})
+}
+
+// packed allows several assignments in one statement only where values change places.
+func (c check) packed(list []ast.Stmt) {
+	for _, s := range list {
+		a, ok := s.(*ast.AssignStmt)
+		if !ok || len(a.Rhs) < 2 {
+			continue
+		}
+		left := map[string]bool{}
+		for _, l := range a.Lhs {
+			left[types.ExprString(l)] = true
+		}
+		swaps := false
+		for _, r := range a.Rhs {
+			ast.Inspect(r, func(n ast.Node) bool {
+				e, ok := n.(ast.Expr)
+				swaps = swaps || ok && left[types.ExprString(e)]
+				return !swaps
+			})
+		}
+		if !swaps {
+			c.errorf(a, "%d assignments in one statement: give each a line", len(a.Rhs))
+		}
+	}
 }
 
 // constant lists the calls whose result nobody can change, so that a package

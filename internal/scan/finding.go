@@ -55,7 +55,8 @@ func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
 	f := Finding{Level: level, Rule: cut(r.RuleID, maxName)}
 	text := r.Message.Text
 	if rule, ok := r.rule(rules); ok {
-		f.Rule, f.Link = cut(cmp.Or(r.RuleID, rule.ID), maxName), cut(rule.HelpURI, 10*maxName)
+		f.Rule = cut(cmp.Or(r.RuleID, rule.ID), maxName)
+		f.Link = cut(rule.HelpURI, 10*maxName)
 		f.Title = rule.ShortDescription.Text
 	}
 	if f.Title == "" {
@@ -64,7 +65,8 @@ func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
 	f.Title = cut(f.Title, maxTitle)
 	if len(r.Locations) > 0 {
 		at := r.Locations[0].PhysicalLocation
-		f.File, f.Line = cut(at.ArtifactLocation.URI, maxName), max(at.Region.StartLine, 0)
+		f.File = cut(at.ArtifactLocation.URI, maxName)
+		f.Line = max(at.Region.StartLine, 0)
 	}
 	f.Package, f.Fixed = packageOf(text)
 	return f

@@ -122,7 +122,8 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdout, cmd.Stderr = &bounded{w: &stdout, left: maxReport}, &bounded{w: &stderr, left: maxStderr, drop: true}
+	cmd.Stdout = &bounded{w: &stdout, left: maxReport}
+	cmd.Stderr = &bounded{w: &stderr, left: maxStderr, drop: true}
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = os.Environ()
 	if err := cmd.Run(); err != nil {

@@ -142,7 +142,8 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 		return syntax.WrongAt(*at, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
-	policy.Anonymous, policy.AnyToken = access.AnonymousAll(), true
+	policy.Anonymous = access.AnonymousAll()
+	policy.AnyToken = true
 	return nil
 }
 

@@ -122,7 +122,8 @@ func (r *depotRunner) ended(err error) {
 // read again at the next turn.
 func (r *depotRunner) run(ctx context.Context) {
 	for {
-		r.failed, r.failures = 0, nil
+		r.failed = 0
+		r.failures = nil
 		r.plan(time.Time{})
 		interval := time.Minute
 		set, err := supply.ReadSet(r.file)

@@ -97,7 +97,8 @@ func isForm(r *http.Request) bool {
 // registry or deleted there. A version is listed in the catalog as well: who
 // pushed it need not have a right to that.
 func (f *Front) changed(r *http.Request) {
-	repository, c := embedded.RepositoryOf(r.URL.Path), f.Protocols.Catalog()
+	repository := embedded.RepositoryOf(r.URL.Path)
+	c := f.Protocols.Catalog()
 	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
 	if ok && repository == f.o.Layout.CatalogRepo() {
 		c.ChangedPublished()
@@ -188,7 +189,9 @@ func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Ch
 		return
 	}
 	if e, err := evidence.ParseStatusEvent(tag, m); err == nil {
-		c.Action, c.Version, c.Detail = access.Action(e.Action), e.Version, e.Message
+		c.Action = access.Action(e.Action)
+		c.Version = e.Version
+		c.Detail = e.Message
 	}
 }
 

@@ -29,7 +29,8 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 	if !certificate.IsZero() {
 		f := ending("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Put a new one in its place and start the server again.")
 		if f.Verdict == web.Fine {
-			f.Meaning, f.Do = "It does not end within 60 days.", ""
+			f.Meaning = "It does not end within 60 days."
+			f.Do = ""
 		}
 		all = append(all, f)
 	}
@@ -41,7 +42,8 @@ func ending(about string, end, now time.Time, meaning, do string) web.Finding {
 	f := web.Finding{About: about, State: "ends on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
 	switch left := end.Sub(now); {
 	case left <= 0:
-		f.Verdict, f.State = web.Act, "ended on "+end.UTC().Format(time.DateOnly)
+		f.Verdict = web.Act
+		f.State = "ended on " + end.UTC().Format(time.DateOnly)
 	case left < soon:
 		f.Verdict = web.Look
 	}
@@ -54,7 +56,8 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
 		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks of versions refused one", refused, n), Meaning: "What is served is signed and scanned as require blocks say."}
 		if refused > 0 {
-			f.Verdict, f.Meaning = web.Look, "A version that was refused is not served."
+			f.Verdict = web.Look
+			f.Meaning = "A version that was refused is not served."
 			f.Do = "The page of its versions says why to who may publish there."
 		}
 		all = append(all, f)
@@ -88,7 +91,9 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 
 // cacheFindings are how often an answer was at hand: in memory, and archives on disk.
 func cacheFindings(m map[string][]sample) (all []web.Finding) {
-	memory, files := [2]int{}, [2]int{} // at hand, all
+	// at hand, all
+	memory := [2]int{}
+	files := [2]int{}
 	for _, s := range m["okara_cache_total"] {
 		of := &memory
 		if s.labels["kind"] == "file" {
@@ -130,9 +135,13 @@ func diskFinding(about string, size, free float64) web.Finding {
 	f := web.Finding{About: about, State: text.Size(int64(free)) + " of " + text.Size(int64(size)) + " are free", Meaning: "There is room."}
 	switch {
 	case free*50 < size:
-		f.Verdict, f.Meaning, f.Do = web.Act, "Once it is full nothing more can be written there.", "Make room, or move the folder to a larger disk."
+		f.Verdict = web.Act
+		f.Meaning = "Once it is full nothing more can be written there."
+		f.Do = "Make room, or move the folder to a larger disk."
 	case free*10 < size:
-		f.Verdict, f.Meaning, f.Do = web.Look, "Less than a tenth is left.", "Make room in time."
+		f.Verdict = web.Look
+		f.Meaning = "Less than a tenth is left."
+		f.Do = "Make room in time."
 	}
 	return f
 }
@@ -147,10 +156,12 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	}
 	switch {
 	case count("parked") > 0:
-		f.Verdict, f.Meaning = web.Act, "A parked job was under way each time that a process ended, so nobody tries it again."
+		f.Verdict = web.Act
+		f.Meaning = "A parked job was under way each time that a process ended, so nobody tries it again."
 		f.Do = "Look at the log for the reason, and ask for it once more: okara admin doctor artifacts lists those that are parked."
 	case count("failed") > 0:
-		f.Verdict, f.Meaning = web.Look, "A job that failed was given up: what it should bring is not here."
+		f.Verdict = web.Look
+		f.Meaning = "A job that failed was given up: what it should bring is not here."
 		f.Do = "Mend what the error names; the log of the server has the job that it is of."
 	}
 	return []web.Finding{f}
@@ -185,7 +196,8 @@ func depotFindings(m map[string][]sample) []web.Finding {
 	}
 	f := web.Finding{About: "Depot", State: "last run without a failure: " + at(succeeded), Meaning: "What the depot file names is brought in."}
 	if failed > succeeded {
-		f.Verdict, f.State = web.Act, f.State+"; last one with failures: "+at(failed)
+		f.Verdict = web.Act
+		f.State = f.State + "; last one with failures: " + at(failed)
 		f.Meaning = fmt.Sprintf("The newest run could not bring in everything; %d failures since the start.", total(m["okara_depot_failures_total"], "", ""))
 		f.Do = "okara depot plan says what is missing, and why."
 	}

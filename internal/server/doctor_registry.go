@@ -25,7 +25,8 @@ const slow = 1.0
 func registryFindings(m map[string][]sample) (all []web.Finding) {
 	requests := m["okara_oci_requests_total"]
 	for _, h := range m["okara_oci_request_seconds"] {
-		registry, operation := h.labels["registry"], h.labels["operation"]
+		registry := h.labels["registry"]
+		operation := h.labels["operation"]
 		of := slices.DeleteFunc(slices.Clone(requests), func(s sample) bool {
 			return s.labels["registry"] != registry || s.labels["operation"] != operation
 		})
@@ -67,10 +68,12 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 		byRule[rule] = append(byRule[rule], s)
 	}
 	for _, rule := range rules {
-		bad, n := failures(byRule[rule]), total(byRule[rule], "", "")
+		bad := failures(byRule[rule])
+		n := total(byRule[rule], "", "")
 		f := web.Finding{About: "Origins of pull_through " + rule, State: fmt.Sprintf("%d of %d requests failed", bad, n), Meaning: "What is not here yet can be fetched."}
 		if often(bad, n) {
-			f.Verdict, f.Meaning = web.Look, "Providers that are not here yet may not come. What is here is served all the same."
+			f.Verdict = web.Look
+			f.Meaning = "Providers that are not here yet may not come. What is here is served all the same."
 			f.Do = "Look at the log of the server, and at the way to the origin."
 		}
 		all = append(all, f)
@@ -138,7 +141,8 @@ func examined(m states.Marks) web.Finding {
 
 // unexamined is what the name of a registry says.
 func unexamined(host string) web.Finding {
-	v, by := statebackend.HostVerdict(host), host+" by its name"
+	v := statebackend.HostVerdict(host)
+	by := host + " by its name"
 	if host == embedded.Host {
 		by = "the registry of this server"
 	}

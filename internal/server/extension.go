@@ -109,7 +109,9 @@ func (o *Options) extend(ctx context.Context, s *Settings, back backend, env Env
 	if o.Sessions != nil {
 		o.Sessions.Keep = hooks.Kept
 	}
-	o.RunOver, o.Alone, o.Start = hooks.RunEnded, o.claim.Alone, s.Extension.Start
+	o.RunOver = hooks.RunEnded
+	o.Alone = o.claim.Alone
+	o.Start = s.Extension.Start
 	return nil
 }
 

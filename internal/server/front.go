@@ -130,7 +130,10 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	kit := service.New(service.Options{Guard: guard, Answered: metrics.answered, Logger: o.Logger})
-	o.Options.Kit, o.Options.Keys, o.Options.Metrics, o.Options.Beside = kit, keys, metrics.protocols, o.Embedded != nil
+	o.Options.Kit = kit
+	o.Options.Keys = keys
+	o.Options.Metrics = metrics.protocols
+	o.Options.Beside = o.Embedded != nil
 	protocols, err := registry.New(o.Options)
 	if err != nil {
 		return nil, err
@@ -157,7 +160,8 @@ func newFront(o Options) (*Front, error) {
 			o.States = nil // their pages are another server's
 		} else {
 			findings := newDoctor(o, metrics)
-			findings.beside, doctor = f.mounted.Findings, findings
+			findings.beside = f.mounted.Findings
+			doctor = findings
 			if desk, err = newDepotDesk(o, f.depot); err != nil {
 				return nil, err
 			}

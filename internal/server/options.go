@@ -43,7 +43,8 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.TFE = s.Cloud.options(s.Listen); o.TFE != nil && env.States.Sealer != nil {
 		o.TFE.Sealer = env.States.Sealer
 	}
-	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
+	o.certificate = s.TLS.Cert
+	o.certificateKey = s.TLS.Key
 	if s.Pass && s.Registry == "" {
 		return o, &syntax.SettingError{Err: errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
 	}
@@ -102,7 +103,9 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 		return back, err
 	}
 	back.layout = o.Layout
-	o.Client, o.Embedded, o.Files = back.client, back.embedded, back.files
+	o.Client = back.client
+	o.Embedded = back.embedded
+	o.Files = back.files
 	if back.own != nil {
 		o.Room = back.own.Room
 	}

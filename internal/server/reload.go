@@ -200,14 +200,17 @@ type rulesState struct {
 func (m *Metrics) rulesRead(rules int) {
 	m.rules.mu.Lock()
 	defer m.rules.mu.Unlock()
-	m.rules.rules, m.rules.problem, m.rules.since = rules, "", time.Now()
+	m.rules.rules = rules
+	m.rules.problem = ""
+	m.rules.since = time.Now()
 }
 
 func (m *Metrics) rulesFailed(err error) {
 	m.rulesErrors.Inc()
 	m.rules.mu.Lock()
 	defer m.rules.mu.Unlock()
-	m.rules.problem, m.rules.since = err.Error(), time.Now()
+	m.rules.problem = err.Error()
+	m.rules.since = time.Now()
 }
 
 // rulesFindings are whether the rules file is read as it is now.

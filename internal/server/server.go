@@ -88,7 +88,8 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
-	again.rules, again.metrics = o.rules, o.Metrics
+	again.rules = o.rules
+	again.metrics = o.Metrics
 	back, err := s.open(&o, env)
 	if back.own != nil {
 		defer back.own.Close() // after the last request
@@ -120,7 +121,8 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		if runner, err = newDepotRunner(s, o, env); err != nil {
 			return err
 		}
-		o.Depot, o.depots = runner, runner
+		o.Depot = runner
+		o.depots = runner
 	}
 	if err := o.extend(ctx, s, back, env); err != nil {
 		return err

@@ -104,7 +104,8 @@ const discoveryCache = "public, max-age=300"
 // on, and the next request asks again.
 func (f *Front) discovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(f.o.BasePath, "/")
-	doc, cacheControl := map[string]any{}, discoveryCache
+	doc := map[string]any{}
+	cacheControl := discoveryCache
 	for _, s := range f.adding {
 		added, err := s.adds(r.Context(), base)
 		if err != nil {

@@ -34,7 +34,8 @@ const stateMemory = 512 << 20
 
 // newStateStores returns the states of the layout.
 func newStateStores(b backend, o statebackend.Options, log *slog.Logger) *stateStores {
-	o.Logger, o.Budget = log, statebackend.NewBudget(stateMemory)
+	o.Logger = log
+	o.Budget = statebackend.NewBudget(stateMemory)
 	return &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
 }
 
@@ -85,7 +86,8 @@ func lockAddress(state service.Handler) service.Handler {
 		}
 		asked := r.Clone(r.Context())
 		asked.Method = method
-		asked.URL.Path, asked.URL.RawPath = strings.TrimSuffix(r.URL.Path, "/lock"), strings.TrimSuffix(r.URL.RawPath, "/lock")
+		asked.URL.Path = strings.TrimSuffix(r.URL.Path, "/lock")
+		asked.URL.RawPath = strings.TrimSuffix(r.URL.RawPath, "/lock")
 		return state(w, asked)
 	}
 }

@@ -152,7 +152,8 @@ func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, e
 		organization := name
 		may := g.May(access.StateRight(c.o.Layout, access.Read, name, ""))
 		if of, _, split := c.o.Layout.SplitState(name); split {
-			organization, may = of, g.May(access.StateRight(c.o.Layout, access.Read, name, "default"))
+			organization = of
+			may = g.May(access.StateRight(c.o.Layout, access.Read, name, "default"))
 		} else if !may && g.May(c.right(access.Read, name, "")) {
 			if may, err = c.readsSome(ctx, g, name); err != nil {
 				return nil, err

@@ -49,7 +49,8 @@ func (d *deadline) waited() context.Context {
 // was not waited for is looked at.
 func (d *deadline) Err() error {
 	d.mu.Lock()
-	real, ended := d.real, d.ended
+	real := d.real
+	ended := d.ended
 	d.mu.Unlock()
 	switch {
 	case real != nil:

@@ -70,7 +70,8 @@ func Refusal(err error) string {
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, message, ok := Own(err)
 	if !ok {
-		status, message = http.StatusInternalServerError, "internal error"
+		status = http.StatusInternalServerError
+		message = "internal error"
 	}
 	k.Refuse(w, r, status, message, err)
 }

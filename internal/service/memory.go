@@ -80,7 +80,8 @@ func (t *tuner) collected() {
 	if t.ctx.Err() != nil {
 		return
 	}
-	now, before := percent(read("/gc/heap/live:bytes")), int(read("/gc/gogc:percent"))
+	now := percent(read("/gc/heap/live:bytes"))
+	before := int(read("/gc/gogc:percent"))
 	if 4*max(now-before, before-now) > before {
 		debug.SetGCPercent(now)
 	}

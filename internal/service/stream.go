@@ -113,7 +113,8 @@ const piece = 16 << 10
 // a client has read that comes to an offset. Unless the text is whole, bytes at its end
 // that are no character yet are left for the next time.
 func (s *Stream) Text(from io.Reader, at, most int64, whole bool, id func(offset int64) string) (int64, error) {
-	buf, kept := make([]byte, piece), 0
+	buf := make([]byte, piece)
+	kept := 0
 	for s.broken == nil && at < most {
 		n, err := io.ReadFull(from, buf[kept:])
 		n += kept
@@ -168,7 +169,9 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects answers would show nothing for a long time
 	w.WriteHeader(http.StatusOK)
 	out.write("retry: 2000\n\n")
-	poll, beat, ask := time.NewTicker(s.pace.Poll), time.NewTicker(s.pace.Beat), time.NewTicker(s.pace.Again)
+	poll := time.NewTicker(s.pace.Poll)
+	beat := time.NewTicker(s.pace.Beat)
+	ask := time.NewTicker(s.pace.Again)
 	defer poll.Stop()
 	defer beat.Stop()
 	defer ask.Stop()

@@ -43,7 +43,8 @@ func NewKey(o KeyOptions) (*Key, error) {
 	c := config(o.Now)
 	c.KeyLifetimeSecs = uint32(o.Lifetime / time.Second)
 	if o.ECC {
-		c.Algorithm, c.Curve = packet.PubKeyAlgoEdDSA, packet.Curve25519
+		c.Algorithm = packet.PubKeyAlgoEdDSA
+		c.Curve = packet.Curve25519
 		entity, err := openpgp.NewEntity(o.Name, "", o.Email, c)
 		if err != nil {
 			return nil, fmt.Errorf("make key: %w", err)
@@ -68,7 +69,8 @@ func NewKey(o KeyOptions) (*Key, error) {
 func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
 	o := KeyOptions{Lifetime: lifetime, ECC: old.entity.PrimaryKey.PubKeyAlgo != packet.PubKeyAlgoRSA}
 	if id := old.entity.PrimaryIdentity(); id != nil && id.UserId != nil {
-		o.Name, o.Email = id.UserId.Name, id.UserId.Email
+		o.Name = id.UserId.Name
+		o.Email = id.UserId.Email
 	}
 	return NewKey(o)
 }

@@ -63,7 +63,8 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		if total += f.UncompressedSize64; total > limit || f.UncompressedSize64 > limit {
 			return "", fmt.Errorf("a zip of %d bytes that expands to more than %d bytes: %w", size, limit, oci.ErrTooLarge)
 		}
-		files[f.Name], names = f, append(names, f.Name)
+		files[f.Name] = f
+		names = append(names, f.Name)
 		if isPlugin(f.Name, typ) {
 			plugins++
 			if p.OS != "windows" && f.Mode()&0o100 == 0 {

@@ -41,7 +41,9 @@ func Fits(state []byte) error {
 // Levels is how deep the objects and lists of a JSON text nest. It needs no memory,
 // and tells something of any text, so that one can be refused before it is parsed.
 func Levels(text []byte) int {
-	deepest, depth, quoted := 0, 0, false
+	deepest := 0
+	depth := 0
+	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':

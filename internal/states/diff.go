@@ -114,7 +114,9 @@ func Parse(state []byte) (*Document, error) {
 	if d.Encrypted != nil || d.EncryptionVersion != nil {
 		return nil, ErrEncrypted
 	}
-	all, things, room := map[string]map[string]value{}, map[string]Resource{}, maxPaths
+	all := map[string]map[string]value{}
+	things := map[string]Resource{}
+	room := maxPaths
 	for name, o := range d.Outputs {
 		l := flattener{values: map[string]value{}, room: &room}
 		if err := l.add(o.Value, "value", o.Sensitive || deniedName(name)); err != nil {
@@ -186,7 +188,8 @@ func (s pathStep) extend(path string) string {
 
 // Diff lists what differs, ordered by address and path.
 func Diff(before, after *Document) []Change {
-	old, now := before.leaves, after.leaves
+	old := before.leaves
+	now := after.leaves
 	changes := []Change{}
 	for _, address := range sortedKeys(old, now) {
 		o, hadIt := old[address]
@@ -210,13 +213,15 @@ func Diff(before, after *Document) []Change {
 func diffValues(old, now map[string]value) []AttributeChange {
 	var changes []AttributeChange
 	for _, path := range sortedKeys(old, now) {
-		o, n := old[path], now[path]
+		o := old[path]
+		n := now[path]
 		if bytes.Equal(o.json, n.json) {
 			continue
 		}
 		c := AttributeChange{Path: path, Sensitive: o.sensitive || n.sensitive}
 		if !c.Sensitive {
-			c.Before, c.After = o.json, n.json
+			c.Before = o.json
+			c.After = n.json
 		}
 		changes = append(changes, c)
 	}

@@ -46,7 +46,8 @@ func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error 
 	if len(src) == 0 {
 		return nil
 	}
-	f.src, f.dec = src, json.NewDecoder(bytes.NewReader(src))
+	f.src = src
+	f.dec = json.NewDecoder(bytes.NewReader(src))
 	f.dec.UseNumber()
 	return f.next(path, 0, sensitive)
 }
@@ -82,14 +83,16 @@ func (f *flattener) next(path string, depth int, sensitive bool) error {
 // children reads the members of an object or the elements of a list, and its end.
 func (f *flattener) children(object bool, path string, depth int, sensitive bool) error {
 	for i := 0; f.dec.More(); i++ {
-		below, secret := fmt.Sprintf("%s[%d]", path, i), sensitive
+		below := fmt.Sprintf("%s[%d]", path, i)
+		secret := sensitive
 		if object {
 			t, err := f.dec.Token()
 			if err != nil {
 				return err
 			}
 			name, _ := t.(string)
-			below, secret = joinPath(path, name), sensitive || deniedName(name)
+			below = joinPath(path, name)
+			secret = sensitive || deniedName(name)
 		}
 		if err := f.next(below, depth, secret); err != nil {
 			return err

@@ -57,7 +57,8 @@ func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 		v.round = make(chan struct{})
 		go s.lookThrough(context.WithoutCancel(ctx), v.round)
 	}
-	round, known := v.round, v.whole
+	round := v.round
+	known := v.whole
 	v.mu.Unlock()
 	if round != nil && !known {
 		select {
@@ -103,7 +104,8 @@ func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
 	v := &s.survey
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.round, v.next = nil, s.o.Now().Add(surveyEvery)
+	v.round = nil
+	v.next = s.o.Now().Add(surveyEvery)
 	if err != nil {
 		v.next = s.o.Now().Add(surveyAgain)
 		s.o.Logger.Warn("the marks of states were not read", "error", err)

@@ -58,7 +58,8 @@ func locked(e *statebackend.LockedError) string {
 
 func remedied(r statebackend.Remedy) string {
 	const decrypt = "`okara state decrypt` opens a version wherever it was found"
-	repo, ws := r.Repository, text.ShellWord(r.Workspace)
+	repo := r.Repository
+	ws := text.ShellWord(r.Workspace)
 	how := ""
 	switch r.Kind {
 	case statebackend.RemedyRestore:

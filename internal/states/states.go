@@ -141,7 +141,9 @@ func (s *States) store(name string) (*statebackend.Store, error) {
 		return store, nil
 	}
 	o := s.o.State
-	o.MaxState, o.StrictReads, o.Logger = maxState, true, s.o.Logger
+	o.MaxState = maxState
+	o.StrictReads = true
+	o.Logger = s.o.Logger
 	store, err := Open(s.o.Client, s.o.Layout, name, o)
 	if err == nil && len(s.stores) < maxNames { // names come from paths
 		s.stores[name] = store

@@ -83,7 +83,8 @@ func read(ctx context.Context, store *statebackend.Store, workspace string, n in
 		return nil, err
 	}
 	if why := closed(v, err); why != "" {
-		d.Why, err = why, nil
+		d.Why = why
+		err = nil
 	}
 	return &d, err
 }

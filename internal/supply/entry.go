@@ -173,7 +173,8 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	}
 	e.Source, err = parseModuleSource(s.Source)
 	bad.add("source", err)
-	e.Source.TagPrefix, e.Source.Releases = s.TagPrefix, s.Releases
+	e.Source.TagPrefix = s.TagPrefix
+	e.Source.Releases = s.Releases
 	if s.Releases && e.Source.Kind != sourceGitHub && err == nil {
 		bad.add("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
 	}

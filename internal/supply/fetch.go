@@ -61,7 +61,8 @@ func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs
 // publicURL is the address without user and query.
 func publicURL(l upstream.Location) string {
 	u := *l.URL
-	u.User, u.RawQuery = nil, ""
+	u.User = nil
+	u.RawQuery = ""
 	return u.String()
 }
 

@@ -214,7 +214,8 @@ func (d openDepot) bounded() error {
 
 func (d openDepot) entries() []Imported {
 	var out []Imported
-	versions, pin := "", []string(nil)
+	versions := ""
+	pin := []string(nil)
 	for i, v := range d.Spec.Versions {
 		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
 			versions = s
@@ -235,13 +236,15 @@ func (d openDepot) entries() []Imported {
 		}
 	case "Module":
 		m := d.Spec.ModuleConfig
-		m.Name, m.Constraints = cmp.Or(m.Name, d.Metadata.Name), cmp.Or(m.Constraints, versions)
+		m.Name = cmp.Or(m.Name, d.Metadata.Name)
+		m.Constraints = cmp.Or(m.Constraints, versions)
 		e := m.entry(d.Metadata.Namespace)
 		e.Pin = pin
 		out = append(out, e)
 	case "Provider":
 		p := d.Spec.ProviderConfig
-		p.Name, p.Constraints = cmp.Or(p.Name, d.Metadata.Name), cmp.Or(p.Constraints, versions)
+		p.Name = cmp.Or(p.Name, d.Metadata.Name)
+		p.Constraints = cmp.Or(p.Constraints, versions)
 		e := p.entry()
 		e.Pin = pin
 		out = append(out, e)

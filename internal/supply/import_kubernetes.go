@@ -135,7 +135,8 @@ func (im *kubeImport) declare(d openDepot) {
 
 func (im *kubeImport) add(d openDepot) {
 	o := kubeObject{APIVersion: "okara.dev/v1alpha1", Kind: d.Kind}
-	o.Metadata.Name, o.Metadata.Namespace = d.Metadata.Name, d.Metadata.Namespace
+	o.Metadata.Name = d.Metadata.Name
+	o.Metadata.Namespace = d.Metadata.Namespace
 	if by, ok := im.declared[d.Kind+" "+d.Metadata.Namespace+"/"+d.Metadata.Name]; ok {
 		o.note("Depot %s makes it", by)
 		im.objects = append(im.objects, o)
@@ -166,7 +167,8 @@ func (im *kubeImport) add(d openDepot) {
 			o.Spec = spec
 		}
 	case "GroupBinding":
-		o.Kind, o.Spec = "AccessRule", im.rule(d, &o)
+		o.Kind = "AccessRule"
+		o.Spec = im.rule(d, &o)
 	default:
 		o.note("okara has no such kind")
 	}

@@ -67,7 +67,8 @@ func (d openDepot) whole() bool {
 
 func (im *kubeImport) moduleVersion(d openDepot, version string, o *kubeObject) *kubeVersion {
 	m := *d.Spec.ModuleRef
-	m.Constraints, m.History = version, nil
+	m.Constraints = version
+	m.History = nil
 	spec, ok := im.module(m, openDepot{Metadata: d.Metadata}, o)
 	if !ok {
 		return nil
@@ -80,13 +81,15 @@ func (im *kubeImport) moduleVersion(d openDepot, version string, o *kubeObject) 
 
 func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject) *kubeVersion {
 	p := *d.Spec.ProviderRef
-	p.Constraints, p.History = version, nil
+	p.Constraints = version
+	p.History = nil
 	if p.SourceRepository != "" {
 		p.SourceRepository = ""
 		o.note("sourceRepository: a Version by itself is not scanned; a Provider is")
 	}
 	if d.Spec.OS != "" && d.Spec.Arch != "" {
-		p.OperatingSystems, p.Architectures = []string{d.Spec.OS}, []string{d.Spec.Arch}
+		p.OperatingSystems = []string{d.Spec.OS}
+		p.Architectures = []string{d.Spec.Arch}
 	}
 	spec, ok := im.provider(p, openDepot{Metadata: d.Metadata}, o)
 	if !ok {

@@ -137,7 +137,9 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, records, listings := make([][]Step, len(items)), make([]*Record, len(items)), make([]*depot.Listing, len(items))
+	steps := make([][]Step, len(items))
+	records := make([]*Record, len(items))
+	listings := make([]*depot.Listing, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, it := range items {
@@ -149,10 +151,12 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 				found, listings[i], err = s.plan(gctx, it, rec)
 			}
 			if err != nil && gctx.Err() == nil {
-				found, err = []Step{failedStep(err)}, nil
+				found = []Step{failedStep(err)}
+				err = nil
 			}
 			for j := range found {
-				found[j].Entry, found[j].Where = it.key, it.Where
+				found[j].Entry = it.key
+				found[j].Where = it.Where
 			}
 			steps[i] = found
 			return err
@@ -163,7 +167,8 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	}
 	p := &Plan{Steps: slices.Concat(steps...), records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
 	for i, it := range items {
-		p.records[it.key], p.listings[it.key] = records[i], listings[i]
+		p.records[it.key] = records[i]
+		p.listings[it.key] = listings[i]
 	}
 	return p, nil
 }
@@ -218,7 +223,8 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot
 	for i, o := range wanted {
 		g.Go(func() (err error) {
 			steps[i], err = s.step(gctx, it, o, l, rec)
-			steps[i].version, steps[i].Version = o.version, o.version.String()
+			steps[i].version = o.version
+			steps[i].Version = o.version.String()
 			return err
 		})
 	}
@@ -280,7 +286,8 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 	case recorded && known.rests(o, s.o.Now()):
 		return st.parked(), nil
 	}
-	st.Action, st.Reason = ActionPublish, "allowed by "+constraintText(it.Entry)
+	st.Action = ActionPublish
+	st.Reason = "allowed by " + constraintText(it.Entry)
 	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	return st, nil
 }
@@ -300,7 +307,8 @@ func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) S
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
 	switch _, err := it.repo.Resolve(ctx, o.version.Tag()); {
 	case err == nil:
-		st.Action, st.Reason = ActionPresent, ""
+		st.Action = ActionPresent
+		st.Reason = ""
 	case !errors.Is(err, oci.ErrNotFound):
 		return failedStep(err)
 	}
@@ -327,18 +335,22 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
-		st.Action, st.Reason = ActionAdopt, "published by somebody else"
+		st.Action = ActionAdopt
+		st.Reason = "published by somebody else"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	case st.known.Digest != now.Digest:
 		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since)
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
 		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since)
 	case st.known.State == StateDrift:
-		now.Since, now.Scanned = st.known.Since, st.known.Scanned
-		st.Action, st.Reason = ActionAdopt, "the drift is over: "+st.known.Reason
+		now.Since = st.known.Since
+		now.Scanned = st.known.Scanned
+		st.Action = ActionAdopt
+		st.Reason = "the drift is over: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case it.Scan.due(st.known.Scanned, s.o.Now()):
-		st.Action, st.Reason = ActionScan, "the newest report is older than "+it.Scan.MaxAge.String()
+		st.Action = ActionScan
+		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
 		st.Action = ActionPresent
@@ -348,10 +360,13 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 
 // drift turns a step into an alarm; the record remembers it.
 func (st Step) drift(reason string, now time.Time) Step {
-	st.Action, st.Reason = ActionDrift, reason
+	st.Action = ActionDrift
+	st.Reason = reason
 	if st.known.State != StateDrift || st.known.Reason != reason {
 		vr := st.known
-		vr.State, vr.Reason, vr.Drifted = StateDrift, reason, now
+		vr.State = StateDrift
+		vr.Reason = reason
+		vr.Drifted = now
 		st.known = vr
 	}
 	return st
@@ -362,7 +377,8 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 	st.Reason = st.known.Reason
 	switch {
 	case st.known.State == StateWaiting && it.Approval.passes(o.version, have, nil, st.known.Since, s.o.Now()):
-		st.Action, st.Reason = ActionApprove, "the approval rules hold"
+		st.Action = ActionApprove
+		st.Reason = "the approval rules hold"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
 	case st.known.State == StateWaiting:
 		st.Action = ActionWaiting

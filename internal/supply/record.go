@@ -228,7 +228,8 @@ func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v
 	if err != nil {
 		return err
 	}
-	vr.State, vr.Reason = StatePublished, ""
+	vr.State = StatePublished
+	vr.Reason = ""
 	rec.set(entry, v, vr)
 	return rec.save(ctx, d)
 }

@@ -43,7 +43,8 @@ func registryAddress(s string) (host string, m addr.Module, ok bool) {
 	parts := strings.Split(s, "/")
 	host = defaultOrigin
 	if len(parts) == 4 && strings.ContainsAny(parts[0], ".:") && !strings.Contains(s, "://") && parts[0] != "github.com" {
-		host, parts = parts[0], parts[1:]
+		host = parts[0]
+		parts = parts[1:]
 	}
 	if len(parts) != 3 || strings.Contains(parts[0], ".") {
 		return "", addr.Module{}, false

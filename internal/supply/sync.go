@@ -117,9 +117,12 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
 	case errors.Is(err, errStays):
-		res.Action, res.Reason, res.run = ActionPresent, err.Error(), nil
+		res.Action = ActionPresent
+		res.Reason = err.Error()
+		res.run = nil
 	case err != nil:
-		res.Error, res.err = err.Error(), err
+		res.Error = err.Error()
+		res.err = err
 		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
 			rec.set(st.Entry, st.version, vr.park(st.known, err))
 		}
@@ -155,15 +158,18 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 		return nil
 	}
 	out, err := it.publish(ctx, o, gate)
-	vr.Digest, vr.published = out.Digest, out
+	vr.Digest = out.Digest
+	vr.published = out
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
 		case errors.Is(held.Err, errWaiting):
-			vr.State, vr.Reason = StateWaiting, held.Err.Error()
+			vr.State = StateWaiting
+			vr.Reason = held.Err.Error()
 			return vr, nil
 		case errors.Is(held.Err, ErrBlocked):
-			vr.State, vr.Reason = StateBlocked, held.Err.Error()
+			vr.State = StateBlocked
+			vr.Reason = held.Err.Error()
 			return vr, nil
 		}
 	}
@@ -177,7 +183,8 @@ func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known Ver
 	if _, err := s.d.Approve(ctx, it.repo, v, known.Digest); err != nil {
 		return known, err
 	}
-	known.State, known.Reason = StatePublished, ""
+	known.State = StatePublished
+	known.Reason = ""
 	return known, nil
 }
 
@@ -186,7 +193,8 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	if err != nil {
 		return known, err
 	}
-	known.Scanned, known.Reason = s.o.Now().UTC().Truncate(time.Second), ""
+	known.Scanned = s.o.Now().UTC().Truncate(time.Second)
+	known.Reason = ""
 	if err := it.scanAll(ctx, m, v, s.o); errors.Is(err, ErrBlocked) {
 		known.Reason = "published, and now: " + err.Error() // what is published stays; serving it is the front-end's decision
 	} else if err != nil {

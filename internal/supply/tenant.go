@@ -86,7 +86,8 @@ type tenant struct {
 // registry.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {
-		s.App.HTTP, s.App.Tokens = t.outside, t.apps
+		s.App.HTTP = t.outside
+		s.App.Tokens = t.apps
 		token, err := s.App.Token(ctx)
 		if err != nil {
 			return Origins{}, err

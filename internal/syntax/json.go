@@ -42,7 +42,8 @@ func checkJSON(src []byte, name string) ([]byte, error) {
 		}
 		if depth, err = checkJSONToken(t, name, depth); err != nil {
 			if e, ok := errors.AsType[*boundError](err); ok {
-				e.at.Filename, e.at.Start = name, hcl.Pos{Line: 1 + bytes.Count(src[:dec.InputOffset()], []byte("\n")), Column: 1}
+				e.at.Filename = name
+				e.at.Start = hcl.Pos{Line: 1 + bytes.Count(src[:dec.InputOffset()], []byte("\n")), Column: 1}
 			}
 			return nil, err
 		}

@@ -124,7 +124,8 @@ func refused(at hcl.Range, format string, args ...any) error {
 func diagnostics(err error, name string) hcl.Diagnostics {
 	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot be read", Detail: err.Error(), Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}}
 	if e, ok := errors.AsType[*boundError](err); ok {
-		d.Subject, d.Detail = &e.at, fmt.Sprintf("%s: %v", e.what, e.err)
+		d.Subject = &e.at
+		d.Detail = fmt.Sprintf("%s: %v", e.what, e.err)
 	}
 	return hcl.Diagnostics{d}
 }

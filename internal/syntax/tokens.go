@@ -116,10 +116,12 @@ func (n *nesting) token(t hclsyntax.TokenType, rest hclsyntax.Tokens) {
 		hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenBang, hclsyntax.TokenQuestion:
 		n.count(top)
 	case hclsyntax.TokenComma:
-		n.depth, top.chain = n.depth-top.chain, 0
+		n.depth = n.depth - top.chain
+		top.chain = 0
 	case hclsyntax.TokenNewline:
 		if top.lines {
-			n.depth, top.chain = n.depth-top.chain, 0
+			n.depth = n.depth - top.chain
+			top.chain = 0
 		}
 	case top.closes:
 		if len(n.frames) > 1 {

@@ -36,7 +36,8 @@ func checkBody(body *hclsyntax.Body) error {
 // CheckValue bounds what it takes to compute a value without variables, such as
 // the default of an input. In JSON nothing is computed without variables.
 func CheckValue(node hclsyntax.Expression) error {
-	loops, arithmetic := 0, 0
+	loops := 0
+	arithmetic := 0
 	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n.(type) {
 		case *hclsyntax.ForExpr:

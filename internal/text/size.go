@@ -26,9 +26,11 @@ func ParseSize(text string) (int64, error) {
 // Size prints a number of bytes in powers of 1024, as in "512 B" or "1.5 MiB".
 func Size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, i := float64(n), 0
+	f := float64(n)
+	i := 0
 	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
+		f = f / 1024
+		i = i + 1
 	}
 	if i == 0 {
 		return fmt.Sprintf("%d B", n)

@@ -91,7 +91,8 @@ func (s Stock) Login(t testing.TB, host string, env []string, browse func(url st
 	cmd.Dir = t.TempDir()
 	cmd.Stdin = strings.NewReader("yes\n")
 	r, w := io.Pipe()
-	cmd.Stdout, cmd.Stderr = w, w
+	cmd.Stdout = w
+	cmd.Stderr = w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

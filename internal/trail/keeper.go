@@ -107,7 +107,8 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 			return p
 		}
 		if !later {
-			tag.Day, tag.Part = p.tag.Day, p.tag.Part+1
+			tag.Day = p.tag.Day
+			tag.Part = p.tag.Part + 1
 		}
 		if tag.Part > maxAuditParts {
 			return nil
@@ -130,7 +131,10 @@ func (k *keeper) write(ctx context.Context) error {
 			return nil
 		}
 		p := k.parts[0]
-		lines, entries, written, closed := p.lines[:len(p.lines):len(p.lines)], len(p.entries), p.written, p.closed
+		lines := p.lines[:len(p.lines):len(p.lines)]
+		entries := len(p.entries)
+		written := p.written
+		closed := p.closed
 		k.mu.Unlock()
 		if entries > written {
 			if err := k.put(ctx, p, lines); err != nil {

@@ -155,7 +155,9 @@ func (r *reader) one(ctx context.Context, t AuditTag, known digest.Digest, final
 	case err == nil:
 		var p *part
 		if p, err = parsePart(t, lines); err == nil {
-			k.part, k.at, k.bytes = p, at, len(lines)
+			k.part = p
+			k.at = at
+			k.bytes = len(lines)
 			for _, m := range p.Others {
 				r.claim(m, t.String())
 			}
@@ -213,7 +215,8 @@ func (r *reader) dropLocked(k *knownPart) {
 	r.entries -= len(k.part.entries)
 	bare := *k.part
 	bare.entries = nil
-	k.part, k.held = &bare, false
+	k.part = &bare
+	k.held = false
 }
 
 // sortedLocked are the tags of all parts that are known, newest first.
@@ -271,7 +274,8 @@ func (r *reader) known(t AuditTag) knownPart {
 // chain is what [check] needs. What this process has seen is a claim from then on.
 func (r *reader) chain() (links []link, claims map[string]claim) {
 	r.mu.Lock()
-	links, claims = make([]link, 0, len(r.parts)), maps.Clone(r.claims)
+	links = make([]link, 0, len(r.parts))
+	claims = maps.Clone(r.claims)
 	for _, p := range r.parts {
 		links = append(links, p.link)
 	}

@@ -93,7 +93,9 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	case decision, refused:
 		h.t.decisions.add(rec)
 	case depotRun:
-		rec.Kind, rec.Mode, rec.Outcome = depotRun, depotRun, access.Done
+		rec.Kind = depotRun
+		rec.Mode = depotRun
+		rec.Outcome = access.Done
 		if failed {
 			rec.Outcome = access.Failed
 		}

@@ -181,11 +181,13 @@ func (t *Trail) refresh(ctx context.Context, all bool) error {
 func (t *Trail) take(s state, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed, t.tried = err, t.o.Now()
+	t.failed = err
+	t.tried = t.o.Now()
 	if err != nil {
 		return
 	}
-	t.state, t.read = s, t.o.Now()
+	t.state = s
+	t.read = t.o.Now()
 	for _, a := range s.altered {
 		if !t.told[a] && len(t.told) < maxTold {
 			t.told[a] = true
@@ -234,7 +236,8 @@ type View struct {
 // somebody waits for that, 8 s at most.
 func (t *Trail) View(ctx context.Context) View {
 	t.mu.Lock()
-	read, tried := t.read, t.tried
+	read := t.read
+	tried := t.tried
 	t.mu.Unlock()
 	if t.o.Now().Sub(tried) > freshFor {
 		wait, cancel := context.WithTimeout(ctx, waitTime)
@@ -255,7 +258,8 @@ func (t *Trail) View(ctx context.Context) View {
 		}
 	}
 	fresh, waiting := t.own.after(known)
-	v.Waiting, v.Dropped = waiting, t.own.droppedSoFar()
+	v.Waiting = waiting
+	v.Dropped = t.own.droppedSoFar()
 	if len(fresh) > 0 {
 		fresh = slices.Clone(fresh)
 		slices.Reverse(fresh)

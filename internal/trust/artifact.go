@@ -192,7 +192,9 @@ func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.De
 	if x.o.Lean && p.Zh != "" && p.Size > 0 {
 		return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
 	}
-	p.Zh, p.Size = "", 0 // so that the manifest is read
+	// so that the manifest is read
+	p.Zh = ""
+	p.Size = 0
 	return artifact.ResolveProviderZip(ctx, x.Repository, p)
 }
 

@@ -20,7 +20,8 @@ import (
 // manifest. One that the key has signed is left as it is; the descriptor is then
 // zero.
 func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
-	r, subject := s.Repository, s.Manifest.Descriptor
+	r := s.Repository
+	subject := s.Manifest.Descriptor
 	have, err := evidence.ReadCosignSignatures(ctx, r, subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
@@ -93,7 +94,8 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 		}
 		keys = append(keys, old...)
 	}
-	md.SignatureBytes, md.Keys = signature, ServedKeys(keys, now)
+	md.SignatureBytes = signature
+	md.Keys = ServedKeys(keys, now)
 	return nil
 }
 

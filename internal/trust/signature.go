@@ -85,11 +85,14 @@ func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.Public
 	}
 	switch key, err := signedBy(s, c, keys); {
 	case err == nil:
-		out.Key, out.Result = CosignKeyID(key), Trusted
+		out.Key = CosignKeyID(key)
+		out.Result = Trusted
 	case errors.Is(err, errKeyless):
-		out.Algorithm, out.Detail = "", err.Error()
+		out.Algorithm = ""
+		out.Detail = err.Error()
 	case !errors.Is(err, signing.ErrUnknownKey):
-		out.Result, out.Detail = Invalid, err.Error()
+		out.Result = Invalid
+		out.Detail = err.Error()
 	case len(keys) == 0:
 		out.Detail = "this server is told no key to trust"
 	default:
@@ -113,9 +116,11 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 			case errors.Is(err, signing.ErrUnknownKey):
 				continue // this key signed nothing here
 			case err != nil:
-				s.Result, s.Detail = Invalid, err.Error()
+				s.Result = Invalid
+				s.Detail = err.Error()
 			case slices.ContainsFunc(o.OpenPGP, func(t signing.PublicKey) bool { return t.Fingerprint == k.Fingerprint }):
-				s.Result, s.Detail = Trusted, ""
+				s.Result = Trusted
+				s.Detail = ""
 			}
 			out = append(out, s)
 		}

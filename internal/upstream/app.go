@@ -67,7 +67,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token of GitHub App %d: %w", a.ID, err)
 	}
-	a.token, a.expires = answer.Token, answer.ExpiresAt
+	a.token = answer.Token
+	a.expires = answer.ExpiresAt
 	if a.Tokens != nil {
 		a.Tokens.keep(a)
 	}

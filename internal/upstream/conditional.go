@@ -101,8 +101,11 @@ func (k keptList) answer(resp *http.Response) (*http.Response, error) {
 	}
 	header := k.header.Clone()
 	maps.Copy(header, resp.Header)
-	resp.Status, resp.StatusCode, resp.Header = "200 OK", http.StatusOK, header
-	resp.Body, resp.ContentLength = z, -1
+	resp.Status = "200 OK"
+	resp.StatusCode = http.StatusOK
+	resp.Header = header
+	resp.Body = z
+	resp.ContentLength = -1
 	return resp, nil
 }
 

@@ -178,7 +178,8 @@ func boundTree(repo *git.Repository, hash plumbing.Hash, most int64) error {
 	}
 	walk := object.NewTreeWalker(tree, true, nil)
 	defer walk.Close()
-	entries, size := 0, int64(0)
+	entries := 0
+	size := int64(0)
 	for {
 		_, entry, err := walk.Next()
 		if err == io.EOF {

@@ -133,7 +133,8 @@ func ParseLocation(s string) (Location, error) {
 	forced, rest, _ := cutForced(s)
 	rest = expand(rest)
 	if forced == "" && strings.HasPrefix(rest, "git::") {
-		forced, rest = "git", strings.TrimPrefix(rest, "git::")
+		forced = "git"
+		rest = strings.TrimPrefix(rest, "git::")
 	}
 	rest, sub := cutSubdir(rest)
 	u, err := url.Parse(rest)
@@ -147,11 +148,13 @@ func ParseLocation(s string) (Location, error) {
 		if !gitScheme(u) {
 			return Location{}, fmt.Errorf("module source %q: git repositories are read over https and ssh: %w", redact(s), oci.ErrUnsupported)
 		}
-		l.Kind, l.Ref = KindGit, q.Get("ref")
+		l.Kind = KindGit
+		l.Ref = q.Get("ref")
 		q.Del("ref")
 		q.Del("depth")
 	case forced == "" && u.Scheme == "oci":
-		l.Kind, l.Ref = KindOCI, q.Get("digest")
+		l.Kind = KindOCI
+		l.Ref = q.Get("digest")
 		if l.Ref == "" {
 			l.Ref = q.Get("tag")
 		}
@@ -254,7 +257,8 @@ func cutSubdir(s string) (rest, sub string) {
 		return s, ""
 	}
 	i += start
-	rest, sub = address[:i], strings.Trim(address[i+2:], "/")
+	rest = address[:i]
+	sub = strings.Trim(address[i+2:], "/")
 	if hasQuery {
 		rest += "?" + query
 	}

@@ -81,7 +81,8 @@ func (s *packSum) header() (kind byte, size uint64, err error) {
 	if err != nil {
 		return 0, 0, badPack("it ends before its last object")
 	}
-	kind, size = b>>4&7, uint64(b&15)
+	kind = b >> 4 & 7
+	size = uint64(b & 15)
 	for shift := 4; b&0x80 != 0; shift += 7 {
 		if b, err = s.r.ReadByte(); err != nil || shift > 53 {
 			return 0, 0, badPack("an object has no size")

@@ -124,7 +124,9 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the checksums of %s: %w", p, err)
 	}
-	pkg.Shasums, pkg.Signature, pkg.Keys = md.ShasumsBytes, md.SignatureBytes, md.Keys
+	pkg.Shasums = md.ShasumsBytes
+	pkg.Signature = md.SignatureBytes
+	pkg.Keys = md.Keys
 	if md.Docs != nil {
 		pkg.Docs = func(ctx context.Context) ([]byte, error) { return r.ReadBlob(ctx, *md.Docs, artifact.MaxProviderDocs) }
 	}

@@ -126,7 +126,10 @@ func (g *Git) tunnel(ctx context.Context, address string) (local string, done fu
 
 // forward ends when either side or ctx does, or when more came than may.
 func (g *Git) forward(ctx context.Context, in, out net.Conn) {
-	end := func() { _, _ = in.Close(), out.Close() }
+	end := func() {
+		_ = in.Close()
+		_ = out.Close()
+	}
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
 	go func() {

@@ -73,7 +73,8 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.WaitDelay = 10 * time.Second
 	var out, said clippedBuffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout = &out
+	cmd.Stderr = &said
 	err = cmd.Run()
 	if ctx.Err() != nil { // the caller gave up, which tells nothing of the repository
 		return "", fmt.Errorf("unpacking: %w", context.Cause(ctx))

@@ -89,7 +89,10 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	body.Outcomes = site.Choose(outcomes(q.Decisions), q.Outcome)
 	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+q.Outcome+body.Since+body.Until != ""
 	first, last, before, after := site.Cut(r, found.Total)
-	body.First, body.Last, body.Before, body.After = first+1, last, before, after
+	body.First = first + 1
+	body.Last = last
+	body.Before = before
+	body.After = after
 	for _, e := range found.Entries {
 		body.Rows = append(body.Rows, a.row(e))
 	}
@@ -136,11 +139,14 @@ func (a *audits) row(e *trail.Entry) auditRow {
 	row.Result = resultMark(cmp.Or(e.Result(), e.Decision))
 	switch {
 	case e.Mode == ownMode && row.Who != "":
-		row.Who, row.By = "the server", "for "+row.Who
+		row.By = "for " + row.Who
+		row.Who = "the server"
 	case e.Mode == ownMode:
-		row.Who, row.By = "the server", "by itself"
+		row.Who = "the server"
+		row.By = "by itself"
 	case row.Who == "":
-		row.Who, row.By = row.By, ""
+		row.Who = row.By
+		row.By = ""
 	}
 	if e.N > 0 {
 		row.Place = fmt.Sprintf("%s %d", e.Process, e.N)

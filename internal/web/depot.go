@@ -212,13 +212,15 @@ func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	row := depotHeldRow{
 		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: site.Clip(text.Block(v.Reason)), Since: d.clock.When(v.Since), Mark: site.Mark{Text: text.Block(v.State), Kind: "bad"},
 	}
-	row.Version, row.Digest = text.Block(v.Version), site.Clip(text.Block(v.Digest))
+	row.Version = text.Block(v.Version)
+	row.Digest = site.Clip(text.Block(v.Digest))
 	_, _, ok := v.Approval.Item()
 	switch {
 	case v.State == "drift":
 		row.Mark.Text = "drifted"
 	case v.State == "waiting":
-		row.Mark.Kind, row.Approve = "warn", ok
+		row.Mark.Kind = "warn"
+		row.Approve = ok
 	case ok:
 		row.Command = "okara depot approve " + text.ShellWord(row.Text+"@"+row.Version)
 	}

@@ -51,7 +51,8 @@ func (p *Tab) Crawl(below string, most int) []Page {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	seen, queue := map[string]int{below: 1}, []string{below}
+	seen := map[string]int{below: 1}
+	queue := []string{below}
 	p.report(p.w.take()) // of what came before
 	var pages []Page
 	for len(queue) > 0 {
@@ -69,7 +70,8 @@ func (p *Tab) Crawl(below string, most int) []Page {
 				continue
 			}
 			u.Fragment = ""
-			text, kind := u.String(), u.Path+"?"+strings.Join(slices.Sorted(maps.Keys(u.Query())), "&")
+			text := u.String()
+			kind := u.Path + "?" + strings.Join(slices.Sorted(maps.Keys(u.Query())), "&")
 			if seen[text] > 0 || seen[kind] == alike {
 				continue
 			}

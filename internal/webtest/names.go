@@ -79,7 +79,8 @@ func (v *hearing) walk(n *accessibility.Node) {
 }
 
 func (v *hearing) hear(n *accessibility.Node) {
-	role, name := text(n.Role), strings.TrimSpace(text(n.Name))
+	role := text(n.Role)
+	name := strings.TrimSpace(text(n.Name))
 	switch {
 	case slices.Contains(single(), role):
 		v.seen[role]++

@@ -100,8 +100,10 @@ func (w *watcher) add(format string, args ...any) {
 func (w *watcher) take() (Page, []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p, problems := w.page, w.problems
-	w.page, w.problems = Page{}, nil
+	p := w.page
+	problems := w.problems
+	w.page = Page{}
+	w.problems = nil
 	return p, problems
 }
 

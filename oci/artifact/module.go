@@ -48,8 +48,12 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 		AnnContentDigest: m.ContentDigest,
 	}
 	maps.Copy(annotations, m.Annotations)
-	tar, zip, description := *m.Tar, *m.Zip, *m.Description
-	tar.MediaType, zip.MediaType, description.MediaType = MediaModuleTar, MediaZip, MediaModuleDescription
+	tar := *m.Tar
+	zip := *m.Zip
+	description := *m.Description
+	tar.MediaType = MediaModuleTar
+	zip.MediaType = MediaZip
+	description.MediaType = MediaModuleDescription
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactModule,
 		Config:       EmptyConfig(),

@@ -85,7 +85,9 @@ func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metad
 		index.Manifests = append(index.Manifests, p.descriptor())
 	}
 	d := metadata.Descriptor
-	d.MediaType, d.ArtifactType, d.Annotations = ocispec.MediaTypeImageManifest, ArtifactProviderMetadata, nil
+	d.MediaType = ocispec.MediaTypeImageManifest
+	d.ArtifactType = ArtifactProviderMetadata
+	d.Annotations = nil
 	if d.Size <= maxInlineMetadata {
 		d.Data = metadata.Bytes
 	}
@@ -98,7 +100,9 @@ func (p ProviderPlatform) descriptor() oci.Descriptor {
 	if d.Platform != nil {
 		return d
 	}
-	d.MediaType, d.ArtifactType, d.Data = ocispec.MediaTypeImageManifest, ArtifactProviderTarget, nil
+	d.MediaType = ocispec.MediaTypeImageManifest
+	d.ArtifactType = ArtifactProviderTarget
+	d.Data = nil
 	d.Platform = &ocispec.Platform{OS: p.Platform.OS, Architecture: p.Platform.Arch}
 	d.Annotations = map[string]string{
 		AnnFilename: p.Filename,

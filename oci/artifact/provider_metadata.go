@@ -73,7 +73,8 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 		if d.Size <= maxInlineLayer {
 			d.Data = b
 		}
-		blobs, layers = append(blobs, blob), append(layers, d)
+		blobs = append(blobs, blob)
+		layers = append(layers, d)
 	}
 	if md.ShasumsBytes != nil {
 		add(MediaShasums, md.ShasumsName, md.ShasumsBytes)
@@ -152,9 +153,12 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 		case MediaProviderDocs:
 			md.Docs = &d
 		case MediaShasums:
-			md.Shasums, md.ShasumsBytes, md.ShasumsName = d, b, d.Annotations[AnnTitle]
+			md.Shasums = d
+			md.ShasumsBytes = b
+			md.ShasumsName = d.Annotations[AnnTitle]
 		case MediaShasumsSignature:
-			md.Signature, md.SignatureBytes = d, b
+			md.Signature = d
+			md.SignatureBytes = b
 		case MediaRegistryManifest:
 			md.RegistryManifest = b
 		case MediaSigningKeys:
@@ -188,7 +192,9 @@ func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]oci.Descriptor
 	if !withShasums {
 		md.ShasumsBytes = nil
 	}
-	md.RegistryManifest, md.Docs, md.DocsBytes = nil, nil, nil
+	md.RegistryManifest = nil
+	md.Docs = nil
+	md.DocsBytes = nil
 	m, blobs, err := NewProviderMetadata(md)
 	if err != nil {
 		return nil, nil, err

@@ -156,7 +156,9 @@ func (d *examination) found(ok bool, check, seen, follows string) {
 // run does all checks and concludes.
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
-	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
+	v.Host = d.repo.Host()
+	v.Checked = time.Now().UTC().Truncate(time.Second)
+	v.Tool = d.o.Tool
 	for _, check := range []func(context.Context, *format.Verdict) error{
 		d.checkPush, d.checkMove, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
 	} {
@@ -428,7 +430,8 @@ func (d *examination) conclude(v *format.Verdict) {
 		v.Locking = statebackend.LockingRefused
 		v.Reason = fmt.Sprintf("in %d of %d rounds two writers did not see each other", v.Conflicts, v.Rounds)
 	case known.Locking == statebackend.LockingRefused && !replicated:
-		v.Locking, v.Reason = statebackend.LockingRefused, known.Reason
+		v.Locking = statebackend.LockingRefused
+		v.Reason = known.Reason
 	case known.Locking == statebackend.LockingSettle || replicated || v.Stale > 0:
 		v.Locking = statebackend.LockingSettle
 		v.Reason = fmt.Sprintf("no conflict in %d rounds, on a service whose tag list is not proven to be exact", v.Rounds)

@@ -66,7 +66,8 @@ func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	var known bool
 	for _, prefix := range [...]string{format.MediaState, foreignMediaState} {
 		if rest, ok := strings.CutPrefix(s.Layer.MediaType, prefix); ok {
-			s.Encoding, known = rest, true
+			s.Encoding = rest
+			known = true
 		}
 	}
 	if !known {

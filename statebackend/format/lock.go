@@ -144,7 +144,8 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 	if len(b) > MaxLockInfo {
 		return LockInfo{}, fmt.Errorf("lock information of %d bytes: %w", len(b), oci.ErrTooLarge)
 	}
-	depth, dec := 0, json.NewDecoder(bytes.NewReader(b))
+	depth := 0
+	dec := json.NewDecoder(bytes.NewReader(b))
 	for {
 		t, err := dec.Token()
 		if err != nil {

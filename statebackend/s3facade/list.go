@@ -51,11 +51,13 @@ func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
 	page := keys[start:min(start+limit, len(keys))]
 	res := listResult{Name: Bucket, Prefix: q.Get("prefix"), KeyCount: len(page), MaxKeys: limit}
 	if start+limit < len(keys) {
-		res.IsTruncated, res.NextContinuationToken = true, page[len(page)-1]
+		res.IsTruncated = true
+		res.NextContinuationToken = page[len(page)-1]
 	}
 	encode := func(s string) string { return s }
 	if q.Get("encoding-type") == "url" {
-		res.EncodingType, encode = "url", url.PathEscape
+		res.EncodingType = "url"
+		encode = url.PathEscape
 	}
 	for _, k := range page {
 		res.Contents = append(res.Contents, listEntry{Key: encode(k), StorageClass: "STANDARD"})
@@ -69,7 +71,8 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 	if f.o.Taken != nil {
 		return nil, nil // the tools know of the default workspace
 	}
-	repositories, remote := f.o.Repositories, strings.HasPrefix(prefix, remotePrefix)
+	repositories := f.o.Repositories
+	remote := strings.HasPrefix(prefix, remotePrefix)
 	if remote {
 		repositories = []string{strings.TrimSuffix(strings.TrimPrefix(prefix, remotePrefix), "/")}
 	}

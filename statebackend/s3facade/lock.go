@@ -146,7 +146,8 @@ func (f lockObjects) holder(ctx context.Context, p Place) (statebackend.LockInfo
 // S3, deleting what is not there is no error.
 func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.mu.Lock()
-	own, shown := f.locks[p], f.shown[p]
+	own := f.locks[p]
+	shown := f.shown[p]
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	if own != nil {

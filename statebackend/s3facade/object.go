@@ -79,7 +79,9 @@ func parseRemoteKey(o object, key string) (object, bool) {
 	if !ok || half == 0 || len(parts)%2 == 0 || !slices.Equal(parts[:half], parts[half+1:]) || parts[half] == "" {
 		return object{}, false
 	}
-	o.Repository, o.Workspace, o.Remote = strings.Join(parts[:half], "/"), parts[half], true
+	o.Repository = strings.Join(parts[:half], "/")
+	o.Workspace = parts[half]
+	o.Remote = true
 	return o, true
 }
 

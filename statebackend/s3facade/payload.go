@@ -40,7 +40,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 // header or in the trailer of an aws-chunked body. On an error, what was
 // written must not be used.
 func copyBody(w io.Writer, r *http.Request, limit int64) (int64, error) {
-	body, trailer := io.Reader(r.Body), http.Header{}
+	body := io.Reader(r.Body)
+	trailer := http.Header{}
 	if strings.HasPrefix(r.Header.Get(contentSHA256), streaming) {
 		body = &chunkReader{r: bufio.NewReader(r.Body), trailer: trailer}
 	}
@@ -111,9 +112,11 @@ func (c checksums) verify(trailer http.Header) error {
 		if s.want == "" {
 			s.want = trailer.Get(s.header)
 		}
-		code, got := "BadDigest", base64.StdEncoding.EncodeToString(s.Sum(nil))
+		code := "BadDigest"
+		got := base64.StdEncoding.EncodeToString(s.Sum(nil))
 		if s.header == contentSHA256 {
-			code, got = "XAmzContentSHA256Mismatch", hex.EncodeToString(s.Sum(nil))
+			code = "XAmzContentSHA256Mismatch"
+			got = hex.EncodeToString(s.Sum(nil))
 		}
 		if got != s.want {
 			return &s3Error{http.StatusBadRequest, code, fmt.Sprintf("the body does not match its %s header: it is cut or changed", s.header)}

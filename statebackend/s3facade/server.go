@@ -158,7 +158,8 @@ func (f *Facade) Lease() (age, ttl time.Duration) {
 	for _, l := range f.locks {
 		a, t := l.Lease()
 		if t > 0 && (ttl == 0 || t-a < ttl-age) {
-			age, ttl = a, t
+			age = a
+			ttl = t
 		}
 	}
 	return age, ttl

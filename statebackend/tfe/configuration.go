@@ -159,7 +159,8 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	for _, run := range view.Runs {
 		used[run.Configuration] = used[run.Configuration] || !run.Status.final()
 	}
-	unused, swept := 0, 0
+	unused := 0
+	swept := 0
 	for _, t := range all {
 		waits, known := used[t.ID]
 		if announced(t.ID).Before(s.now().Add(-configurationAge)) {
@@ -201,7 +202,8 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	case len(its) > 1:
 		d = c.resource(statusErrored)
 		attributes, _ := d.Attributes.(configurationAttributes)
-		attributes.Error, attributes.Message = "uploaded twice", errTwice(c).Error()
+		attributes.Error = "uploaded twice"
+		attributes.Message = errTwice(c).Error()
 		d.Attributes = attributes
 	case s.now().After(c.made().Add(configurationAge)):
 		return absent("configuration version %s is not there any more", c)

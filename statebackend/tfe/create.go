@@ -279,7 +279,8 @@ func (s versions) restore(r *http.Request, g access.Grant, p place, h handle, n 
 	})
 	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
 		info := s.locks().lockInfo(r, p, h, g)
-		info.ID, info.Operation = newHandle(s.now()).lockID(), restored
+		info.ID = newHandle(s.now()).lockID()
+		info.Operation = restored
 		err = s.uploads().underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
 			// What a version says of itself is what okara wrote, and enough to tell a
 			// request that came twice.

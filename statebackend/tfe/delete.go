@@ -51,7 +51,8 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	}
 	defer s.recent.forget(p)
 	info := s.locks().lockInfo(r, p, h, g)
-	info.ID, info.Operation = uuid.NewString(), "delete"
+	info.ID = uuid.NewString()
+	info.Operation = "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
 		if err := may(ctx, l); err != nil {
 			return err

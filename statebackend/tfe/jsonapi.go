@@ -177,7 +177,8 @@ func readPage(q url.Values) page {
 func (p page) of(count int) (from, to int, m listMeta) {
 	pages := max(1, (count+p.size-1)/p.size)
 	if p.number <= pages {
-		from, to = min((p.number-1)*p.size, count), min(p.number*p.size, count)
+		from = min((p.number-1)*p.size, count)
+		to = min(p.number*p.size, count)
 	}
 	m.Pagination = pagination{Current: p.number, Size: p.size, Pages: pages, Count: count}
 	if p.number > 1 {

@@ -46,7 +46,9 @@ func readOutputs(of place, n int64, state []byte) (outputs, error) {
 	if err != nil {
 		return o, err
 	}
-	o.all, o.names, o.typed = all, slices.Sorted(maps.Keys(all)), true
+	o.all = all
+	o.names = slices.Sorted(maps.Keys(all))
+	o.typed = true
 	for _, output := range all {
 		if output.Type == nil || !exact(output.Value) {
 			o.typed = false

@@ -91,7 +91,8 @@ func (s *server) split(ctx context.Context, at *located) error {
 		return fmt.Errorf("the record of workspace %q names no repository: %w", at.place, oci.ErrCorrupt)
 	}
 	var err error
-	at.name, at.workspace = own, apart
+	at.name = own
+	at.workspace = apart
 	at.store, err = s.store(ctx, own)
 	return err
 }
@@ -322,7 +323,8 @@ const renewTime = time.Second
 // each goes through the organizations of which an id has the letters, among those that the
 // caller may read something of: what is known, then what is new, until it is enough.
 func (f *finder) each(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
-	began, done := f.s.now(), map[string]bool{}
+	began := f.s.now()
+	done := map[string]bool{}
 	for again := false; ; again = true {
 		names, err := f.s.o.Organizations(ctx, g)
 		if err != nil {
@@ -354,7 +356,8 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 func (f *finder) renew(ctx context.Context, began time.Time) error {
 	for {
 		f.mu.Lock()
-		last, now := f.renewed, f.s.now()
+		last := f.renewed
+		now := f.s.now()
 		wait := renewTime - now.Sub(last)
 		if wait <= 0 {
 			f.renewed = now

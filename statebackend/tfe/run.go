@@ -171,7 +171,9 @@ func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given 
 	}
 	sum := sha256.Sum256(fmt.Appendf(said, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
 	n.Key = hex.EncodeToString(sum[:])
-	n.Variables, n.Environment, n.Masked = given.Variables, given.Environment, given.Masked
+	n.Variables = given.Variables
+	n.Environment = given.Environment
+	n.Masked = given.Masked
 	run, err := s.o.Runs.Create(ctx, c.asWorkspace(), c.record, n)
 	return run, runError(err)
 }

@@ -122,7 +122,8 @@ func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || t.Kind != ticketLog || s.o.Runs == nil {
 		return errTicket()
 	}
-	offset, limit := readNumber(r, "offset", 0), readNumber(r, "limit", defaultPart)
+	offset := readNumber(r, "offset", 0)
+	limit := readNumber(r, "limit", defaultPart)
 	if offset < 0 || limit < 1 {
 		return malformed("offset and limit must be numbers, and limit not 0")
 	}

@@ -166,7 +166,9 @@ func (s uploads) write(r *http.Request, g access.Grant, t ticket, state []byte) 
 		err = refused
 	} else {
 		info := s.locks().lockInfo(r, p, h, g)
-		info.ID, info.Info, info.Version = lockOfWrite(t.Lock, t.Serial), "write without a lock", t.Tool
+		info.ID = lockOfWrite(t.Lock, t.Serial)
+		info.Info = "write without a lock"
+		info.Version = t.Tool
 		err = s.underOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {

@@ -349,7 +349,8 @@ func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) erro
 func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, body variableBody) error {
 	one := variables.Variable{ID: newID(h.organization), Workspace: h.workspace}
 	if h.set != nil {
-		one.Set, one.Workspace = h.set.ID, ""
+		one.Set = h.set.ID
+		one.Workspace = ""
 	}
 	if err := body.apply(&one); err != nil {
 		return err

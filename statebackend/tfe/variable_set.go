@@ -129,7 +129,8 @@ type setAttributes struct {
 // setResource is a set as a document has it, with the workspaces that the caller may read.
 // Only a single one says which variables it has.
 func (s setRoutes) setResource(g access.Grant, organization string, set variables.Set, uses []variables.Use) resource {
-	workspaces, projects := []ref{}, []ref{}
+	workspaces := []ref{}
+	projects := []ref{}
 	for _, u := range uses {
 		switch {
 		case u.Set != set.ID, !g.May(s.o.Right(access.Read, organization, u.Workspace)):
@@ -387,7 +388,8 @@ func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d, list := s.setResource(h.g, h.organization, *h.set, uses), []ref{}
+	d := s.setResource(h.g, h.organization, *h.set, uses)
+	list := []ref{}
 	for _, one := range its {
 		list = append(list, ref{variableKind, variablePrefix + one.ID})
 	}

@@ -54,7 +54,8 @@ func (s versions) versionOf(r *http.Request, p place, h handle, v statebackend.V
 		a.Download += "?" + handleQuery + "=" + string(h)
 	}
 	if v.Empty || v.Deleted {
-		a.Status, a.Download = statusDiscarded, ""
+		a.Status = statusDiscarded
+		a.Download = ""
 	}
 	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": to("workspaces", p.id(""))}}
 }
@@ -299,7 +300,8 @@ const maxLooked = 32
 // uploaded is what became of a version that was announced: the newest one that its
 // lock stored with its serial.
 func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
-	ctx, lock := r.Context(), lockIDOf(id.handle, g.Caller)
+	ctx := r.Context()
+	lock := lockIDOf(id.handle, g.Caller)
 	mine := func(v statebackend.Version) bool {
 		return v.Serial == id.serial && (v.LockID == lock || v.LockID == lockOfWrite(lock, id.serial))
 	}

@@ -57,9 +57,12 @@ func (s workspaces) resource(p place, h handle, g access.Grant, r *statebackend.
 		r = &statebackend.Record{}
 	}
 	write := g.May(s.o.Right(access.Write, p.organization, p.workspace))
-	mode, run := modeLocal, write // what the tools ask before they run
+	// what the tools ask before they run
+	mode := modeLocal
+	run := write
 	if s.configurations().remote(r) {
-		mode, run = modeRemote, g.May(s.o.Right(access.Run, p.organization, p.workspace))
+		mode = modeRemote
+		run = g.May(s.o.Right(access.Run, p.organization, p.workspace))
 	}
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,

@@ -45,7 +45,8 @@ func (b *workspaceBody) ofTool(r *http.Request) {
 
 // apply writes what a body says into a record.
 func (b workspaceBody) apply(organization string, r *statebackend.Record) error {
-	a, rel := b.Data.Attributes, b.Data.Relationships
+	a := b.Data.Attributes
+	rel := b.Data.Relationships
 	if a.Description != nil {
 		r.Description = *a.Description
 	}

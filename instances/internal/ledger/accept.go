@@ -48,7 +48,8 @@ func (l *Ledger) acceptCurrent(ctx context.Context, by string) (Accepted, error)
 			return errMoved
 		}
 		if p.doc == nil {
-			p.Lineage, p.doc = l.o.NewID(), &lifecycle.Document{Version: 1}
+			p.Lineage = l.o.NewID()
+			p.doc = &lifecycle.Document{Version: 1}
 		}
 		p.Serial++
 		p.Accepted = acceptance{At: l.o.Now().UTC().Round(0), By: by}

@@ -182,7 +182,9 @@ func (c *chain) address(ctx context.Context) (string, error) {
 	told, err := c.ask(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told, c.failed, c.asked = told, err, c.l.o.Now()
+	c.told = told
+	c.failed = err
+	c.asked = c.l.o.Now()
 	return told, err
 }
 

@@ -71,7 +71,8 @@ func (c *clock) observe(b statebackend.Beat) {
 	if b == c.last {
 		return
 	}
-	first, before := c.last == statebackend.Beat{}, c.now()
+	first := c.last == statebackend.Beat{}
+	before := c.now()
 	c.last = b
 	diff := b.Date.Sub(b.Now.Round(0)) // as the clock of the wall says
 	if diff.Abs() <= maxApart {
@@ -92,7 +93,8 @@ func (c *clock) observe(b statebackend.Beat) {
 		c.base = b
 	}
 	if reason != "" && c.reason == "" {
-		c.anchor, c.since = before, b.Uptime
+		c.anchor = before
+		c.since = b.Uptime
 		if first {
 			c.anchor = b.Date // nothing better is known, and what expires waits
 			if now := b.Now.Round(0); reason == heldApart && now.Before(b.Date) {
@@ -107,8 +109,11 @@ func (c *clock) observe(b statebackend.Beat) {
 // last commit was ahead of it.
 func (c *clock) accepted() *clock {
 	a := *c
-	a.latch, a.reason, a.floor = "", "", time.Time{}
-	a.apart, a.base = a.last.Date.Sub(a.last.Now.Round(0)), a.last
+	a.latch = ""
+	a.reason = ""
+	a.floor = time.Time{}
+	a.apart = a.last.Date.Sub(a.last.Now.Round(0))
+	a.base = a.last
 	return &a
 }
 

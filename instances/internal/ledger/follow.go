@@ -30,7 +30,8 @@ func (l *Ledger) follow(ctx context.Context) {
 // and what does not follow what is known, is passed over.
 func (l *Ledger) poll(ctx context.Context) error {
 	l.mu.Lock()
-	leading, seen := l.tenure != nil, l.seen
+	leading := l.tenure != nil
+	seen := l.seen
 	l.mu.Unlock()
 	if leading {
 		return nil
@@ -100,7 +101,8 @@ func (l *Ledger) learn(s snapshot) error {
 	if err := l.memory.known.older(s.page); err != nil {
 		return err
 	}
-	l.seen, l.empty = s, time.Time{}
+	l.seen = s
+	l.empty = time.Time{}
 	l.memory.see(s.page)
 	l.notify()
 	return nil

@@ -191,7 +191,8 @@ func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	switch {
 	case v.Document != nil:
 	case v.Leader != "" && !l.empty.IsZero(): // who leads has committed nothing yet
-		v.Document, v.AsOf = &lifecycle.Document{Version: 1}, l.empty
+		v.Document = &lifecycle.Document{Version: 1}
+		v.AsOf = l.empty
 	default:
 		return v, l.noLeader()
 	}
@@ -294,9 +295,11 @@ func (l *Ledger) try(ctx context.Context) time.Duration {
 	was := l.leader
 	switch {
 	case held:
-		l.leader, l.refused = l.book.addressOf(locked.Tag, locked.Held), nil
+		l.leader = l.book.addressOf(locked.Tag, locked.Held)
+		l.refused = nil
 	case errors.Is(err, errMoved), errors.Is(err, errOver):
-		l.leader, l.refused = "", nil
+		l.leader = ""
+		l.refused = nil
 	case err != nil:
 		l.leader = ""
 		if l.refused == nil || l.refused.Error() != err.Error() {

@@ -47,7 +47,9 @@ func newMemory(folder string) (*memory, error) {
 // see notes a page that counts.
 func (m *memory) see(p page) {
 	if p.doc != nil {
-		m.known.Lineage, m.known.Serial, m.known.Accepted = p.Lineage, p.Serial, p.Accepted.At
+		m.known.Lineage = p.Lineage
+		m.known.Serial = p.Serial
+		m.known.Accepted = p.Accepted.At
 	}
 }
 

@@ -92,14 +92,16 @@ func decodePage(b []byte) (page, error) {
 	if err != nil {
 		return page{}, corrupt(err)
 	}
-	p.doc, p.size = doc, len(b)
+	p.doc = doc
+	p.size = len(b)
 	p.sift()
 	return p, nil
 }
 
 // sift sets aside what breaks a rule.
 func (p *page) sift() {
-	d, before := p.doc, p.Aside
+	d := p.doc
+	before := p.Aside
 	p.Aside = nil
 	for id, a := range before {
 		if d.Records[id] != nil || a.Record.ID != id {

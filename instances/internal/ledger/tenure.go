@@ -64,7 +64,8 @@ type waiter struct {
 func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s snapshot) *tenure {
 	p := s.page
 	if p.doc == nil {
-		p.Lineage, p.doc = l.o.NewID(), &lifecycle.Document{Version: 1}
+		p.Lineage = l.o.NewID()
+		p.doc = &lifecycle.Document{Version: 1}
 	}
 	t := &tenure{l: l, store: store, lock: lock, number: s.number, version: s.version, committed: p, size: s.page.size, wake: make(chan struct{}, 1)}
 	l.mu.Lock()
@@ -73,7 +74,10 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 	t.clock = newClock(&l.o, lock.Beat(), at.At, l.memory.known.At, at.Held)
 	l.memory.see(s.page)
 	s.page = p
-	l.seen, l.tenure, l.leader, l.refused = s, t, "", nil
+	l.seen = s
+	l.tenure = t
+	l.leader = ""
+	l.refused = nil
 	l.notify()
 	return t
 }
@@ -178,7 +182,8 @@ func seed() (s [32]byte) {
 
 func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
 	head := t.head()
-	doc, clock := head, t.clock
+	doc := head
+	clock := t.clock
 	if _, ok := c.Event.(lifecycle.AcceptClock); ok {
 		clock = clock.accepted()
 		copied := *head
@@ -198,7 +203,8 @@ func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
 			b = &batch{}
 			t.pending = b
 		}
-		b.doc, b.effects = next, append(b.effects, effects...)
+		b.doc = next
+		b.effects = append(b.effects, effects...)
 		select {
 		case t.wake <- struct{}{}:
 		default:
@@ -241,7 +247,8 @@ func (t *tenure) commit(ctx context.Context) error {
 	l := t.l
 	l.mu.Lock()
 	b := t.pending
-	t.flying, t.pending = b, nil
+	t.flying = b
+	t.pending = nil
 	p := t.committed
 	l.mu.Unlock()
 	if b == nil {
@@ -260,7 +267,10 @@ func (t *tenure) commit(ctx context.Context) error {
 	t.commits++
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.committed, t.version, t.flying, t.size = p, n, nil, size
+	t.committed = p
+	t.version = n
+	t.flying = nil
+	t.size = size
 	t.show()
 	for _, w := range b.waiting {
 		close(w.done)
@@ -347,6 +357,7 @@ func (t *tenure) drop(err error) {
 			close(w.done)
 		}
 	}
-	t.flying, t.pending = nil, nil
+	t.flying = nil
+	t.pending = nil
 	l.notify()
 }

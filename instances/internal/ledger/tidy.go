@@ -17,7 +17,8 @@ var errRenew = errors.New("the lock is taken anew")
 
 // tidy does between two commits what is due now and then.
 func (t *tenure) tidy(leads, commits context.Context) error {
-	n, limits := t.lock.Versions(), t.l.o.Limits
+	n := t.lock.Versions()
+	limits := t.l.o.Limits
 	t.again = nil
 	switch {
 	case t.commits >= limits.Renew:
@@ -63,11 +64,14 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, last := t.committed, t.committed
+	p := t.committed
+	last := t.committed
 	p.Serial++
 	m, err := t.first(ctx, lock, p, number)
 	if err == nil {
-		last.Serial, last.Moved, last.doc = p.Serial, m, &lifecycle.Document{Version: p.doc.Version}
+		last.Serial = p.Serial
+		last.Moved = m
+		last.doc = &lifecycle.Document{Version: p.doc.Version}
 		_, _, err = put(ctx, t.lock, last)
 	}
 	if err != nil {
@@ -78,8 +82,13 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	t.work.Go(func() { l.end(old, (*statebackend.Lock).Unlock) })
 	l.book.advance(number)
 	l.mu.Lock()
-	t.store, t.lock, t.number, t.version, t.committed = store, lock, number, m.Version, p
-	t.commits, t.prune = 0, 0
+	t.store = store
+	t.lock = lock
+	t.number = number
+	t.version = m.Version
+	t.committed = p
+	t.commits = 0
+	t.prune = 0
 	t.show()
 	l.mu.Unlock()
 	t.leaveHint(ctx, number)

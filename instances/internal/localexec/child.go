@@ -209,7 +209,8 @@ func (c *child) open() error {
 	}
 	c.repo = records.InstanceRepo{Repo: repo}
 	if sealer != nil {
-		so.Sealer, c.repo.Sealer = sealer, sealer
+		so.Sealer = sealer
+		c.repo.Sealer = sealer
 	}
 	c.store = statebackend.New(repo, so)
 	return nil
@@ -288,7 +289,8 @@ const maxWritten = 4 << 20
 func (c *child) wasStored(v statebackend.Version, state []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stored, c.head = true, nil
+	c.stored = true
+	c.head = nil
 	if state != nil && len(state) <= maxWritten {
 		c.head = &written{v.N, state}
 	}

@@ -99,7 +99,8 @@ func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (f
 	for _, v := range heads {
 		same[v.N] = true
 	}
-	first, took := heads[len(heads)-1], c.Order.Spec.Took
+	first := heads[len(heads)-1]
+	took := c.Order.Spec.Took
 	seen := 0
 	for v, err := range c.store.History(ctx, c.Order.Spec.Workspace) {
 		if err != nil {

@@ -49,7 +49,10 @@ func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, 
 			return Standing{}, err
 		}
 		if moved := l.page.Moved; moved != nil && moved.Number > l.number {
-			l.number, l.store, l.last, l.page = moved.Number, nil, 0, ledgerPage{}
+			l.number = moved.Number
+			l.store = nil
+			l.last = 0
+			l.page = ledgerPage{}
 			continue
 		}
 		r := l.page.Records[ref.ID]

@@ -106,7 +106,8 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	c.report.Changes = code == 2
-	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
+	c.plan = b
+	c.report.Plan = digest.FromBytes(b).String()
 	c.report.Counts = out.counts
 	if r.Save {
 		c.planJSON, err = planJSON(ctx, c.child, p, file)
@@ -146,14 +147,17 @@ func planDocument(plan, schemas []byte) ([]byte, error) {
 	delete(members, "variables")
 	few := schemaDocument{Format: all.Format, Providers: map[string]providerSchemas{}}
 	for _, r := range append(used.Changes, used.Drift...) {
-		from, to := all.Providers[r.Provider], few.Providers[r.Provider]
+		from := all.Providers[r.Provider]
+		to := few.Providers[r.Provider]
 		if to.Resources == nil {
 			to = providerSchemas{map[string]json.RawMessage{}, map[string]json.RawMessage{}}
 			few.Providers[r.Provider] = to
 		}
-		have, want := from.Resources, to.Resources
+		have := from.Resources
+		want := to.Resources
 		if r.Mode == "data" {
-			have, want = from.DataSources, to.DataSources
+			have = from.DataSources
+			want = to.DataSources
 		}
 		if have[r.Type] == nil {
 			return nil, fmt.Errorf("no schema of %s", r.Type)

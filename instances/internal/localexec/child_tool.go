@@ -101,7 +101,8 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 	if err != nil {
 		return fmt.Errorf("dependency lock file: %w", err)
 	}
-	c.lockFile, c.report.Lock = b, digest.FromBytes(b).String()
+	c.lockFile = b
+	c.report.Lock = digest.FromBytes(b).String()
 	c.scratch().fillPackages(ctx, b)
 	return nil
 }
@@ -144,8 +145,10 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	if code != 0 {
 		return fmt.Errorf("showing the plan: %s", errs.text())
 	}
-	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
-	c.report.PlanSize, c.report.PlanText = text.size, c.masks.text(text.kept.String())
+	c.plan = b
+	c.report.Plan = digest.FromBytes(b).String()
+	c.report.PlanSize = text.size
+	c.report.PlanText = c.masks.text(text.kept.String())
 	if c.Order.Prices == nil {
 		return nil
 	}
@@ -297,7 +300,8 @@ func (c toolRun) collect(ctx context.Context) {
 	err := c.persistently(ctx, func() error {
 		b, n, err := c.last(ctx)
 		if err == nil {
-			state, c.report.Head = b, n
+			state = b
+			c.report.Head = n
 		}
 		return err
 	})

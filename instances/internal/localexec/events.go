@@ -98,7 +98,8 @@ func (e *events) Write(p []byte) (int, error) {
 		} else {
 			e.line(e.partial)
 		}
-		e.partial, e.long = e.partial[:0], false
+		e.partial = e.partial[:0]
+		e.long = false
 	}
 	return n, nil
 }

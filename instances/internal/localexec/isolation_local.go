@@ -43,7 +43,8 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 			return i, err
 		}
 		if root {
-			i.UID, i.GID = nobody, nobody
+			i.UID = nobody
+			i.GID = nobody
 		}
 		if within(o.Storage, sandbox.Mount) {
 			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
@@ -108,7 +109,8 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	}
 	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation, Ask: []string{"version"}}
 	if l.isolation.Mode == OwnUser {
-		o.Isolation.UID, o.Isolation.GID = l.o.Users[0].UID, l.o.Users[0].GID
+		o.Isolation.UID = l.o.Users[0].UID
+		o.Isolation.GID = l.o.Users[0].GID
 		if name, ok := reachable(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
 			return fmt.Errorf("user %d cannot reach %s, where runs are\nhint: chmod o+x %s, or choose another storage folder", o.Isolation.UID, name, name)
 		}

@@ -193,11 +193,14 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 		var file, value string
 		switch {
 		case c == "memory" && memory > 0:
-			file, value = "memory.max", strconv.FormatInt(memory, 10)
+			file = "memory.max"
+			value = strconv.FormatInt(memory, 10)
 		case c == "pids" && pids > 0:
-			file, value = "pids.max", strconv.Itoa(pids)
+			file = "pids.max"
+			value = strconv.Itoa(pids)
 		case c == "cpu" && cpus > 0:
-			file, value = "cpu.max", fmt.Sprintf("%d %d", int64(cpus*period), period)
+			file = "cpu.max"
+			value = fmt.Sprintf("%d %d", int64(cpus*period), period)
 		default:
 			continue
 		}

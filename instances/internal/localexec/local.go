@@ -298,7 +298,8 @@ func (l *Local) makePlace(o *Order) (err error) {
 		if err != nil {
 			return err
 		}
-		o.Isolation.UID, o.Isolation.GID = u.UID, u.GID
+		o.Isolation.UID = u.UID
+		o.Isolation.GID = u.GID
 	}
 	if l.cgroup != "" {
 		if o.Isolation.Cgroup, err = newCgroup(l.cgroup, "run-"+attemptName(o.Spec.Ref), o.Spec.Limits.Memory, o.Isolation.Processes, l.o.CPUs); err != nil {
@@ -332,8 +333,13 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Spec, o.Okara, o.Program, o.Scratch = s, l.o.Okara, l.o.Program, l.scratch(s.Ref)
-	o.Isolation, o.Environment, o.Files = l.isolation, g.environment, g.files
+	o.Spec = s
+	o.Okara = l.o.Okara
+	o.Program = l.o.Program
+	o.Scratch = l.scratch(s.Ref)
+	o.Isolation = l.isolation
+	o.Environment = g.environment
+	o.Files = g.files
 	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // elsewhere runs could write to it
 		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Most: l.o.Packages}
 	}
@@ -439,7 +445,9 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	cmd := exec.Command(l.o.Okara, line...)
 	cmd.Dir = o.Scratch
 	cmd.Env = append(l.o.environment(), "HOME="+o.Scratch, "TMPDIR="+o.Scratch, "OKARA_RUN="+attemptName(o.Spec.Ref))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+	cmd.Stdin = in
+	cmd.Stdout = out
+	cmd.Stderr = errs
 	cmd.SysProcAttr = ownSession()
 	if o.Isolation.Mode != Sandbox {
 		if err := cmd.Start(); err != nil {

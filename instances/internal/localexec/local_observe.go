@@ -113,12 +113,15 @@ func (l observer) find(s run.Spec, h run.Handle) (place, error) {
 		if err != nil {
 			return p, err
 		}
-		p.handle, p.known = at, true
+		p.handle = at
+		p.known = true
 	}
 	dir := l.scratch(s.Ref)
 	switch m, err := readMarker(dir); {
 	case err == nil && m.LockID == run.LockID(s.Ref):
-		p.marker, p.known, p.folder = m, true, dir
+		p.marker = m
+		p.known = true
+		p.folder = dir
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return p, err
 	}
@@ -185,7 +188,9 @@ func (l observer) observeRunning(ctx context.Context, s run.Spec, at place, g *s
 		err = l.kill(at)
 	}
 	if errors.Is(err, oci.ErrUnavailable) {
-		err, g.beat = nil, "" // an outage ends no run
+		// an outage ends no run
+		err = nil
+		g.beat = ""
 	}
 	return run.Status{State: run.Running}, err
 }
@@ -294,7 +299,8 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *sighting) (why s
 	}
 	g.alive = now
 	if g.beat != held.Beat {
-		g.beat, g.since = held.Beat, now
+		g.beat = held.Beat
+		g.since = now
 	}
 	if held.TTL > 0 && now.Sub(g.since) > held.TTL+leaseGrace {
 		return "the lease of its lock is over", nil

@@ -52,7 +52,8 @@ func (l *runLog) hide(m *masks, values []string) {
 // grow makes it a log of which readers keep what they have: beyond its limit only its
 // end follows, once it has ended.
 func (l *runLog) grow() {
-	l.grows, l.room = true, max(l.limit-growTail, l.limit/2)
+	l.grows = true
+	l.room = max(l.limit-growTail, l.limit/2)
 }
 
 // maskedLog is a runLog behind its mask.
@@ -73,7 +74,8 @@ func (l *maskedLog) Write(p []byte) (int, error) {
 	l.moved += int64(n)
 	if room := l.room - len(l.head); room > 0 {
 		part := p[:min(room, n)]
-		l.head, p = append(l.head, part...), p[len(part):]
+		l.head = append(l.head, part...)
+		p = p[len(part):]
 	}
 	size := l.limit - l.room
 	if len(p) > size {
@@ -82,12 +84,14 @@ func (l *maskedLog) Write(p []byte) (int, error) {
 	}
 	if room := size - len(l.tail); room > 0 {
 		part := p[:min(room, len(p))]
-		l.tail, p = append(l.tail, part...), p[len(part):]
+		l.tail = append(l.tail, part...)
+		p = p[len(part):]
 	}
 	for len(p) > 0 {
 		k := copy(l.tail[l.next:], p)
 		l.cut += int64(k)
-		l.next, p = (l.next+k)%size, p[k:]
+		l.next = (l.next + k) % size
+		p = p[k:]
 	}
 	return n, nil
 }

@@ -111,7 +111,8 @@ func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.t
 // parseStat reads the line of a process. Its second field is the name of the
 // program in parentheses, which may hold anything.
 func parseStat(b []byte) (procInfo, error) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	open := bytes.IndexByte(b, '(')
+	end := bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {
 		return procInfo{}, errors.New("reading the state of a process: no name of a program")
 	}
@@ -183,7 +184,8 @@ func descent(all []procInfo, member func(procInfo) bool) []process {
 		grown = false
 		for _, p := range all {
 			if !in[p.PID] && (member(p) || in[p.parent]) {
-				in[p.PID], grown = true, true
+				in[p.PID] = true
+				grown = true
 			}
 		}
 	}
@@ -313,7 +315,8 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 	if err != nil {
 		return nil, tool, err
 	}
-	session, group := m.PID, tool.PID
+	session := m.PID
+	group := tool.PID
 	for _, p := range all { // the ids belong to others by now: nothing of the run is left in them
 		if p.PID == m.PID && p.process != m.process {
 			session = 0

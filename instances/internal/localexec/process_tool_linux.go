@@ -70,7 +70,8 @@ func (t *tool) start(c toolCommand) (err error) {
 	var info, informs *os.File
 	line := t.o.commandLine(c, 3) // the first of ExtraFiles
 	t.cmd = exec.Command(line[0], line[1:]...)
-	t.cmd.Dir, t.cmd.Env = "/", c.Env
+	t.cmd.Dir = "/"
+	t.cmd.Env = c.Env
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if uid := t.o.Isolation.UID; uid > 0 && t.o.Isolation.Mode == Sandbox {
 		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(t.o.Isolation.GID)}
@@ -99,7 +100,8 @@ func (t *tool) start(c toolCommand) (err error) {
 			return err
 		}
 		theirs = append(theirs, dir)
-		attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
+		attr.UseCgroupFD = true
+		attr.CgroupFD = int(dir.Fd())
 	}
 	outputs := []io.Writer{c.Stdout, c.Stderr}
 	files := make([]*os.File, len(outputs))
@@ -115,7 +117,8 @@ func (t *tool) start(c toolCommand) (err error) {
 		if err != nil {
 			return err
 		}
-		t.pipes, theirs = append(t.pipes, r), append(theirs, w)
+		t.pipes = append(t.pipes, r)
+		theirs = append(theirs, w)
 		files[i] = w
 		// The tool holds the reading end too. Else its first line after our death
 		// would kill it by SIGPIPE, before it writes down the state that it could
@@ -322,7 +325,8 @@ func (t *tool) killRest() error {
 		if err != nil {
 			return err
 		}
-		ours, own := t.cmd.Process.Pid, t.o.Isolation.Mode == OwnUser
+		ours := t.cmd.Process.Pid
+		own := t.o.Isolation.Mode == OwnUser
 		list := descent(all, func(p procInfo) bool {
 			return p.PID != ours && (p.group == ours || t.alone && p.parent == os.Getpid() || own && p.user() == t.o.Isolation.UID)
 		})

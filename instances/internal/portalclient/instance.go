@@ -29,7 +29,8 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 		}
 	}
 	err = pages(ctx, c, "instances", q, func(page api.Instances) (int, string) {
-		n, before := len(page.Instances), all.Instances
+		n := len(page.Instances)
+		before := all.Instances
 		all = page
 		all.Instances = append(before, page.Instances...)
 		return n, page.Next

@@ -37,12 +37,14 @@ func (c *Cost) String() string {
 
 // change is what is paid more or less.
 func (c *Cost) change() string {
-	by, word := c.After-c.Before, "more"
+	by := c.After - c.Before
+	word := "more"
 	switch {
 	case by == 0:
 		return "about the same, " + amount(c.After) + " " + c.Currency + " an hour"
 	case by < 0:
-		by, word = -by, "less"
+		by = -by
+		word = "less"
 	}
 	return fmt.Sprintf("about %s %s an hour %s (%s → %s)", amount(by), c.Currency, word, amount(c.Before), amount(c.After))
 }

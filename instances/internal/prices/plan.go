@@ -143,7 +143,8 @@ func (s *sum) price(kind string, values, unknown map[string]json.RawMessage) (ho
 	}
 	for _, row := range s.rows[kind] {
 		if row.Attribute == "" {
-			hourly, known = row.Hourly, true
+			hourly = row.Hourly
+			known = true
 			continue
 		}
 		if u := unknown[row.Attribute]; len(u) > 0 && string(u) == "true" {

@@ -45,7 +45,8 @@ func Parse(src []byte, currency string) (*Table, error) {
 		return nil, fmt.Errorf("the currency %q is not a code such as EUR", currency)
 	}
 	r := csv.NewReader(bytes.NewReader(src))
-	r.FieldsPerRecord, r.ReuseRecord = -1, true
+	r.FieldsPerRecord = -1
+	r.ReuseRecord = true
 	first, err := r.Read()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, wrongCSV(err)

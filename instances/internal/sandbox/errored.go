@@ -29,9 +29,11 @@ type Errored struct {
 // file there is none. One of more than so many bytes is no state that can be stored,
 // but what a module wrote there.
 func OpenErrored(scratch, module string, most int64) (*Errored, error) {
-	dir, in := scratch, ErroredFile
+	dir := scratch
+	in := ErroredFile
 	if info, err := os.Lstat(filepath.Join(scratch, ErroredFile)); err != nil || info.Size() == 0 {
-		dir, in = base(scratch), path.Join(Tool, module, ErroredFile)
+		dir = base(scratch)
+		in = path.Join(Tool, module, ErroredFile)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -64,7 +64,10 @@ func Place(o PlaceOptions, line, env []string) error {
 	inside := o
 	inside.Inside = true
 	cmd := exec.Command(self, append(inside.Args(), line...)...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = env
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		a := cmd.SysProcAttr

@@ -148,7 +148,8 @@ func (s *Schema) inner(keyword string) **Schema {
 }
 
 func (s *Schema) choice(keyword string, v any) error {
-	list, word := []any{v}, "is not "
+	list := []any{v}
+	word := "is not "
 	if keyword == "enum" {
 		var err error
 		if list, err = as[[]any](v, "an array"); err != nil {
@@ -205,7 +206,8 @@ func (c *compiler) group(s *Schema, keyword string, v any) error {
 func typeNames(v any) ([]string, error) {
 	list, err := names(v)
 	if name, ok := v.(string); ok {
-		list, err = []string{name}, nil
+		list = []string{name}
+		err = nil
 	}
 	if err == nil && len(list) == 0 {
 		err = errors.New("must not be empty")

@@ -113,9 +113,11 @@ const wanted = "want five fields of cron, such as 0 20 * * 1-5"
 // are put forward do not count.
 func (t *Table) Check() error {
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Second)
-	end, last := at.AddDate(5, 0, 0), time.Time{}
+	end := at.AddDate(5, 0, 0)
+	last := time.Time{}
 	for range maxTried {
-		stop, start := following(t.stop, at), following(t.start, at)
+		stop := following(t.stop, at)
+		start := following(t.start, at)
 		at = first(stop, start)
 		if at.IsZero() || at.After(end) {
 			return nil
@@ -162,7 +164,8 @@ func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 		switch m := t.moment(clock); {
 		case !m.After(after):
 		case at.IsZero() || m.Equal(at):
-			at, last = m, clock
+			at = m
+			last = clock
 		default:
 			return at, last
 		}
@@ -194,7 +197,8 @@ func (t *Table) moment(clock time.Time) time.Time {
 // Words are a moment as the clocks show it: the day of the week for the next six days, else
 // the date.
 func (t *Table) Words(at, now time.Time) string {
-	at, now = at.In(t.zone), now.In(t.zone)
+	at = at.In(t.zone)
+	now = now.In(t.zone)
 	if at.Sub(now) < 6*24*time.Hour {
 		return at.Format("Mon 15:04")
 	}
@@ -217,6 +221,7 @@ func (t *Table) Last(from, to time.Time) (stopped, said bool) {
 		if next.IsZero() || next.After(to) {
 			return stopped, said
 		}
-		at, stopped = next, !start.Equal(next) || stop.Equal(next) && stopClock.After(startClock)
+		at = next
+		stopped = !start.Equal(next) || stop.Equal(next) && stopClock.After(startClock)
 	}
 }

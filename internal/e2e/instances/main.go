@@ -65,7 +65,9 @@ func demo(ctx context.Context) (err error) {
 	all := map[string]bool{}
 
 	step("Anna opens a link that fills a form, and sends the form, twice: she has one (asked as a browser asks, without one)")
-	anna, ben, carla := w.person("anna", "team-a"), w.person("ben", "team-b"), w.person("carla", "approvers")
+	anna := w.person("anna", "team-a")
+	ben := w.person("ben", "team-b")
+	carla := w.person("carla", "approvers")
 	const link = "run/demo/app?p.size=small"
 	form, err := w.b.openLink(ctx, anna, link)
 	if err != nil {
@@ -226,9 +228,11 @@ func (w *world) approve(ctx context.Context, asker, approver, id string) error {
 
 // crash kills the replica that leads while tofu applies.
 func (w *world) crash(ctx context.Context, who string) (instance, error) {
-	leader, other := w.a, w.b
+	leader := w.a
+	other := w.b
 	if w.b.leads(ctx) {
-		leader, other = w.b, w.a
+		leader = w.b
+		other = w.a
 	}
 	var slow instance
 	if err := leader.call(ctx, who, "POST", "instances", `{"template":"demo/slow"}`, 201, &slow); err != nil {
@@ -251,7 +255,8 @@ func (w *world) crash(ctx context.Context, who string) (instance, error) {
 		return slow, errors.New("no other replica leads")
 	}
 	fmt.Printf("replica %s leads\n", other.name)
-	w.a, w.b = other, leader
+	w.a = other
+	w.b = leader
 	if err := leader.start(ctx); err != nil {
 		return slow, err
 	}
@@ -271,13 +276,15 @@ func (w *world) end(ctx context.Context, admin, owner, protected string, all map
 	if err := os.MkdirAll(w.path("templates"), 0o700); err != nil {
 		return err
 	}
-	released, last := false, ""
+	released := false
+	last := ""
 	return until(ctx, 25*time.Minute, func() (bool, error) {
 		var list struct{ Instances []instance }
 		if err := w.a.call(ctx, admin, "GET", "admin/instances?limit=500", "", 0, &list); err != nil {
 			return false, nil // the leader may be changing
 		}
-		phases, live := map[string]int{}, 0
+		phases := map[string]int{}
+		live := 0
 		for _, i := range list.Instances {
 			all[i.ID] = true
 			phases[i.Phase]++

@@ -58,9 +58,11 @@ func (p *replica) send(ctx context.Context, who, link string, form url.Values) (
 
 // page asks for a page, or sends its form.
 func (p *replica) page(ctx context.Context, who, link string, form url.Values) (*http.Response, error) {
-	method, body := http.MethodGet, ""
+	method := http.MethodGet
+	body := ""
 	if form != nil {
-		method, body = http.MethodPost, form.Encode()
+		method = http.MethodPost
+		body = form.Encode()
 	}
 	r, err := http.NewRequestWithContext(ctx, method, p.url+"/ui/"+link, strings.NewReader(body))
 	if err != nil {

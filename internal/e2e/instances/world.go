@@ -113,7 +113,8 @@ func startAndFind(ctx context.Context, cmd *exec.Cmd, file string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
+	cmd.Stderr = out
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}

@@ -104,7 +104,8 @@ func page(table []row, base bool, command string) string {
 	for _, r := range table {
 		cells := []string{r.what, figure(r.now, r.unit), "–", "–"}
 		if r.beside > 0 {
-			cells[2], cells[3] = figure(r.beside, r.unit), fmt.Sprintf("%.2f", r.now/r.beside)
+			cells[2] = figure(r.beside, r.unit)
+			cells[3] = fmt.Sprintf("%.2f", r.now/r.beside)
 		}
 		if base {
 			cells = append(cells, figure(r.base, r.unit), fmt.Sprintf("%.2f", r.now/cmp.Or(r.base, r.now)))

@@ -52,7 +52,8 @@ func starts(programs []program, _ tools) ([]row, error) {
 			size.now = float64(info.Size()) / (1 << 20)
 			continue
 		}
-		resident.base, size.base = median(memory[p.file]), float64(info.Size())/(1<<20)
+		resident.base = median(memory[p.file])
+		size.base = float64(info.Size()) / (1 << 20)
 	}
 	return []row{first, resident, size}, nil
 }
@@ -126,7 +127,8 @@ func serving(programs []program, _ tools) ([]row, error) {
 	rate := row{what: "warm list of versions, 16 connections", unit: "req/s"}
 	slow := row{what: "its 99th percentile", unit: "ms"}
 	resident := row{what: "memory of an idle server", unit: "MiB"}
-	rates, slows := make([][]float64, len(programs)), make([][]float64, len(programs))
+	rates := make([][]float64, len(programs))
+	slows := make([][]float64, len(programs))
 	var bareRates, bareSlows []float64
 	const path = "/v1/modules/net/vpc/aws/versions"
 	var servers []*server
@@ -160,7 +162,8 @@ func serving(programs []program, _ tools) ([]row, error) {
 				return nil, err
 			}
 			if n > 0 {
-				rates[i], slows[i] = append(rates[i], r), append(slows[i], p99)
+				rates[i] = append(rates[i], r)
+				slows[i] = append(slows[i], p99)
 			}
 		}
 		r, p99, err := load(bare.url + path)
@@ -168,12 +171,17 @@ func serving(programs []program, _ tools) ([]row, error) {
 			return nil, err
 		}
 		if n > 0 {
-			bareRates, bareSlows = append(bareRates, r), append(bareSlows, p99)
+			bareRates = append(bareRates, r)
+			bareSlows = append(bareSlows, p99)
 		}
 	}
-	rate.now, slow.now, rate.beside, slow.beside = median(rates[0]), median(slows[0]), median(bareRates), median(bareSlows)
+	rate.now = median(rates[0])
+	slow.now = median(slows[0])
+	rate.beside = median(bareRates)
+	slow.beside = median(bareSlows)
 	if len(programs) > 1 {
-		rate.base, slow.base = median(rates[1]), median(slows[1])
+		rate.base = median(rates[1])
+		slow.base = median(slows[1])
 	}
 	return []row{rate, slow, resident}, nil
 }
@@ -195,7 +203,9 @@ func (s *server) resident() float64 {
 // publishing is one version of a small module by the command, into the built-in
 // registry.
 func publishing(programs []program, _ tools) ([]row, error) {
-	hosts, versions, counts := map[string]string{}, map[string]int{}, map[string]int{}
+	hosts := map[string]string{}
+	versions := map[string]int{}
+	counts := map[string]int{}
 	for _, p := range programs {
 		s, err := p.serve()
 		if err != nil {
@@ -223,7 +233,8 @@ func plans(programs []program, t tools) ([]row, error) {
 	if tofu == "" {
 		return nil, nil
 	}
-	dirs, commands := map[string]string{}, map[string][]string{}
+	dirs := map[string]string{}
+	commands := map[string][]string{}
 	for _, p := range slices.Concat(programs, []program{{file: tofu, dir: programs[0].dir}}) {
 		dir := filepath.Join(p.dir, "plan-"+filepath.Base(p.file))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -232,7 +243,8 @@ func plans(programs []program, t tools) ([]row, error) {
 		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("resource \"terraform_data\" \"x\" {}\n"), 0o644); err != nil {
 			return nil, err
 		}
-		dirs[p.file], commands[p.file] = dir, []string{p.file, "tofu"}
+		dirs[p.file] = dir
+		commands[p.file] = []string{p.file, "tofu"}
 		if p.file == tofu {
 			commands[p.file] = []string{tofu}
 		}

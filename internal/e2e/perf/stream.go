@@ -43,7 +43,8 @@ func streams(programs []program, t tools) ([]row, error) {
 	if err := writeLarge(module); err != nil {
 		return nil, err
 	}
-	through, within := map[string]string{}, map[string]string{}
+	through := map[string]string{}
+	within := map[string]string{}
 	for _, p := range programs {
 		for urls, at := range map[*map[string]string][]string{&through: {"--registry", address}, &within: nil} {
 			s, err := startServer(exec.Command(p.file, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(p.dir, "streams"), "--archive-redirect", "never"}, at...)...))

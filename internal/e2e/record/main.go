@@ -57,14 +57,16 @@ func run(script string) (lines []line, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	last, now := time.Now(), time.Duration(0)
+	last := time.Now()
+	now := time.Duration(0)
 	read := bufio.NewScanner(io.TeeReader(out, os.Stdout))
 	for read.Scan() {
 		least := ofLine
 		if strings.HasPrefix(read.Text(), "$ ") {
 			least = ofCommand
 		}
-		now, last = now+min(max(time.Since(last), least), longest), time.Now()
+		now = now + min(max(time.Since(last), least), longest)
+		last = time.Now()
 		lines = append(lines, line{read.Text(), now})
 	}
 	return lines, errors.Join(read.Err(), cmd.Wait())

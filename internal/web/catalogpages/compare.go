@@ -35,7 +35,8 @@ func (s *modules) compare(r *site.Request) (*site.Page, error) {
 	for _, v := range l.Listed[:min(len(l.Listed), site.RowsPerPage)] {
 		body.Choices = append(body.Choices, v.String())
 	}
-	from, to := r.URL.Query().Get("from"), r.URL.Query().Get("to")
+	from := r.URL.Query().Get("from")
+	to := r.URL.Query().Get("to")
 	if to == "" {
 		to = body.Choices[0]
 	}
@@ -55,7 +56,8 @@ func (s *modules) compare(r *site.Request) (*site.Page, error) {
 		}
 		all = append(all, difference{d})
 	}
-	body.From, body.To = from, to
+	body.From = from
+	body.To = to
 	body.Rows, body.Pages = site.OnePage(r, "page", all)
 	return &site.Page{
 		Template: "compare.html", Title: "Compare versions", Body: body,

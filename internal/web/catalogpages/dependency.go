@@ -109,7 +109,8 @@ func (s requirements) hereOf(ctx context.Context, p addr.Provider, constraints [
 	}
 	h := here{Link: site.Link{Text: p.String(), Href: itemPath(p.Item())}}
 	if i := slices.IndexFunc(l.Listed, c.Allows); i >= 0 {
-		h.Version, h.Satisfied = l.Listed[i].String(), true
+		h.Version = l.Listed[i].String()
+		h.Satisfied = true
 		h.Href += "/" + site.EscapePath(h.Version)
 	} else if v, ok := l.Latest(); ok {
 		h.Version = v.String()

@@ -47,7 +47,8 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 	case docs.Broken != nil:
 		return docsBody{Problem: docs.Broken.Error()}, nil
 	}
-	p, ok := docs.Pages[0], true
+	p := docs.Pages[0]
+	ok := true
 	if at != "" {
 		p, ok = docs.Page(at)
 	}

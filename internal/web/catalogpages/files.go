@@ -162,7 +162,8 @@ func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string
 	for _, f := range list {
 		body.Bytes += f.Size
 	}
-	body.Total, body.Parents = len(list), parents(base, at)
+	body.Total = len(list)
+	body.Parents = parents(base, at)
 	if i, ok := slices.BinarySearchFunc(list, at, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); ok {
 		return body, f.one(r, mv, base, list[i], &body)
 	}
@@ -234,7 +235,8 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 
 // one fills in a file: its text, or its image, or why it is not shown.
 func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
-	body.Name, body.Size = path.Base(of.Path), of.Size
+	body.Name = path.Base(of.Path)
+	body.Size = of.Size
 	if imageType(of.Path) != "" && of.Size <= maxImage {
 		body.Image = base + "/files/" + site.EscapePath(of.Path) + "?raw=1"
 		return nil

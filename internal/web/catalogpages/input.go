@@ -32,14 +32,16 @@ const manyInputs = 30
 
 // cut leaves those that fit the query of a request, and of them one page.
 func (in *inputs) cut(r *site.Request) {
-	in.All, in.Query = len(in.Required)+len(in.Optional), text.Clip(r.URL.Query().Get("q"), maxQuery)
+	in.All = len(in.Required) + len(in.Optional)
+	in.Query = text.Clip(r.URL.Query().Get("q"), maxQuery)
 	words := strings.Fields(strings.ToLower(in.Query))
 	other := func(i input) bool {
 		text := strings.ToLower(i.Name + " " + i.Description)
 		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 	}
 	if len(words) > 0 {
-		in.Required, in.Optional = slices.DeleteFunc(in.Required, other), slices.DeleteFunc(in.Optional, other)
+		in.Required = slices.DeleteFunc(in.Required, other)
+		in.Optional = slices.DeleteFunc(in.Optional, other)
 	}
 	in.Total = len(in.Required) + len(in.Optional)
 	in.First, in.Last, in.Before, in.After = site.Cut(r, in.Total)
@@ -67,7 +69,10 @@ type output struct {
 func (s *modules) describe(b *dirBody) {
 	var texts []string
 	var to []*template.HTML
-	add := func(text string, at *template.HTML) { texts, to = append(texts, text), append(to, at) }
+	add := func(text string, at *template.HTML) {
+		texts = append(texts, text)
+		to = append(to, at)
+	}
 	for i := range b.Inputs.Required {
 		add(b.Inputs.Required[i].Description, &b.Inputs.Required[i].Text)
 	}

@@ -252,7 +252,11 @@ func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // body is what all pages of a version show.
 func (s *modules) body(r *site.Request, x found) moduleBody {
-	m, v, l, mv, d := x.m, x.v, x.list, x.mv, x.d
+	m := x.m
+	v := x.v
+	l := x.list
+	mv := x.mv
+	d := x.d
 	item := itemPath(m.Item())
 	b := moduleBody{
 		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + site.EscapePath(v.String()), Problems: d.Diagnostics,
@@ -440,7 +444,9 @@ func (s *modules) read(r *site.Request, base string, b *dirBody, d artifact.Desc
 		return
 	}
 	doc := s.text.Render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
-	b.Readme, b.Contents, b.Cut = doc.HTML, doc.Headings, d.Readme.Truncated || doc.Cut
+	b.Readme = doc.HTML
+	b.Contents = doc.Headings
+	b.Cut = d.Readme.Truncated || doc.Cut
 }
 
 // inArchive is the place of a text in a directory of a module.

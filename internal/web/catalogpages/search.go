@@ -255,7 +255,8 @@ func with(r *site.Request, pairs ...string) string {
 
 // fill cuts the rows of this page out of a list.
 func (s *searches) fill(r *site.Request, b *listBody, found []*catalog.Entry) {
-	b.Total, b.First = len(found), (b.Page-1)*catalog.PageSize
+	b.Total = len(found)
+	b.First = (b.Page - 1) * catalog.PageSize
 	b.Last = min(b.First+catalog.PageSize, b.Total)
 	for _, e := range found[min(b.First, b.Total):b.Last] {
 		b.Rows = append(b.Rows, s.rowOf(e))

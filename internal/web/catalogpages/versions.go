@@ -78,7 +78,8 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 			row.Marks = append(row.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 		}
 		if told, ok := s.catalog.Told(it, v, l); ok {
-			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
+			row.Digest = told.Manifest.Digest.String()
+			row.Size = told.Size
 			if at := l.Published(v, told.Annotations); !at.IsZero() {
 				row.Time = s.clock.When(at)
 			}

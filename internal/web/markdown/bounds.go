@@ -134,8 +134,11 @@ type smallTables struct {
 
 // Transform implements parser.ParagraphTransformer.
 func (s smallTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
-	lines, src := p.Lines(), reader.Source()
-	columns, escaped, pipes := 0, 0, 0
+	lines := p.Lines()
+	src := reader.Source()
+	columns := 0
+	escaped := 0
+	pipes := 0
 	for i := range lines.Len() {
 		at := lines.At(i)
 		line := at.Value(src)

@@ -240,7 +240,8 @@ func settle(doc ast.Node, src []byte) (contents []Heading, anchors map[string]bo
 // ids as they were written.
 func leveled(headings []*ast.Heading, src []byte) (contents []Heading, anchors map[string]bool) {
 	anchors = map[string]bool{}
-	highest, last := 6, 1
+	highest := 6
+	last := 1
 	for _, h := range headings {
 		highest = min(highest, h.Level)
 	}

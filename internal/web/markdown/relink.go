@@ -103,7 +103,8 @@ func newLink(a map[string]string, at Place, anchors map[string]bool) string {
 // newImage is an image of the archive or of a host that may be shown, or a link to
 // one that is elsewhere: pages load nothing from other hosts.
 func newImage(a map[string]string, at Place, images ImageHosts, inLink bool) string {
-	src, alt := strings.TrimSpace(a["src"]), a["alt"]
+	src := strings.TrimSpace(a["src"])
+	alt := a["alt"]
 	to := images.of(src)
 	if !absolute(src) {
 		to = at.of(src, true)

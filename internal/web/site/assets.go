@@ -50,7 +50,8 @@ func newAssets() (assetSet, error) {
 		}
 		sum := sha256.Sum256(b)
 		path := hex.EncodeToString(sum[:8]) + "/" + a.file
-		set.files[path], *a.name = assetFile{a.contentType, b, zipped}, "assets/"+path
+		set.files[path] = assetFile{a.contentType, b, zipped}
+		*a.name = "assets/" + path
 	}
 	return set, nil
 }

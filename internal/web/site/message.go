@@ -32,7 +32,9 @@ func (s *site) leave(r *Request, m message) {
 	if sessions == nil {
 		return
 	}
-	m.Text, m.For, m.Expires = text.Clip(m.Text, maxMessage), r.who(), s.o.Now().Add(messageAge).Unix()
+	m.Text = text.Clip(m.Text, maxMessage)
+	m.For = r.who()
+	m.Expires = s.o.Now().Add(messageAge).Unix()
 	sealed, err := sessions.Keyring.Seal(messagePurpose, m)
 	if err != nil {
 		s.o.Kit.Log(r.Request).Error("message of a form not sealed", "error", err)

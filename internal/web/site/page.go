@@ -167,7 +167,8 @@ func parts(s string) (all []string) {
 		if i < 0 {
 			return append(all, s)
 		}
-		all, s = append(all, s[:i+1]), s[i+1:]
+		all = append(all, s[:i+1])
+		s = s[i+1:]
 	}
 }
 
@@ -195,10 +196,16 @@ func Secure(h http.Header) {
 
 // write renders a page and then sends it, or 304 if the browser has it.
 func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
-	p.Up, p.Path, p.Version = Up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version
-	p.Assets, p.Theme = s.assets.names, s.theme(r.Request)
+	p.Up = Up(r.URL.Path)
+	p.Path = strings.TrimPrefix(r.URL.Path, "/ui/")
+	p.Version = s.o.Version
+	p.Assets = s.assets.names
+	p.Theme = s.theme(r.Request)
 	s.know(r, p)
-	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), r.Menu(), r.AsOf, s.o.Search && !p.OwnSearch
+	p.Message = s.take(r)
+	p.Menu = r.Menu()
+	p.AsOf = r.AsOf
+	p.Catalog = s.o.Search && !p.OwnSearch
 	var b bytes.Buffer
 	if err := s.templates.write(&b, p.Template, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)
@@ -238,11 +245,14 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	switch {
 	case ok:
 	case errors.Is(err, oci.ErrNotFound):
-		status, body.Text = http.StatusNotFound, "there is no such page"
+		status = http.StatusNotFound
+		body.Text = "there is no such page"
 	default:
-		status, body.Text = http.StatusBadGateway, "the registry does not answer as it should"
+		status = http.StatusBadGateway
+		body.Text = "the registry does not answer as it should"
 	}
-	body.Status, body.RequestID = status, service.RequestID(hr)
+	body.Status = status
+	body.RequestID = service.RequestID(hr)
 	if status == http.StatusUnauthorized && s.toLogin(r) {
 		w.WriteHeader(http.StatusSeeOther)
 		return
@@ -256,7 +266,8 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusConflict:
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
-		body.Hint, body.Me = "The administrator of this server can give you the right.", true
+		body.Hint = "The administrator of this server can give you the right."
+		body.Me = true
 		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (access.Right{}) {
 			body.Right = Clip(text.Block(no.Right.String()))
 		}

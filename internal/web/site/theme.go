@@ -30,9 +30,11 @@ func (s *site) theme(r *http.Request) string {
 
 // setTheme keeps the choice and goes back to the page that it was made on.
 func (s *site) setTheme(r *Request, f *Form) (*Answer, error) {
-	value, age := f.Get("theme"), themeAge
+	value := f.Get("theme")
+	age := themeAge
 	if value != "light" && value != "dark" {
-		value, age = "", -time.Second
+		value = ""
+		age = -time.Second
 	}
 	r.SetCookie(s.themeCookie(r.Request, value, age))
 	return &Answer{To: Back(f.Get("return"))}, nil

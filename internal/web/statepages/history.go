@@ -63,7 +63,8 @@ func (s *versions) history(r *site.Request) (*site.Page, error) {
 	for _, v := range versions {
 		row := s.historyRow(p, v)
 		row.Marks = append(row.Marks, replicaMarks(body.Replicas.Rows, v.N)...)
-		body.Rows, body.Jumps = append(body.Rows, row), body.Jumps || slices.Contains(row.Marks, takenOver())
+		body.Rows = append(body.Rows, row)
+		body.Jumps = body.Jumps || slices.Contains(row.Marks, takenOver())
 	}
 	if first > 0 {
 		body.Newer = "?"
@@ -181,11 +182,17 @@ func (b *diffBody) fill(changes []states.Change) {
 		row := diffRow{Address: site.Clip(text.Block(c.Address))}
 		switch c.Action {
 		case states.Add:
-			row.Sign, row.Action, b.Added = "+", "added", b.Added+1
+			row.Sign = "+"
+			row.Action = "added"
+			b.Added = b.Added + 1
 		case states.Remove:
-			row.Sign, row.Action, b.Removed = "−", "removed", b.Removed+1
+			row.Sign = "−"
+			row.Action = "removed"
+			b.Removed = b.Removed + 1
 		default:
-			row.Sign, row.Action, b.Change = "~", "changed", b.Change+1
+			row.Sign = "~"
+			row.Action = "changed"
+			b.Change = b.Change + 1
 		}
 		if len(b.Rows) == maxChanged {
 			b.More++

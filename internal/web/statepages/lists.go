@@ -128,7 +128,8 @@ func (s *lists) summaries(r *site.Request, names []string, each func(i int, name
 			}
 			sum, err := s.states.Summary(ctx, name)
 			if ctx.Err() != nil {
-				sum, err = nil, ctx.Err()
+				sum = nil
+				err = ctx.Err()
 			}
 			each(i, name, s.visibility.of(r, name, sum), err)
 			return nil

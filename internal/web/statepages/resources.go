@@ -94,7 +94,8 @@ func (b *resourcesBody) fill(r *site.Request, p versionPlace, d *states.VersionV
 	}
 	b.Total = len(found)
 	first, last, before, after := site.Cut(r, len(found))
-	b.Before, b.After = before, after
+	b.Before = before
+	b.After = after
 	for _, res := range found[first:last] {
 		values, _ := d.Values(res.Address)
 		b.Rows = append(b.Rows, resourceRow{site.Link{Text: site.Clip(text.Block(res.Address)), Href: b.All + "?address=" + url.QueryEscape(res.Address)}, providerName(res.Provider), len(values)})
@@ -144,7 +145,8 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
 		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
-			row.Reveal, one.Text = p.at("resources")+"?address="+url.QueryEscape(res.Address), "(sensitive)"
+			row.Reveal = p.at("resources") + "?address=" + url.QueryEscape(res.Address)
+			one.Text = "(sensitive)"
 		}
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(one.Path, "value"), ".")+" = "+one.Text)
 	}

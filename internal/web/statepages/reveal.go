@@ -53,7 +53,8 @@ func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, path := f.Get("address"), f.Get("path")
+	address := f.Get("address")
+	path := f.Get("path")
 	pg, raw, err := s.masked(r, p, address, path)
 	if err != nil {
 		return nil, err
@@ -64,8 +65,10 @@ func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if json.Unmarshal(raw, &words) != nil {
 		words = string(raw)
 	}
-	body.Text, body.Cut = text.Clip(text.Block(words), maxRevealed), len(words) > maxRevealed
-	pg.Body, pg.Key = body, ""
+	body.Text = text.Clip(text.Block(words), maxRevealed)
+	body.Cut = len(words) > maxRevealed
+	pg.Body = body
+	pg.Key = ""
 	r.Grant.Record(s.versions.visibility.read(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
 		Detail: site.Clip(text.Block(address + " " + path)),

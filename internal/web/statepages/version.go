@@ -38,7 +38,8 @@ type versions struct {
 // at reads the path of a page, and finds what is there. Without a number it is the
 // newest version.
 func (s *versions) at(r *site.Request) (p versionPlace, err error) {
-	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
+	p.name = r.PathValue("name")
+	p.workspace = r.PathValue("workspace")
 	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
 		return p, noState(err, p.name+", workspace "+p.workspace)
 	}
@@ -161,7 +162,8 @@ func (s *versions) show(r *site.Request) (*site.Page, error) {
 // describe fills in what is known of a version.
 func (s *versions) describe(b *versionBody, p versionPlace, d *states.VersionView) {
 	v := d.Version
-	b.Facts, b.Why = versionFacts(s.clock, v, d.Bytes), d.Why
+	b.Facts = versionFacts(s.clock, v, d.Bytes)
+	b.Why = d.Why
 	b.Marks = marksOf(v, b.Newest)
 	b.Tabs = tabs(p, d, "state")
 	if !b.Newest {
@@ -194,7 +196,8 @@ func (s *versions) describe(b *versionBody, p versionPlace, d *states.VersionVie
 			b.Managed = append(b.Managed, row)
 		}
 	}
-	b.Managed, b.Data = mostFirst(b.Managed), mostFirst(b.Data)
+	b.Managed = mostFirst(b.Managed)
+	b.Data = mostFirst(b.Data)
 }
 
 // mostFirst are the types with the most resources first.

@@ -70,7 +70,9 @@ type cosignPayload struct {
 // is written host/name.
 func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	var p cosignPayload
-	p.Critical.Identity.Reference, p.Critical.Image.Digest, p.Critical.Type = repository, manifest, cosignType
+	p.Critical.Identity.Reference = repository
+	p.Critical.Image.Digest = manifest
+	p.Critical.Type = cosignType
 	return json.Marshal(p)
 }
 

@@ -60,9 +60,13 @@ func (s ScanSummary) annotations() map[string]string {
 // worse joins the summaries of two scans of one version.
 func (s ScanSummary) worse(o ScanSummary) ScanSummary {
 	if o.Time.After(s.Time) {
-		s.Tool, s.Time = o.Tool, o.Time
+		s.Tool = o.Tool
+		s.Time = o.Time
 	}
-	s.Critical, s.High, s.Medium, s.Low = max(s.Critical, o.Critical), max(s.High, o.High), max(s.Medium, o.Medium), max(s.Low, o.Low)
+	s.Critical = max(s.Critical, o.Critical)
+	s.High = max(s.High, o.High)
+	s.Medium = max(s.Medium, o.Medium)
+	s.Low = max(s.Low, o.Low)
 	return s
 }
 
@@ -74,7 +78,8 @@ func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	ok := err == nil
 	for key, n := range map[string]*int{annScanCritical: &s.Critical, annScanHigh: &s.High, annScanMedium: &s.Medium, annScanLow: &s.Low} {
 		v, err := strconv.Atoi(annotations[key])
-		*n, ok = v, ok && err == nil && v >= 0
+		*n = v
+		ok = ok && err == nil && v >= 0
 	}
 	return s, ok
 }
@@ -214,7 +219,8 @@ func (f *Referrers) list(ctx context.Context) ([]oci.Descriptor, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.all, f.listed = all, true
+	f.all = all
+	f.listed = true
 	return all, nil
 }
 
@@ -225,7 +231,8 @@ func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descr
 	}
 	refs = slices.DeleteFunc(slices.Clone(refs), isSignature)
 	if len(refs) > maxReports {
-		out.More, refs = len(refs)-maxReports, refs[len(refs)-maxReports:]
+		out.More = len(refs) - maxReports
+		refs = refs[len(refs)-maxReports:]
 	}
 	return out, refs, nil
 }

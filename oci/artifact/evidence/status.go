@@ -180,7 +180,8 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []St
 		}
 	}
 	slices.Sort(wanted)
-	events, missing := make([]*StatusEvent, len(wanted)), make([]bool, len(wanted))
+	events := make([]*StatusEvent, len(wanted))
+	missing := make([]bool, len(wanted))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(statusParallel)
 	for i, tag := range wanted {
@@ -250,7 +251,8 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 // of before.
 func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
 	if before != nil && e.Message == "" && e.Replacement == "" {
-		e.Message, e.Replacement = before.Message, before.Replacement
+		e.Message = before.Message
+		e.Replacement = before.Replacement
 	}
 	return &e
 }

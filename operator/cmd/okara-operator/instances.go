@@ -126,7 +126,9 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 		return out, portalError(err)
 	}
 	about, err := file.Instance()
-	out.Defaults, out.Config, out.Limits = about.Defaults, about.Config, about.Limits
+	out.Defaults = about.Defaults
+	out.Config = about.Config
+	out.Limits = about.Limits
 	return out, portalError(err)
 }
 

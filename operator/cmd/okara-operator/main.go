@@ -101,7 +101,9 @@ func newRoot() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Args, c.RunE = noArgs, help // a shell that is not known is a mistake
+			// a shell that is not known is a mistake
+			c.Args = noArgs
+			c.RunE = help
 		}
 	}
 	return root

@@ -124,7 +124,8 @@ const portalDrain = 20 * time.Second
 func serve(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, log *slog.Logger) error {
 	o := httpserve.Options{Addr: s.Listen, Handler: p, Drain: portalDrain, Logger: slog.New(debugOnly{log.Handler()})}
 	if s.TLS != nil {
-		o.TLSCert, o.TLSKey = s.TLS.Cert, s.TLS.Key
+		o.TLSCert = s.TLS.Cert
+		o.TLSKey = s.TLS.Key
 	}
 	srv, err := httpserve.Listen(o)
 	if err != nil {

@@ -157,7 +157,8 @@ func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 		what[string(name)] = "output " + string(name)
 	}
 	shown := secret(runaccess.Run{}, kindrun.OutputsSecret(k.Definition, o), corev1.SecretTypeOpaque, what)
-	shown.Namespace, shown.Labels = o.GetNamespace(), kindspec.ObjectLabels(k.Definition, o)
+	shown.Namespace = o.GetNamespace()
+	shown.Labels = kindspec.ObjectLabels(k.Definition, o)
 	all = append(all, shown)
 	if role, binding := kindspec.OutputsRole(k.Definition, o, shown.Name, ""); role != nil {
 		all = append(all, role, binding)

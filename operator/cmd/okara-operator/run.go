@@ -152,7 +152,8 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	}
 	clock := &instancectl.Clock{}
 	config.Wrap(clock.Watch)
-	options.Namespace, options.Issuers = f.namespace, f.issuers
+	options.Namespace = f.namespace
+	options.Issuers = f.issuers
 	mgr, err := f.manager(config)
 	if err == nil {
 		mgr, err = f.count(mgr)
@@ -209,7 +210,8 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	renew, retry := f.lease*2/3, f.lease/6
+	renew := f.lease * 2 / 3
+	retry := f.lease / 6
 	options := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.health,
 		LeaderElection: true, LeaderElectionID: "okara-operator", LeaderElectionNamespace: f.namespace, LeaderElectionReleaseOnCancel: true,

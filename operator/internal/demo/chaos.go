@@ -167,7 +167,9 @@ func (s *storm) refill(ctx context.Context) error {
 	for range chaosEach - count["Instance"] {
 		s.names++
 		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(s.names)}}
-		o.Spec.Template, o.Spec.CreatedBy, o.Spec.Owner = "sandbox/vpc", s.who, &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", s.names)}
+		o.Spec.Template = "sandbox/vpc"
+		o.Spec.CreatedBy = s.who
+		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", s.names)}
 		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
 		if err := s.client.Create(ctx, o); err != nil {
 			return err
@@ -325,14 +327,17 @@ func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	things, named, homes := s.cloud.things(), map[string]bool{}, map[string]bool{}
+	things := s.cloud.things()
+	named := map[string]bool{}
+	homes := map[string]bool{}
 	for _, o := range all {
 		workspace := "okara-instances/instance." + o.GetName()
 		if o.GetKind() != "Instance" {
 			workspace = o.GetNamespace() + "/vpcs." + o.GetName()
 		}
 		at := fmt.Sprintf("http://%s/state/%s.%s", s.front, clusterName, workspace)
-		named[at], homes[fluxobj.Text(o, "status", "namespace")] = true, true
+		named[at] = true
+		homes[fluxobj.Text(o, "status", "namespace")] = true
 		ready := fluxobj.Conditions(o)["Ready"]
 		switch {
 		case !ready.True():

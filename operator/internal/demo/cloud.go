@@ -199,10 +199,14 @@ func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision 
 		if had := fluxobj.Conditions(o)["Ready"]; had.False() && had.Message == wrong.Error() && had.Generation == o.GetGeneration() && fluxobj.Handled(o) {
 			return nil
 		}
-		ready["status"], ready["reason"], ready["message"] = "False", "TFExecApplyFailed", wrong.Error()
+		ready["status"] = "False"
+		ready["reason"] = "TFExecApplyFailed"
+		ready["message"] = wrong.Error()
 	} else {
-		status["observedGeneration"], status["lastPlannedGeneration"] = o.GetGeneration(), o.GetGeneration()
-		status["lastPlannedRevision"], status["lastAppliedRevision"] = revision, revision
+		status["observedGeneration"] = o.GetGeneration()
+		status["lastPlannedGeneration"] = o.GetGeneration()
+		status["lastPlannedRevision"] = revision
+		status["lastAppliedRevision"] = revision
 	}
 	status["conditions"] = conditions
 	o.Object["status"] = status

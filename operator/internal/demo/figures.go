@@ -95,7 +95,8 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 		}
 		for _, group := range ours {
 			status, rest := written(group)
-			c.statusWrites, c.ourWrites = c.statusWrites+status, c.ourWrites+rest
+			c.statusWrites = c.statusWrites + status
+			c.ourWrites = c.ourWrites + rest
 		}
 		for _, group := range flux {
 			_, rest := written(group)

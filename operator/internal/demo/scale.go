@@ -158,7 +158,8 @@ func (f *fleet) fill(ctx context.Context) error {
 	if err := each(ctx, f.modules, func(ctx context.Context, n int) error {
 		ns := f.namespace(n)
 		m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%d", n), Namespace: ns}}
-		m.Spec.Address, m.Spec.Source = fmt.Sprintf("%s/m%d/aws", ns, n), "oci://"+f.origins+"/modules/net/vpc/aws"
+		m.Spec.Address = fmt.Sprintf("%s/m%d/aws", ns, n)
+		m.Spec.Source = "oci://" + f.origins + "/modules/net/vpc/aws"
 		return f.client.Create(ctx, m)
 	}); err != nil {
 		return err

@@ -68,7 +68,8 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	keys, file := f.path("jwks.json"), f.path("serve.hcl")
+	keys := f.path("jwks.json")
+	file := f.path("serve.hcl")
 	text := fmt.Sprintf("issuer %[1]q {\n  audiences = [\"okara\"]\n  jwks_file = %[2]q\n}\n"+
 		"rule \"runs\" {\n  issuer = %[1]q\n  allow  = [\"write:state:%[3]s.{namespace}/{workspace}\"]\n}\n", issuer.Name(), keys, clusterName)
 	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
@@ -156,7 +157,8 @@ func (f *fleet) launch(ctx context.Context) error {
 	}
 	if err := each(ctx, f.instances, func(ctx context.Context, n int) error {
 		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(n)}}
-		o.Spec.Template, o.Spec.CreatedBy = "sandbox/vpc", who.Status.UserInfo.Username
+		o.Spec.Template = "sandbox/vpc"
+		o.Spec.CreatedBy = who.Status.UserInfo.Username
 		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", n)}
 		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
 		return f.client.Create(ctx, o)
@@ -182,7 +184,8 @@ func instanceID(n int) string {
 	const letters = "abcdefghjkmnpqrstvwxyz"
 	id := []byte("aaaaaaaaaa")
 	for i := len(id) - 1; n > 0; i-- {
-		id[i], n = letters[n%len(letters)], n/len(letters)
+		id[i] = letters[n%len(letters)]
+		n = n / len(letters)
 	}
 	return string(id)
 }

@@ -91,7 +91,9 @@ func (w *world) program(name string) string {
 func (w *world) run(ctx context.Context, name string, args ...string) error {
 	fmt.Println("$", name, strings.ReplaceAll(strings.Join(args, " "), w.dir+"/", ""))
 	cmd := exec.CommandContext(ctx, w.program(name), args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = w.env(), os.Stdout, os.Stderr
+	cmd.Env = w.env()
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	return cmd.Run()
 }
 
@@ -115,7 +117,9 @@ func (w *world) start(name, program string, args ...string) (*process, error) {
 	}
 	defer log.Close()
 	p := &process{name: fmt.Sprintf("%s (%d)", name, len(w.processes)), cmd: exec.Command(w.program(program), args...), log: log.Name()}
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.env(), log, log
+	p.cmd.Env = w.env()
+	p.cmd.Stdout = log
+	p.cmd.Stderr = log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}

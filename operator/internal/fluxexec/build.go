@@ -108,7 +108,8 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 func (s *Spec) approval(spec *terraformSpec) {
 	switch s.Approval {
 	case ApprovalManual:
-		spec.ApprovePlan, spec.StoreReadablePlan = "", "human"
+		spec.ApprovePlan = ""
+		spec.StoreReadablePlan = "human"
 		spec.DisableDriftDetection = s.Drift != DriftReport
 		if s.Gate != "" {
 			spec.Webhooks = []webhook{{
@@ -122,14 +123,16 @@ func (s *Spec) approval(spec *terraformSpec) {
 		spec.ApprovePlan = approveAuto
 	}
 	if s.Drift == DriftIgnore {
-		spec.DisableDriftDetection, spec.Interval.Duration = true, rarely
+		spec.DisableDriftDetection = true
+		spec.Interval.Duration = rarely
 	}
 }
 
 func (v VariablesFrom) object() varsFrom {
 	one := varsFrom{Kind: "Secret", Name: v.Secret}
 	if v.ConfigMap != "" {
-		one.Kind, one.Name = "ConfigMap", v.ConfigMap
+		one.Kind = "ConfigMap"
+		one.Name = v.ConfigMap
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Keys)) {
 		one.VarsKeys = append(one.VarsKeys, v.Keys[name]+":"+name)

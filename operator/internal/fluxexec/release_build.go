@@ -68,7 +68,8 @@ func (c Chart) sourceKind() string {
 }
 
 func (r *Release) source() any {
-	h, interval := r.head(fluxobj.SourceVersion, r.Chart.sourceKind(), r.about().sourceKey.Namespace), r.interval()
+	h := r.head(fluxobj.SourceVersion, r.Chart.sourceKind(), r.about().sourceKey.Namespace)
+	interval := r.interval()
 	switch {
 	case r.Chart.HTTP != nil:
 		return &httpRepository{h, httpSpec{r.Chart.HTTP.URL, interval, nameRef{r.Chart.HTTP.Secret}}}
@@ -193,7 +194,8 @@ func (r Release) observe(live *unstructured.Unstructured) Status {
 	ready := conditions["Ready"]
 	status := statusOf(live, ready)
 	status.Failures = fluxobj.Number(live, "status", "failures")
-	status.PlannedRevision, status.AppliedRevision = fluxobj.Text(live, "status", "lastAttemptedRevision"), installed(live)
+	status.PlannedRevision = fluxobj.Text(live, "status", "lastAttemptedRevision")
+	status.AppliedRevision = installed(live)
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		status.Phase = Destroying
@@ -203,7 +205,8 @@ func (r Release) observe(live *unstructured.Unstructured) Status {
 	case ready.True() && r.pinned(live):
 		status.Phase = Applied
 		if r.Drift == DriftReport && conditions["Drifted"].True() {
-			status.Phase, status.Message = Drifted, conditions["Drifted"].Message
+			status.Phase = Drifted
+			status.Message = conditions["Drifted"].Message
 		}
 	case ready.False() && conditions["Stalled"].True():
 		status.Phase = Failed
@@ -318,7 +321,8 @@ func (c Chart) found(o *unstructured.Unstructured) Found {
 	}
 	f := Found{Digest: revision} // NAME@ALGORITHM:HEX or ALGORITHM:HEX
 	if i := strings.LastIndex(revision, "@"); i >= 0 {
-		f.Version, f.Digest = revision[:i], revision[i+1:]
+		f.Version = revision[:i]
+		f.Digest = revision[i+1:]
 	}
 	if named := c.OCI != nil || c.Git.Tag != "" || c.Git.Semver != ""; !named || f.Version == "" {
 		f.Version = short(f.Digest)

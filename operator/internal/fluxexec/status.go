@@ -127,7 +127,8 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 	case fluxobj.Suspended(live):
 		status.Phase = Suspended
 	case s.waits(live):
-		status.Phase, status.Plan = Planned, s.plan(live)
+		status.Phase = Planned
+		status.Plan = s.plan(live)
 	case !fluxobj.Handled(live) || status.Attempt != s.Attempt:
 	case s.applied(live):
 		status.Phase = Applied
@@ -140,7 +141,8 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 		status.Phase = Failed
 	}
 	if locked != "" && (status.Phase == Waiting || status.Phase == Destroying) {
-		status.Reason, status.Lock = StateLocked, locked
+		status.Reason = StateLocked
+		status.Lock = locked
 	}
 	return status.failing(live, ready)
 }
@@ -189,7 +191,9 @@ func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
 		return p
 	}
 	p.ID = s.planID(g.Digest)
-	p.Adds, p.Changes, p.Removes = g.Adds, g.Changes, g.Removes
+	p.Adds = g.Adds
+	p.Changes = g.Changes
+	p.Removes = g.Removes
 	return p
 }
 

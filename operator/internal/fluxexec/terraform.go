@@ -41,7 +41,8 @@ func (s Spec) adjust(live, main *unstructured.Unstructured) error {
 }
 
 func (s Spec) approve(live, want *unstructured.Unstructured) string {
-	now, built := fluxobj.Text(live, "spec", "approvePlan"), fluxobj.Text(want, "spec", "approvePlan")
+	now := fluxobj.Text(live, "spec", "approvePlan")
+	built := fluxobj.Text(want, "spec", "approvePlan")
 	if !fluxobj.SameSource(live, want) {
 		return built
 	}

@@ -151,7 +151,8 @@ func (h Home) fill(o client.Object) {
 	case *networkingv1.NetworkPolicy:
 		o.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
 		if h.Charts { // who may come in is for the chart to say
-			o.Spec.PolicyTypes, o.Spec.Ingress = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, nil
+			o.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
+			o.Spec.Ingress = nil
 		}
 	}
 }

@@ -100,7 +100,8 @@ func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID
 	if err != nil || o.GetDeletionTimestamp() != nil {
 		return false, err
 	}
-	own, version := o.GetUID(), o.GetResourceVersion()
+	own := o.GetUID()
+	version := o.GetResourceVersion()
 	return false, client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &own, ResourceVersion: &version}))
 }
 

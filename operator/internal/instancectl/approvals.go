@@ -29,7 +29,8 @@ func (p *pass) decide() {
 		}
 		switch a.Status.Result {
 		case "":
-			o, was := p.byName[a.Spec.Target.Name], p.desk.doc.Records[a.Spec.Target.Name]
+			o := p.byName[a.Spec.Target.Name]
+			was := p.desk.doc.Records[a.Spec.Target.Name]
 			p.decided[a.Name] = p.desk.decide(a, o)
 			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && asksForChange(was) {
 				p.rejected(o, a.Spec.Reason)
@@ -51,7 +52,8 @@ func (p *pass) rejected(o *v1alpha1.Instance, why string) {
 	if h == nil {
 		h = heard(o)
 	}
-	h.Refused, h.RefusedGeneration = "it was rejected", o.Generation
+	h.Refused = "it was rejected"
+	h.RefusedGeneration = o.Generation
 	if why != "" {
 		h.Refused += ": " + why
 	}

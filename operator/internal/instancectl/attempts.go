@@ -116,7 +116,8 @@ func final(err error) bool {
 
 // attemptOf is the attempt that a record names.
 func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
-	n, o := r.Run, p.byName[r.ID]
+	n := r.Run
+	o := p.byName[r.ID]
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		UID: v1alpha1.UIDOf(o), Started: n.StartedAt,
@@ -218,7 +219,8 @@ func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version
 	if r.Parameters, err = schema.CheckParameters(rawValues(o.Spec.Parameters)); err != nil {
 		return a, nil, err
 	}
-	version.Module, version.Path = t.Module.Address, t.Module.Path
+	version.Module = t.Module.Address
+	version.Path = t.Module.Path
 	a = Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunApply, N: 1, Attempt: 1, Nonce: "00000000"}, UID: o.UID, Namespace: workspaceName(r), Template: t, Source: version,
 	}

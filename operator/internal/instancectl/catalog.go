@@ -82,10 +82,12 @@ func (c *Catalog) Known() (all []template.Entry, complete bool) {
 		return nil, false // the cache has stopped
 	}
 	c.forget(list.Items)
-	all, complete = make([]template.Entry, 0, len(list.Items)), true
+	all = make([]template.Entry, 0, len(list.Items))
+	complete = true
 	for i := range list.Items {
 		e := c.entry(&list.Items[i])
-		all, complete = append(all, *e), complete && e.Digest != ""
+		all = append(all, *e)
+		complete = complete && e.Digest != ""
 	}
 	slices.SortFunc(all, func(a, b template.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
 	return all, complete
@@ -146,13 +148,17 @@ func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 	var s template.Source
 	switch {
 	case o.Spec.Module != nil:
-		s.Module, s.Path = o.Spec.Module.Address, o.Spec.Module.Path
+		s.Module = o.Spec.Module.Address
+		s.Path = o.Spec.Module.Path
 	case o.Spec.Chart != nil:
 		s = ChartSource(o.Spec.Chart)
 	}
 	for _, v := range o.Status.Versions {
 		if v.Version == version {
-			s.Version, s.Digest, s.Archive, s.Size = v.Version, v.Digest, v.Archive, v.Size
+			s.Version = v.Version
+			s.Digest = v.Digest
+			s.Archive = v.Archive
+			s.Size = v.Size
 			return s, s.Module != s.Chart
 		}
 	}
@@ -193,9 +199,11 @@ func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case o.Status.ObservedGeneration != o.Generation || ready == nil:
-		e.Problem, e.Unseen = "the operator has not looked at it yet", true
+		e.Problem = "the operator has not looked at it yet"
+		e.Unseen = true
 	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // it may name hosts
-		e.Problem, e.Cause = "what it runs cannot be read now", ready.Message
+		e.Problem = "what it runs cannot be read now"
+		e.Cause = ready.Message
 	case ready.Status != "True":
 		e.Problem = ready.Message
 	case !ok || o.Status.Inputs == nil:

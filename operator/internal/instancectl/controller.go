@@ -66,7 +66,8 @@ type Controller struct {
 
 // NewController returns a controller that does nothing until its [Controller.Pass].
 func NewController(c, live client.Client, recorder events.EventRecorder, o Options) *Controller {
-	o.Places, o.Observe = cmp.Or(o.Places, defaultPlaces), cmp.Or(o.Observe, observeEvery)
+	o.Places = cmp.Or(o.Places, defaultPlaces)
+	o.Observe = cmp.Or(o.Observe, observeEvery)
 	if o.Clock == nil {
 		o.Clock = &Clock{}
 	}
@@ -156,7 +157,9 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 			return nil, err
 		}
 	}
-	p.objects, p.templates, p.approvals = c.seen.over(instances.Items), templates.Items, approvals.Items
+	p.objects = c.seen.over(instances.Items)
+	p.templates = templates.Items
+	p.approvals = approvals.Items
 	p.recalls().recall(ctx)
 	for i := range p.objects {
 		p.byName[p.objects[i].Name] = &p.objects[i]
@@ -166,7 +169,8 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 	}
 	now := c.Clock.Now()
 	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
-	p.before, p.broken = d, broken
+	p.before = d
+	p.broken = broken
 	p.recalls().keepRecords(ctx)
 	p.desk = &desk{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil

@@ -38,7 +38,8 @@ func (k Kinds) Kinds() []api.Kind {
 // kindDoc is a definition as the portal shows it. Where the operator has not made the
 // kind, it says why.
 func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
-	s, d := &def.Spec, &def.Spec.Dashboard
+	s := &def.Spec
+	d := &def.Spec.Dashboard
 	out := api.Kind{
 		Name: def.Name, Kind: s.Names.Kind, APIVersion: v1alpha1.KindsGroup + "/" + v1alpha1.KindsVersion,
 		Title: d.Title, Description: d.Description, Icon: d.Icon, Category: d.Category, Tags: d.Tags,

@@ -29,7 +29,8 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 		return answer, err
 	}
 	asked := c
-	asked.Key, asked.Seed = "", seed()
+	asked.Key = ""
+	asked.Seed = seed()
 	taken := map[string]bool{}
 	for {
 		d, objects, err := s.read(ctx)
@@ -63,7 +64,8 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 // claim makes a member of a pool somebody's. Of several who try one wins.
 func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Create, member *v1alpha1.Instance) error {
 	o := member.DeepCopy()
-	o.Spec.Name, o.Spec.TTL = e.Name, duration(e.TTL)
+	o.Spec.Name = e.Name
+	o.Spec.TTL = duration(e.TTL)
 	s.assign(o, c, e)
 	if err := s.client.Update(ctx, o); err != nil {
 		return err

@@ -72,7 +72,8 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	}
 	if is.Kind == template.OwnerUser && is.Issuer == issuerCluster {
 		a := u.actor(w.ID)
-		is.Issuer, is.ID = a.Issuer, a.Subject
+		is.Issuer = a.Issuer
+		is.ID = a.Subject
 	}
 	return is
 }

@@ -53,12 +53,16 @@ func (p recalls) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
 		return err
 	}
 	had := o.DeepCopy()
-	had.Status.UID, had.Status.Record, had.Status.Snapshots, had.Status.Handled = uid, k.Record, k.Snapshots, k.Handled
+	had.Status.UID = uid
+	had.Status.Record = k.Record
+	had.Status.Snapshots = k.Snapshots
+	had.Status.Handled = k.Handled
 	r, _, err := record(had)
 	if err != nil || r == nil || !ownedAs(p.c.Users, o, r) {
 		return err
 	}
-	*o, p.recalled[o.Name] = *had, true
+	*o = *had
+	p.recalled[o.Name] = true
 	return nil
 }
 

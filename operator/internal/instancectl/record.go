@@ -58,7 +58,8 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 	if err != nil {
 		return s, fmt.Errorf("Instance %s: %w", o.Name, err)
 	}
-	s.Record, s.Snapshots = &apiextensions.JSON{Raw: raw}, nil
+	s.Record = &apiextensions.JSON{Raw: raw}
+	s.Snapshots = nil
 	for _, digest := range r.Snapshots() {
 		t := d.Templates[digest]
 		if t == nil {
@@ -81,9 +82,12 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	s.Reason = text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
-	s.ExpiresAt, s.URL, s.Message = timeOf(r.ExpiresAt), "", ""
+	s.ExpiresAt = timeOf(r.ExpiresAt)
+	s.URL = ""
+	s.Message = ""
 	if c := r.Connection; c != nil {
-		s.URL, s.Message = c.URL, c.Message
+		s.URL = c.URL
+		s.Message = c.Message
 	}
 	s.Outputs = values(r.Outputs)
 	if s.Plan = lifecycle.Awaits(r); r.Phase == lifecycle.Requested {
@@ -115,7 +119,8 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 		v.Message = cmp.Or(v.Message, "it waits for an Approval of plan "+o.Status.Plan)
 	}
 	if c := waiting(r); c != nil && v.State == verdict.UnderWay {
-		v.Reason, v.Message = c.Reason, text.Head(c.Message)
+		v.Reason = c.Reason
+		v.Message = text.Head(c.Message)
 		if c.Reason != lifecycle.WaitQueued && c.Reason != lifecycle.WaitStateLocked {
 			v.State = verdict.Failing
 		}
@@ -163,7 +168,9 @@ func conditions(r *lifecycle.Record) []metav1.Condition {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
 		for _, own := range r.Conditions {
 			if own.Type == kind {
-				c.Status, c.Reason, c.Message = metav1.ConditionTrue, own.Reason, text.Clip(own.Message, 4096)
+				c.Status = metav1.ConditionTrue
+				c.Reason = own.Reason
+				c.Message = text.Clip(own.Message, 4096)
 			}
 		}
 		if c.Reason == "" {

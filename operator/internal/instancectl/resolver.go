@@ -122,8 +122,11 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		return err
 	}
 	s := &o.Status
-	s.Version, s.Digest, s.Versions = source.Version, source.Digest, nil
-	s.Inputs, s.Outputs = &apiextensions.JSON{Raw: module.Inputs}, module.Outputs
+	s.Version = source.Version
+	s.Digest = source.Digest
+	s.Versions = nil
+	s.Inputs = &apiextensions.JSON{Raw: module.Inputs}
+	s.Outputs = module.Outputs
 	current := false
 	for _, v := range append([]template.Source{}, versions...) {
 		current = current || v.Version == source.Version
@@ -155,7 +158,8 @@ func judge(wrong error, version string) verdict.Verdict {
 	_, stays := errors.AsType[invalid](wrong)
 	switch {
 	case stays:
-		v.State, v.Reason = verdict.Stalled, v1alpha1.ReasonInvalid
+		v.State = verdict.Stalled
+		v.Reason = v1alpha1.ReasonInvalid
 	case errors.Is(wrong, ErrPending):
 		v = verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: wrong.Error()}
 	case isMissing(wrong):
@@ -173,9 +177,11 @@ func ChartSource(c *v1alpha1.Chart) template.Source {
 	case c.OCI != nil:
 		s.Chart = c.OCI.URL
 	case c.Helm != nil:
-		s.Chart, s.Path = c.Helm.URL, c.Helm.Name
+		s.Chart = c.Helm.URL
+		s.Path = c.Helm.Name
 	case c.Git != nil:
-		s.Chart, s.Path = c.Git.URL, c.Git.Path
+		s.Chart = c.Git.URL
+		s.Path = c.Git.Path
 	}
 	if c.SecretRef != nil {
 		s.Secret = c.SecretRef.Name
@@ -198,8 +204,11 @@ func (r *resolver) resolveChart(ctx context.Context, o *v1alpha1.Template, t *te
 	if err != nil {
 		return err
 	}
-	s.Version, s.Digest, s.Versions = source.Version, source.Digest, []v1alpha1.TemplateVersion{versionOf(source)}
-	s.Inputs, s.Outputs = &apiextensions.JSON{Raw: inputs}, nil
+	s.Version = source.Version
+	s.Digest = source.Digest
+	s.Versions = []v1alpha1.TemplateVersion{versionOf(source)}
+	s.Inputs = &apiextensions.JSON{Raw: inputs}
+	s.Outputs = nil
 	return r.digest(o, t)
 }
 

@@ -85,7 +85,8 @@ func (s *Store) read(ctx context.Context) (*lifecycle.Document, map[string]*v1al
 func withGenerations(d *lifecycle.Document, objects map[string]*v1alpha1.Instance) *lifecycle.Document {
 	for id, r := range d.Records {
 		if r.Phase == lifecycle.Planned && r.Run != nil && objects[id] != nil {
-			copied, run := *r, *r.Run
+			copied := *r
+			run := *r.Run
 			run.Plan = fmt.Sprintf("%s@%d", run.Plan, objects[id].Generation)
 			copied.Run = &run
 			d.Records[id] = &copied
@@ -187,8 +188,10 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 
 // took reports whether the operator has heard all that an Instance says, refused or not.
 func took(o *v1alpha1.Instance) bool {
-	says, had := heard(o), o.Status.Handled
-	says.Refused, says.RefusedGeneration = had.Refused, had.RefusedGeneration
+	says := heard(o)
+	had := o.Status.Handled
+	says.Refused = had.Refused
+	says.RefusedGeneration = had.RefusedGeneration
 	return equality.Semantic.DeepEqual(had, says)
 }
 

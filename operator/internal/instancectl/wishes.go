@@ -44,7 +44,8 @@ func (k *desk) changer(o *v1alpha1.Instance) lifecycle.Actor {
 func (k *desk) step(a lifecycle.Actor, e lifecycle.Event) error {
 	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
 	if err == nil {
-		k.doc, k.effects = d, append(k.effects, effects...)
+		k.doc = d
+		k.effects = append(k.effects, effects...)
 	}
 	return err
 }
@@ -99,7 +100,8 @@ func (k *desk) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alph
 	// What it says from the start is not a wish of its own, but for these.
 	if o.Spec.Protected || o.Spec.ExpiresAt != nil {
 		first := *handled
-		first.Protected, first.ExpiresAt = false, nil
+		first.Protected = false
+		first.ExpiresAt = nil
 		o = o.DeepCopy()
 		o.Status.Handled = &first
 		if r := k.doc.Records[o.Name]; r != nil && r.Phase.Live() {
@@ -121,7 +123,9 @@ func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 
 // fill makes the event of a launch of a template; what speaks against it is returned.
 func (k *desk) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
-	c.Template, c.Digest, c.Source = e.Template, e.Digest, e.Source
+	c.Template = e.Template
+	c.Digest = e.Digest
+	c.Source = e.Source
 	c.TTL, _ = time.ParseDuration(string(o.Spec.TTL))
 	for name, value := range o.Spec.Claims {
 		if c.Claims == nil {
@@ -188,13 +192,15 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
 	withdrawn := asked && !asksForChange(k.doc.Records[r.ID])
 	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
-	handled.Refused, handled.RefusedGeneration = had.Refused, had.RefusedGeneration
+	handled.Refused = had.Refused
+	handled.RefusedGeneration = had.RefusedGeneration
 	if equality.Semantic.DeepEqual(had, handled) {
 		return nil
 	}
 	switch {
 	case spec == nil && withdrawn:
-		handled.Refused, handled.RefusedGeneration = "it was withdrawn", o.Generation
+		handled.Refused = "it was withdrawn"
+		handled.RefusedGeneration = o.Generation
 		return handled
 	case spec != nil:
 		handled.RefusedGeneration = o.Generation
@@ -223,7 +229,8 @@ func (k *desk) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1
 	if next.Request == handled.Request {
 		return nil
 	}
-	next.Request, next.Refused = handled.Request, ""
+	next.Request = handled.Request
+	next.Refused = ""
 	if err := k.step(k.changer(o), lifecycle.Retry{ID: r.ID}); err != nil {
 		next.Refused = err.Error()
 	}
@@ -270,7 +277,9 @@ func (k *desk) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.A
 		if e, err = k.pin(r.Template, v); err != nil {
 			return err
 		}
-		event.Source, event.Template, event.Digest = &e.Source, e.Template, e.Digest
+		event.Source = &e.Source
+		event.Template = e.Template
+		event.Digest = e.Digest
 	}
 	return k.step(who, event)
 }

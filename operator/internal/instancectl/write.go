@@ -105,7 +105,8 @@ func (p *pass) templateOf(r *lifecycle.Record) client.Object {
 
 // one writes an Instance, or lets it go.
 func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
-	r, had := p.desk.doc.Records[o.Name], p.before.Records[o.Name]
+	r := p.desk.doc.Records[o.Name]
+	had := p.before.Records[o.Name]
 	switch {
 	case p.broken[o.Name] != nil: // it stays as it is
 		return false, p.stuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
@@ -142,7 +143,8 @@ func (p *pass) hold(ctx context.Context, o *v1alpha1.Instance) error {
 // anything else is done.
 func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
-	next.Status.ObservedGeneration, next.Status.UID = o.Generation, v1alpha1.UIDOf(o)
+	next.Status.ObservedGeneration = o.Generation
+	next.Status.UID = v1alpha1.UIDOf(o)
 	if h := p.news[o.Name]; h != nil {
 		next.Status.Handled = h
 	}
@@ -188,7 +190,8 @@ func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, erro
 		return false, nil
 	}
 	next := o.DeepCopy()
-	next.Status.Handled, next.Status.ObservedGeneration = h, o.Generation
+	next.Status.Handled = h
+	next.Status.ObservedGeneration = o.Generation
 	verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonRefused, Message: h.Refused}.Say(p.c.events, o, &next.Status.Conditions)
 	return true, p.put(ctx, next)
 }
@@ -307,7 +310,10 @@ func (p *pass) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 		}
 	}
 	if pool != nil {
-		s.Paused, s.Failures, s.Backoff, s.Revision = pool.Paused, int32(pool.Failures), timeOf(pool.Backoff), pool.Revision //nolint:gosec // a few
+		s.Paused = pool.Paused
+		s.Failures = int32(pool.Failures) //nolint:gosec // a few
+		s.Backoff = timeOf(pool.Backoff)
+		s.Revision = pool.Revision
 	}
 	return s
 }

@@ -107,9 +107,11 @@ func (x *Flux) module(a instancectl.Attempt) (*fluxexec.Spec, error) {
 	}
 	switch {
 	case a.Kind == lifecycle.RunDrift:
-		s.Approval, s.Drift = fluxexec.ApprovalNone, fluxexec.DriftReport
+		s.Approval = fluxexec.ApprovalNone
+		s.Drift = fluxexec.DriftReport
 	case a.Kind == lifecycle.RunPlan, a.Approved != "":
-		s.Approval, s.Gate = fluxexec.ApprovalManual, x.o.Gate
+		s.Approval = fluxexec.ApprovalManual
+		s.Gate = x.o.Gate
 	}
 	return s, nil
 }

@@ -45,7 +45,8 @@ func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Sou
 	if _, pending := errors.AsType[*fluxexec.PendingError](err); pending {
 		return template.Source{}, fmt.Errorf("%w: %w", instancectl.ErrPending, err)
 	}
-	source.Version, source.Digest = found.Version, found.Digest
+	source.Version = found.Version
+	source.Digest = found.Digest
 	return source, err
 }
 

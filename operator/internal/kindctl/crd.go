@@ -94,7 +94,8 @@ func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiexten
 
 // fits is nil where each object is valid under a schema.
 func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
-	count, example := 0, ""
+	count := 0
+	example := ""
 	err := each(ctx, d.Client, k.Definition, func(o *unstructured.Unstructured) error {
 		if wrong := k.Invalid(o); len(wrong) > 0 && o.GetDeletionTimestamp() == nil {
 			if count++; count == 1 {
@@ -135,7 +136,8 @@ func (d *definitions) roles(ctx context.Context, def *v1alpha1.ModuleKind) error
 	for _, want := range kindspec.ClusterRoles(def) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
 		if _, err := fluxobj.Write(ctx, d.Client, role, def.UID, func(r *rbacv1.ClusterRole) error {
-			r.Labels, r.Rules = want.Labels, want.Rules
+			r.Labels = want.Labels
+			r.Rules = want.Rules
 			return nil
 		}); err != nil {
 			return err

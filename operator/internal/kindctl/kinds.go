@@ -229,7 +229,8 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 // asked reports whether an object is to be carried out again: more than its status
 // changed, or it got its turn.
 func asked(before, now *unstructured.Unstructured) bool {
-	a, b := before.GetAnnotations(), now.GetAnnotations()
+	a := before.GetAnnotations()
+	b := now.GetAnnotations()
 	return before.GetGeneration() != now.GetGeneration() || now.GetDeletionTimestamp() != nil || changeOf(before) != changeOf(now) ||
 		!maps.Equal(a, b) || !maps.Equal(before.GetLabels(), now.GetLabels())
 }
@@ -264,7 +265,9 @@ func (k *kind) tell(def *v1alpha1.ModuleKind, now string, all map[string]revisio
 	k.state.Lock()
 	defer k.state.Unlock()
 	changed := k.def != nil && k.def.Generation != def.Generation
-	k.def, k.now, k.all = def.DeepCopy(), now, all
+	k.def = def.DeepCopy()
+	k.now = now
+	k.all = all
 	if !changed {
 		return
 	}

@@ -53,7 +53,8 @@ func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of
 // record of an earlier object of its name tells the version alone, and the UID is "", until an
 // administrator adopts what was made for that one, or the object runs without it.
 func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
-	is, rollout = changeOf(o), fluxobj.Text(o, "status", "rollout")
+	is = changeOf(o)
+	rollout = fluxobj.Text(o, "status", "rollout")
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
 		return is, rollout, types.UID(uid), nil
 	}
@@ -96,7 +97,8 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	k.state.Lock()
-	def, now := k.def, k.now
+	def := k.def
+	now := k.now
 	k.state.Unlock()
 	if def == nil {
 		return reconcile.Result{RequeueAfter: soon}, nil

@@ -115,7 +115,8 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 // removeCRD has a CRD gone as it was read.
 func (d *definitions) removeCRD(ctx context.Context, crd *apiextensions.CustomResourceDefinition) error {
 	if crd.DeletionTimestamp == nil {
-		uid, version := crd.UID, crd.ResourceVersion
+		uid := crd.UID
+		version := crd.ResourceVersion
 		if err := d.Client.Delete(ctx, crd, client.Preconditions{UID: &uid, ResourceVersion: &version}); client.IgnoreNotFound(err) != nil {
 			return err
 		}

@@ -31,7 +31,8 @@ type revision struct {
 // revisionOf returns the revision of a definition, its bytes and its name.
 func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 	s := def.Spec
-	s.Module.Version, s.Module.Verify = "", nil
+	s.Module.Version = ""
+	s.Module.Verify = nil
 	r := revision{s.Module, s.Values, s.Run, s.Deletion, s.Outputs}
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -44,8 +45,13 @@ func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 // in is a definition as it was at a revision.
 func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	was := def.DeepCopy()
-	r.Module.Version, r.Module.Verify = was.Spec.Module.Version, was.Spec.Module.Verify
-	was.Spec.Module, was.Spec.Values, was.Spec.Run, was.Spec.Deletion, was.Spec.Outputs = r.Module, r.Values, r.Run, r.Deletion, r.Outputs
+	r.Module.Version = was.Spec.Module.Version
+	r.Module.Verify = was.Spec.Module.Verify
+	was.Spec.Module = r.Module
+	was.Spec.Values = r.Values
+	was.Spec.Run = r.Run
+	was.Spec.Deletion = r.Deletion
+	was.Spec.Outputs = r.Outputs
 	return was
 }
 

@@ -67,7 +67,8 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 
 // wave finds out how far what changed has come.
 func (d *definitions) wave(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*wave, error) {
-	w, count := &wave{}, 0
+	w := &wave{}
+	count := 0
 	err := each(ctx, func(o *unstructured.Unstructured) error {
 		count++
 		if o.GetDeletionTimestamp() != nil || changeOf(o) == (change{}) {
@@ -75,7 +76,8 @@ func (d *definitions) wave(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		}
 		return d.look(ctx, def, k, o, versions, w)
 	})
-	def.Status.Objects, def.Status.Outdated = int32(count), int32(len(w.waiting))
+	def.Status.Objects = int32(count)
+	def.Status.Outdated = int32(len(w.waiting))
 	return w, err
 }
 
@@ -98,7 +100,8 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	}
 	switch {
 	case next != is:
-		w.waiting, w.turns = append(w.waiting, o.DeepCopy()), append(w.turns, next)
+		w.waiting = append(w.waiting, o.DeepCopy())
+		w.turns = append(w.turns, next)
 	case fluxobj.Text(o, "status", "rollout") != is.name():
 	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
@@ -155,7 +158,8 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 
 // takes reports whether objects take a newer version by themselves.
 func takes(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
-	a, b := "v"+is.String(), "v"+v.String()
+	a := "v" + is.String()
+	b := "v" + v.String()
 	switch policy {
 	case v1alpha1.UpgradeAny:
 		return true

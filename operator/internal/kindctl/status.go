@@ -45,14 +45,17 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 	def.Status.LastHandledRequest = verdict.RequestOf(def)
 	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, ObservedGeneration: def.Generation}
 	if d.kinds.of(def.Name) == nil {
-		established.Status, established.Reason, established.Message = metav1.ConditionFalse, v1alpha1.ReasonRunning, "there is no such kind yet"
+		established.Status = metav1.ConditionFalse
+		established.Reason = v1alpha1.ReasonRunning
+		established.Message = "there is no such kind yet"
 	}
 	meta.SetStatusCondition(&def.Status.Conditions, established)
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}
 	p, told := problemOf(wrong)
 	switch {
 	case wrong == nil:
-		told, v.Message = true, "objects run version "+def.Status.Module.Version
+		told = true
+		v.Message = "objects run version " + def.Status.Module.Version
 	case told:
 		v = p.Verdict()
 	default:

@@ -122,7 +122,9 @@ func (x *one) rejected(now *fluxexec.Status, sum string) {
 		now.Phase = fluxexec.Applied
 		return
 	}
-	now.Phase, now.Reason, now.Message = fluxexec.Failed, v1alpha1.ReasonRejected, "the plan was rejected"
+	now.Phase = fluxexec.Failed
+	now.Reason = v1alpha1.ReasonRejected
+	now.Message = "the plan was rejected"
 	if applied {
 		now.Message += ": what was applied before stays"
 	}

@@ -35,7 +35,8 @@ func (x ending) end(ctx context.Context) (time.Duration, error) {
 	if x.status.Phase != phaseDestroyFailed {
 		x.status.Phase = phaseDestroying
 	}
-	x.status.PendingApproval, x.status.Plan = false, nil
+	x.status.PendingApproval = false
+	x.status.Plan = nil
 	x.status.say(verdict.UnderWay, x.o.GetGeneration(), v1alpha1.ReasonDestroying, "the infrastructure of the object is destroyed first")
 	if x.o.GetAnnotations()[v1alpha1.AnnotationAbandon] == x.o.GetName() {
 		return x.abandon(ctx)
@@ -70,7 +71,8 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 		if d == nil {
 			d = &destroyStatus{}
 		}
-		d.Failures, d.FailedAt = d.Failures+1, now.FailedAt
+		d.Failures = d.Failures + 1
+		d.FailedAt = now.FailedAt
 		x.status.Destroy = d
 	}
 	if d == nil || d.Failures < manyFailures {
@@ -79,7 +81,9 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	asked := verdict.RequestOf(x.o)
 	at, err := time.Parse(time.RFC3339, d.FailedAt)
 	if err != nil || x.now().Sub(at) >= nextDestroy || asked != "" && asked != x.status.LastHandledRequest {
-		x.status.Destroy, x.status.LastHandledRequest, x.status.Phase = &destroyStatus{FailedAt: d.FailedAt}, cmp.Or(asked, x.status.LastHandledRequest), phaseDestroying
+		x.status.Destroy = &destroyStatus{FailedAt: d.FailedAt}
+		x.status.LastHandledRequest = cmp.Or(asked, x.status.LastHandledRequest)
+		x.status.Phase = phaseDestroying
 		return nil
 	}
 	line, _, _ := strings.Cut(now.Message, "\n")

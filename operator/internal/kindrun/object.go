@@ -114,7 +114,8 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	case err == nil:
 	case told:
 		x.status.refuse(wrong, x.o.GetGeneration())
-		after, err = max(after, wrong.After), nil
+		after = max(after, wrong.After)
+		err = nil
 	case passing(ctx, err):
 		return 0, err
 	default:
@@ -268,7 +269,8 @@ func homeOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 // prepares it knows it. It is pure.
 func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
 	r := &w.Run
-	r.Namespace, r.UID = homeOf(def, o), v1alpha1.UIDOf(o)
+	r.Namespace = homeOf(def, o)
+	r.UID = v1alpha1.UIDOf(o)
 	r.Name = def.Spec.Run.Prefix + o.GetName()
 	if len(def.Spec.Outputs.Include) > 0 {
 		r.OutputsSecret = r.Name + "-okara-raw"

@@ -85,7 +85,8 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 	if err != nil {
 		return err
 	}
-	x.status.OutputsSecret, x.status.Outputs = s.Name, slices.Sorted(maps.Keys(data))
+	x.status.OutputsSecret = s.Name
+	x.status.Outputs = slices.Sorted(maps.Keys(data))
 	x.status.OutputValues = nil
 	for _, name := range x.def.Spec.Outputs.Status {
 		if out, ok := all[string(name)]; ok {
@@ -123,14 +124,17 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
 	if err := show(ctx, x.one, r, func(r *rbacv1.Role) error {
-		r.Labels, r.Rules = role.Labels, role.Rules
+		r.Labels = role.Labels
+		r.Rules = role.Rules
 		return nil
 	}); err != nil {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
 	return show(ctx, x.one, b, func(b *rbacv1.RoleBinding) error {
-		b.Labels, b.RoleRef, b.Subjects = bound.Labels, bound.RoleRef, bound.Subjects
+		b.Labels = bound.Labels
+		b.RoleRef = bound.RoleRef
+		b.Subjects = bound.Subjects
 		return nil
 	})
 }
@@ -173,7 +177,9 @@ func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	for _, o := range all {
 		one, err := fluxobj.Delete(ctx, x.Client, o, x.uid())
 		if apierrors.IsForbidden(err) {
-			one, err = true, nil // a namespace that it never was allowed to write in
+			// a namespace that it never was allowed to write in
+			one = true
+			err = nil
 		}
 		if err != nil {
 			return false, err

@@ -74,7 +74,8 @@ type destroyStatus struct {
 
 // say sets the conditions of kstatus, and makes the phase what they say.
 func (s *status) say(state verdict.State, generation int64, reason, message string) {
-	s.ObservedGeneration, s.Said = generation, verdict.Verdict{State: state, Reason: reason, Message: message}
+	s.ObservedGeneration = generation
+	s.Said = verdict.Verdict{State: state, Reason: reason, Message: message}
 	s.Said.Set(&s.Conditions, generation)
 	s.Phase = s.Said.Phase(s.Phase, s.under())
 }
@@ -90,7 +91,8 @@ func (s *status) refuse(p *verdict.Problem, generation int64) {
 	v := p.Verdict()
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
 	s.say(v.State, generation, v.Reason, v.Message)
-	s.PendingApproval, s.Plan = false, nil
+	s.PendingApproval = false
+	s.Plan = nil
 }
 
 // under is the phase of something that is not done yet.
@@ -113,14 +115,17 @@ func (s *status) project(now fluxexec.Status, changed bool, sum string, generati
 		s.LastAppliedRevision = now.AppliedRevision
 	}
 	s.LastPlannedRevision = now.PlannedRevision
-	s.PendingApproval, s.Plan = now.Phase == fluxexec.Planned, nil
-	drifted, waiting := now.Phase == fluxexec.Drifted, now.Phase == fluxexec.Waiting
+	s.PendingApproval = now.Phase == fluxexec.Planned
+	s.Plan = nil
+	drifted := now.Phase == fluxexec.Drifted
+	waiting := now.Phase == fluxexec.Waiting
 	s.keep(v1alpha1.ConditionDrifted, drifted, generation, v1alpha1.ReasonDrift, now.Message)
 	s.keep(v1alpha1.ConditionWaiting, waiting, generation, now.Reason, "the state is locked by "+now.Lock)
 	s.keep(v1alpha1.ConditionAwaitingApproval, s.PendingApproval, generation, v1alpha1.ReasonPlanned, "a plan waits for an Approval")
 	switch now.Phase {
 	case fluxexec.Applied:
-		s.Phase, s.Applied = phaseReady, sum
+		s.Phase = phaseReady
+		s.Applied = sum
 		s.say(verdict.Ready, generation, v1alpha1.ReasonApplied, "all is as the object says")
 	case fluxexec.Drifted:
 		s.Phase = phaseReady
@@ -134,7 +139,8 @@ func (s *status) project(now fluxexec.Status, changed bool, sum string, generati
 		}
 		s.say(verdict.Stalled, generation, v1alpha1.ReasonFailed, text.Head(now.Message))
 	case fluxexec.Suspended:
-		state, message := verdict.Held, "no run begins"
+		state := verdict.Held
+		message := "no run begins"
 		switch {
 		case !s.has(sum):
 			message = "no run begins: what the object asks for was not applied"
@@ -206,7 +212,8 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 // describe writes the status, if it changed, and tells what went wrong.
 func (x *one) describe(ctx context.Context) error {
 	said := x.status.Said
-	x.before.Said, x.status.Said = verdict.Verdict{}, verdict.Verdict{}
+	x.before.Said = verdict.Verdict{}
+	x.status.Said = verdict.Verdict{}
 	if equality.Semantic.DeepEqual(x.before, x.status) {
 		return nil
 	}

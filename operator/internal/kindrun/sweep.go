@@ -113,9 +113,11 @@ func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err e
 	if l.homes, err = l.list(ctx, namespaces(), ours); err != nil {
 		return err
 	}
-	l.at, l.busy = map[client.ObjectKey]bool{}, map[string]bool{}
+	l.at = map[client.ObjectKey]bool{}
+	l.busy = map[string]bool{}
 	for _, o := range every {
-		l.at[client.ObjectKeyFromObject(&o)], l.busy[o.Namespace] = true, true
+		l.at[client.ObjectKeyFromObject(&o)] = true
+		l.busy[o.Namespace] = true
 	}
 	l.live, l.kinds, err = l.objects(ctx, defs)
 	return err
@@ -132,7 +134,8 @@ func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ..
 // objects are those of kinds, and Instances, by the UIDs by which they are known. A
 // definition that is wrong may have no kind: it has no objects, and is not among the kinds.
 func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all map[types.UID]bool, kinds map[string]bool, err error) {
-	all, kinds = map[types.UID]bool{}, map[string]bool{}
+	all = map[types.UID]bool{}
+	kinds = map[string]bool{}
 	read := func(kind schema.GroupVersionKind) error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)

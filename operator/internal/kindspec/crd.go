@@ -107,7 +107,8 @@ func statusSchema() apiextensions.JSONSchemaProps {
 	condition.Required = []string{"type", "status", "reason", "message", "lastTransitionTime"}
 	outputs := list(64, text(128, ""), "Names of the outputs that outputsSecret has.")
 	conditions := list(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
-	conditions.XListType, conditions.XListMapKeys = new("map"), []string{"type"}
+	conditions.XListType = new("map")
+	conditions.XListMapKeys = []string{"type"}
 	return object("What became of the object.", map[string]apiextensions.JSONSchemaProps{
 		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status is about."},
 		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),

@@ -51,7 +51,8 @@ func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string)
 	for _, reader := range def.Spec.Outputs.Readers {
 		subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: reader.Kind, Name: reader.Name}
 		if reader.Kind == rbacv1.ServiceAccountKind {
-			subject.APIGroup, subject.Namespace = "", reader.Namespace
+			subject.APIGroup = ""
+			subject.Namespace = reader.Namespace
 		}
 		binding.Subjects = append(binding.Subjects, subject)
 	}

@@ -105,7 +105,8 @@ func (k *Kind) inputs() error {
 		}
 	}
 	def := &k.Definition.Spec
-	open, from := k.all, "inputs"
+	open := k.all
+	from := "inputs"
 	switch {
 	case def.Schema.Inline != nil:
 		from = "spec.schema.inline"

@@ -176,10 +176,12 @@ func (n *node) fillNumber() error {
 		return err
 	}
 	if above != nil && (n.out.Minimum == nil || *above >= *n.out.Minimum) {
-		n.out.Minimum, n.out.ExclusiveMinimum = above, true
+		n.out.Minimum = above
+		n.out.ExclusiveMinimum = true
 	}
 	if below != nil && (n.out.Maximum == nil || *below <= *n.out.Maximum) {
-		n.out.Maximum, n.out.ExclusiveMaximum = below, true
+		n.out.Maximum = below
+		n.out.ExclusiveMaximum = true
 	}
 	return nil
 }
@@ -195,7 +197,8 @@ func (n *node) fillArray() error {
 		if !ok || n.in["items"] != nil {
 			return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
 		}
-		n.out.MinItems, n.out.MaxItems = new(int64(len(list))), new(int64(len(list)))
+		n.out.MinItems = new(int64(len(list)))
+		n.out.MaxItems = new(int64(len(list)))
 	} else if v, ok := n.take("items"); ok {
 		props, err := n.child("[]", v)
 		if err != nil {

@@ -98,7 +98,8 @@ func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
 	for _, h := range run.HealthChecks {
 		check := fluxexec.HealthCheck{Name: h.Name, Type: "http", URL: h.URL, Timeout: length(h.Timeout)}
 		if h.Address != "" {
-			check.Type, check.Address = "tcp", h.Address
+			check.Type = "tcp"
+			check.Address = h.Address
 		}
 		s.HealthChecks = append(s.HealthChecks, check)
 	}
@@ -129,7 +130,8 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 		}
 	}
 	maps.Copy(all, def.Spec.Run.Labels)
-	all[v1alpha1.LabelKind], all[v1alpha1.LabelObject] = def.Spec.Names.Kind, o.GetName()
+	all[v1alpha1.LabelKind] = def.Spec.Names.Kind
+	all[v1alpha1.LabelObject] = o.GetName()
 	return all
 }
 

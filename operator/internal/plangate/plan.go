@@ -77,7 +77,8 @@ func parse(body []byte) (*payload, error) {
 
 // shallow refuses what is nested deeper than plans are.
 func shallow(body []byte) error {
-	depth, quoted := 0, false
+	depth := 0
+	quoted := false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case quoted && c == '\\':
@@ -123,7 +124,9 @@ func (p *plan) counts() (adds, changes, removes int) {
 			}
 			return 0
 		}
-		adds, changes, removes = adds+has("create"), changes+has("update"), removes+has("delete")
+		adds = adds + has("create")
+		changes = changes + has("update")
+		removes = removes + has("delete")
 	}
 	return adds, changes, removes
 }

@@ -81,7 +81,8 @@ func fields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
 		at := path + "." + name
 		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", at, mark, typeOf(field), meaning(field))
 		if field.Items != nil && field.Items.Schema != nil {
-			at, field = at+"[]", *field.Items.Schema
+			at = at + "[]"
+			field = *field.Items.Schema
 		}
 		if name != "conditions" {
 			fields(b, at, field)

@@ -128,6 +128,7 @@ func (r owners) sharing(ctx context.Context, e *entry) ([]*entry, error) {
 
 // older orders objects by creation, then by UID.
 func older(a, b client.Object) bool {
-	ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	ta := a.GetCreationTimestamp()
+	tb := b.GetCreationTimestamp()
 	return cmp.Or(ta.Compare(tb.Time), cmp.Compare(a.GetUID(), b.GetUID())) < 0
 }

@@ -158,8 +158,11 @@ func wanted(d *v1alpha1.Depot) []client.Object {
 }
 
 func withDefaults(e v1alpha1.EntrySpec, d v1alpha1.DepotDefaults) v1alpha1.EntrySpec {
-	e.Auth, e.Limit, e.Keep = cmp.Or(e.Auth, d.Auth), cmp.Or(e.Limit, d.Limit), cmp.Or(e.Keep, d.Keep)
-	e.Scan, e.Approval = cmp.Or(e.Scan, d.Scan), cmp.Or(e.Approval, d.Approval)
+	e.Auth = cmp.Or(e.Auth, d.Auth)
+	e.Limit = cmp.Or(e.Limit, d.Limit)
+	e.Keep = cmp.Or(e.Keep, d.Keep)
+	e.Scan = cmp.Or(e.Scan, d.Scan)
+	e.Approval = cmp.Or(e.Approval, d.Approval)
 	return e
 }
 
@@ -329,8 +332,11 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 // sum writes the status of a Depot, and returns what there is to say of it.
 func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
-	s.ObservedGeneration, s.LastHandledRequest = d.Generation, verdict.RequestOf(d)
-	s.Modules, s.Providers, s.Failed = int32(len(d.Spec.Modules)), int32(len(d.Spec.Providers)), 0
+	s.ObservedGeneration = d.Generation
+	s.LastHandledRequest = verdict.RequestOf(d)
+	s.Modules = int32(len(d.Spec.Modules))
+	s.Providers = int32(len(d.Spec.Providers))
+	s.Failed = 0
 	state := verdict.UnderWay
 	for _, line := range list {
 		if line.Reason != "" {

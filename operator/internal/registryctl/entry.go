@@ -90,7 +90,9 @@ func (e *entry) module(s v1alpha1.ModuleEntry) {
 		EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
 		Releases: s.Releases, Policy: text.Kebab(string(s.Policy)), Ignore: s.Ignore,
 	}.Entry(e.where())
-	e.item, e.key, e.err = m.Address.Item(), m.Key(), err
+	e.item = m.Address.Item()
+	e.key = m.Key()
+	e.err = err
 	e.set.Modules = []supply.ModuleEntry{m}
 }
 
@@ -98,7 +100,9 @@ func (e *entry) provider(s v1alpha1.ProviderEntry) {
 	p, err := supply.ProviderSpec{
 		EntrySpec: e.common(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
 	}.Entry(e.where())
-	e.item, e.key, e.err = p.Address.Item(), p.Key(), err
+	e.item = p.Address.Item()
+	e.key = p.Key()
+	e.err = err
 	e.set.Providers = []supply.ProviderEntry{p}
 }
 
@@ -147,7 +151,10 @@ func (e *entry) scanWith(s Scanner) error {
 	if s.Command == "" {
 		return &verdict.Problem{Reason: v1alpha1.ReasonScannerMissing, Message: "spec.scan: the operator has no scanner: an administrator names one by --scanner"}
 	}
-	name := func(p *supply.ScanPolicy) { p.Scanner, p.Database = s.Command, s.Database }
+	name := func(p *supply.ScanPolicy) {
+		p.Scanner = s.Command
+		p.Database = s.Database
+	}
 	for i := range e.set.Modules {
 		name(&e.set.Modules[i].Scan)
 	}

@@ -79,7 +79,10 @@ func refused(err error) error {
 // strict has what an object may not name as its origin be told from an origin that
 // says no by itself.
 func strict(from supply.Origins) supply.Origins {
-	permit, open, registry, provider := from.Permit, from.Open, from.Registry, from.Provider
+	permit := from.Permit
+	open := from.Open
+	registry := from.Registry
+	provider := from.Provider
 	from.Permit = func(l upstream.Location) error { return refused(permit(l)) }
 	from.Open = func(reference string) (*oci.Repo, error) {
 		r, err := open(reference)

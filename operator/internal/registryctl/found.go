@@ -92,7 +92,8 @@ func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
 
 // fill writes what was found into a status.
 func (f *found) fill(s *v1alpha1.EntryStatus) {
-	s.Latest, s.Published = "", 0
+	s.Latest = ""
+	s.Published = 0
 	for _, v := range f.listing.Versions {
 		if v.Edition() {
 			continue
@@ -102,7 +103,8 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 			s.Latest = v.String()
 		}
 	}
-	s.Versions, s.Truncated = f.all, len(f.all) > maxVersions
+	s.Versions = f.all
+	s.Truncated = len(f.all) > maxVersions
 	if s.Truncated {
 		s.Versions = f.all[:maxVersions]
 	}

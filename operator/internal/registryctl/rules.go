@@ -206,7 +206,8 @@ type room struct {
 // take finds room for a rule; a *verdict.Problem says that there is none.
 func (u *room) take(namespace string, rule access.Rule) error {
 	if u.rules == nil {
-		u.rules, u.bytes = map[string]int{}, map[string]int{}
+		u.rules = map[string]int{}
+		u.bytes = map[string]int{}
 	}
 	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
 	if err != nil {
@@ -261,7 +262,8 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 	case len(is.Data) == 1 && is.Data[RulesKey] == text && len(is.BinaryData) == 0:
 		return nil
 	}
-	is.Data, is.BinaryData = map[string]string{RulesKey: text}, nil
+	is.Data = map[string]string{RulesKey: text}
+	is.BinaryData = nil
 	return r.Update(ctx, &is)
 }
 

@@ -45,7 +45,8 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 	if index, err := artifact.ParseProviderIndex(m); err == nil {
 		subjects = append(subjects, index.Platforms[:min(len(index.Platforms), maxScans-1)]...)
 	}
-	s.Scans, s.Truncated = nil, false
+	s.Scans = nil
+	s.Truncated = false
 	room := maxFindings
 	for _, t := range subjects {
 		refs, err := evidence.ReadNewest(ctx, &evidence.Referrers{Repo: repo, Subject: t.Manifest})
@@ -63,7 +64,8 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 				one.Subject = t.Platform.String()
 			}
 			room -= len(one.Findings)
-			s.Scans, s.Truncated = append(s.Scans, one), s.Truncated || more
+			s.Scans = append(s.Scans, one)
+			s.Truncated = s.Truncated || more
 		}
 	}
 	slices.SortStableFunc(s.Scans, func(a, b v1alpha1.Scan) int {

@@ -84,7 +84,8 @@ func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 			"Secret %s does not agree: annotate it %s=HOST with the host of the origin, such as github.com", secret.Name, v1alpha1.AnnotationUse)}
 	}
 	text := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
-	c.Token, c.Username = text(keyToken), text(keyUsername)
+	c.Token = text(keyToken)
+	c.Username = text(keyUsername)
 	var err error
 	switch {
 	case text(keyAppID) != "":

@@ -202,7 +202,8 @@ func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1a
 	is := f.listing.Status(version)
 	did := false
 	for _, an := range announcements(is, v.Spec) {
-		an.Version, an.Actor = v.Spec.Version, actor(v)
+		an.Version = v.Spec.Version
+		an.Actor = actor(v)
 		_, _, err := r.Depot.Announce(ctx, e.item, an)
 		if err != nil {
 			return did, fmt.Errorf("%s version %s: %w", an.Action, v.Spec.Version, err)
@@ -219,7 +220,8 @@ func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announ
 	say := func(action string) {
 		an := depot.Announcement{Action: action, Declared: true}
 		if action == evidence.ActionYank || action == evidence.ActionDeprecate {
-			an.Message, an.Replacement = want.Message, want.Replacement
+			an.Message = want.Message
+			an.Replacement = want.Replacement
 		}
 		list = append(list, an)
 	}
@@ -264,7 +266,9 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 			return err
 		}
 	}
-	v.Status.ObservedGeneration, v.Status.State, v.Status.Digest = v.Generation, s.State, s.Digest
+	v.Status.ObservedGeneration = v.Generation
+	v.Status.State = s.State
+	v.Status.Digest = s.Digest
 	result := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "the registry has it"}
 	switch {
 	case failed != nil:
@@ -276,7 +280,8 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 	case s.State == v1alpha1.StateUnknown:
 		result = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonTargetMissing, Message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName())}
 		if v == e.Object {
-			result.Reason, result.Message = v1alpha1.ReasonFailed, "the origin has no such version"
+			result.Reason = v1alpha1.ReasonFailed
+			result.Message = "the origin has no such version"
 		}
 	}
 	result.Say(r.events, v, &v.Status.Conditions)
@@ -295,7 +300,9 @@ func (r versionObjects) measure(ctx context.Context, f *found, digest string, s 
 	if err := readScans(ctx, f.listing.Repository, m, s); err != nil {
 		return err
 	}
-	s.ContentDigest, s.SizeBytes, s.Platforms = "", 0, nil
+	s.ContentDigest = ""
+	s.SizeBytes = 0
+	s.Platforms = nil
 	if module, err := artifact.ParseModule(m); err == nil {
 		s.ContentDigest = string(module.ContentDigest)
 		if module.Zip != nil {

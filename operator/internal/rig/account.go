@@ -56,7 +56,9 @@ func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "portal-rules.yaml")
 	home := c.Namespace(t, nil).Name
-	a, own := c.account(t, home, "okara-portal"), "okara-portal-"+home // of the cluster: of this test alone
+	// of the cluster: of this test alone
+	a := c.account(t, home, "okara-portal")
+	own := "okara-portal-" + home
 	a.within(instances, own, rules["namespace"])
 	a.everywhere(own, own, rules["cluster"])
 	return a.config

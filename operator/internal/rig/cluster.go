@@ -131,7 +131,8 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, peer := "http://"+port[0], "http://"+port[1]
+	client := "http://" + port[0]
+	peer := "http://" + port[1]
 	return client, c.run(path, nil, func(p *process) error { return p.answers(http.DefaultClient, client+"/health") },
 		"--data-dir", c.data(), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client,

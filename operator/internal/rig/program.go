@@ -82,13 +82,17 @@ func (p *process) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd, ended := exec.Command(p.path, p.args...), make(chan struct{})
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env, cmd.SysProcAttr = p.env, dieWithParent()
+	cmd := exec.Command(p.path, p.args...)
+	ended := make(chan struct{})
+	cmd.Stdout = log
+	cmd.Stderr = log
+	cmd.Env = p.env
+	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", filepath.Base(p.path), err)
 	}
-	p.cmd, p.ended = cmd, ended
+	p.cmd = cmd
+	p.ended = ended
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
 		close(ended)

@@ -107,8 +107,11 @@ type Ready struct {
 
 // Into puts it into the run that Flux carries out.
 func (r Ready) Into(s *fluxexec.Spec) {
-	s.State, s.CLIConfigSecret = r.State, r.CLIConfigSecret
-	s.Module.PullSecret, s.Module.CASecret, s.Request = r.PullSecret, r.CASecret, r.Request
+	s.State = r.State
+	s.CLIConfigSecret = r.CLIConfigSecret
+	s.Module.PullSecret = r.PullSecret
+	s.Module.CASecret = r.CASecret
+	s.Request = r.Request
 }
 
 // Prepare makes all that a run needs, as far as it is not there and fresh. It may be

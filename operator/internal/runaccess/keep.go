@@ -94,7 +94,8 @@ func (i *Issuer) publish(ctx context.Context, keys ring) error {
 	}
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.o.Namespace, Name: IssuerConfigMap}}
 	_, err = fluxobj.Write(ctx, i.o.Client, m, "", func(m *corev1.ConfigMap) error {
-		m.Data, m.BinaryData = map[string]string{IssuerKey: string(b)}, nil
+		m.Data = map[string]string{IssuerKey: string(b)}
+		m.BinaryData = nil
 		return nil
 	})
 	return err

@@ -59,7 +59,8 @@ func (a *Access) Check(ctx context.Context, r Run) error {
 func (a *Access) notOwner(r Run, is *statebackend.Record) error {
 	e := &NotOwnerError{State: a.StateName(r.Namespace), Workspace: r.Workspace}
 	if is != nil {
-		e.Owner, e.Deleted = is.Owner, is.Deleted
+		e.Owner = is.Owner
+		e.Deleted = is.Deleted
 	}
 	return e
 }
@@ -110,7 +111,8 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	defer cancel()
 	return s.Hold(ctx, r.Workspace, a.newLock(lockOwner, r), func(*statebackend.Lock) error {
 		_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
-			w.Owner, w.By = r.Subject(), a.by()
+			w.Owner = r.Subject()
+			w.By = a.by()
 			return nil
 		})
 		return err

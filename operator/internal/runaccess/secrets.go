@@ -47,7 +47,8 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	secret := func(name string, kind corev1.SecretType, data map[string][]byte) error {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: name}}
 		_, err := fluxobj.Write(ctx, a.o.Client, s, r.UID, func(s *corev1.Secret) error {
-			s.Type, s.Data = kind, data
+			s.Type = kind
+			s.Data = data
 			return nil
 		})
 		versions = append(versions, s.ResourceVersion)
@@ -128,7 +129,8 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 // cliConfig is the CLI configuration of a run, as okara cli-config writes it. It is
 // parsed before it is stored: a warning about it would break the run (T11).
 func (a *Access) cliConfig(token string) ([]byte, error) {
-	base, host := a.o.FrontEnd.String(), a.o.FrontEnd.Host
+	base := a.o.FrontEnd.String()
+	host := a.o.FrontEnd.Host
 	var b strings.Builder
 	if a.o.FrontEnd.Scheme == "http" || a.o.FrontEnd.Path != "" {
 		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n", host, base+"/v1/modules/", base+"/v1/providers/")

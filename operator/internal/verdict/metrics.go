@@ -123,7 +123,8 @@ func (m *Objects) count(ctx context.Context, list client.ObjectList, into map[fi
 func figureOf(o runtime.Object) figure {
 	f := figure{kindOf(o), "unknown", ""}
 	if c := meta.FindStatusCondition(conditionsOf(o), v1alpha1.ConditionReady); c != nil {
-		f.ready, f.reason = strings.ToLower(string(c.Status)), c.Reason
+		f.ready = strings.ToLower(string(c.Status))
+		f.reason = c.Reason
 	}
 	return f
 }

@@ -55,7 +55,8 @@ func (v Verdict) Of(o metav1.Object) Verdict {
 // Phase is a phase as the conditions have it: Ready and Available are for what is Ready, and
 // what is Stalled is nothing that goes on. under is the phase of something that is not done.
 func (v Verdict) Phase(is, under string) string {
-	well, ended := is == "Ready" || is == "Available", is == "Failed"
+	well := is == "Ready" || is == "Available"
+	ended := is == "Failed"
 	switch {
 	case v.State == Ready:
 		return is
@@ -214,7 +215,9 @@ func Decide(a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string
 	case v1alpha1.ApprovalFailed, v1alpha1.ApprovalRefused, v1alpha1.ApprovalStale:
 		v.State = Stalled
 	}
-	s.Result, s.Message, s.ObservedGeneration = result, message, a.Generation
+	s.Result = result
+	s.Message = message
+	s.ObservedGeneration = a.Generation
 	v.Set(&s.Conditions, a.Generation)
 	return true
 }

@@ -64,7 +64,8 @@ func newOkara(version string) *okara {
 
 // Metadata names the provider.
 func (p *okara) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
-	resp.TypeName, resp.Version = "okara", p.version
+	resp.TypeName = "okara"
+	resp.Version = p.version
 }
 
 // Schema has nothing: credentials are where Docker, Podman and okara keep them, and

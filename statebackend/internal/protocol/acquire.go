@@ -164,7 +164,8 @@ func (a *Acquirer) list(p acquirePhase) Request {
 }
 
 func (a *Acquirer) end(res Acquired) Request {
-	a.phase, a.Result = phaseEnd, res
+	a.phase = phaseEnd
+	a.Result = res
 	return Request{Op: OpDone}
 }
 
@@ -175,8 +176,11 @@ func (a *Acquirer) looked(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.end(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
 	}
-	a.seen, a.marked, a.settle = r.View, r.View.Marker, r.Settle
-	a.doomed, a.Result = nil, Acquired{}
+	a.seen = r.View
+	a.marked = r.View.Marker
+	a.settle = r.Settle
+	a.doomed = nil
+	a.Result = Acquired{}
 	mine := a.in(r.View)
 	ours := mine.siblings()
 	if a.Resume {
@@ -238,7 +242,8 @@ func (a *Acquirer) overtook(r Reply) Request {
 		return a.end(Acquired{Err: r.Err})
 	}
 	a.seen = a.seen.With(a.doomed[0], EndedForced)
-	a.doomed, a.repeats = a.doomed[1:], 0
+	a.doomed = a.doomed[1:]
+	a.repeats = 0
 	return a.overtake()
 }
 
@@ -246,7 +251,9 @@ func (a *Acquirer) overtook(r Reply) Request {
 func (a *Acquirer) makeClaim() Request {
 	a.attempt++
 	a.Claim = ClaimID{Fence: a.in(a.seen).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
-	a.phase, a.waits, a.settled = phaseClaim, 0, false
+	a.phase = phaseClaim
+	a.waits = 0
+	a.settled = false
 	return Request{Op: OpPutClaim, Claim: a.Claim, Root: a.Root}
 }
 
@@ -271,7 +278,10 @@ func (a *Acquirer) anew(res Acquired, least time.Duration) Request {
 		return a.end(res)
 	}
 	a.anewed++
-	a.phase, a.Result, a.Claim, a.repeats = phaseAnew, res, ClaimID{}, 0
+	a.phase = phaseAnew
+	a.Result = res
+	a.Claim = ClaimID{}
+	a.repeats = 0
 	p.Least = max(p.Least, least)
 	p.Most = 2 * p.Least // so that two processes do not meet again
 	return Request{Op: OpWait, Wait: p}
@@ -395,7 +405,8 @@ func (a *Acquirer) contend(v View, rivals []ClaimID) Request {
 }
 
 func (a *Acquirer) win() Request {
-	a.Result, a.repeats = Acquired{Won: true, newest: a.seen.Newest, next: a.Claim.Fence}, 0
+	a.Result = Acquired{Won: true, newest: a.seen.Newest, next: a.Claim.Fence}
+	a.repeats = 0
 	a.Result.joined = len(a.in(a.seen).siblings()) > 0
 	switch {
 	case a.Resume:
@@ -444,8 +455,12 @@ func (a *Acquirer) mark() Request {
 
 // leave ends our claim, which has written nothing or a seal, in the way of how.
 func (a *Acquirer) leave(how releaser, then afterClaim, res Acquired) Request {
-	how.claim, how.Can = a.Claim, a.Can
-	a.phase, a.then, a.Result, a.release = phaseWithdraw, then, res, how
+	how.claim = a.Claim
+	how.Can = a.Can
+	a.phase = phaseWithdraw
+	a.then = then
+	a.Result = res
+	a.release = how
 	return a.withdrew(Reply{})
 }
 
@@ -461,7 +476,8 @@ func (a *Acquirer) withdrew(r Reply) Request {
 // over goes on when our claim has ended; with an error it may still be live.
 func (a *Acquirer) over(err error) Request {
 	a.seen = a.seen.without(a.Claim)
-	a.Claim, a.repeats = ClaimID{}, 0
+	a.Claim = ClaimID{}
+	a.repeats = 0
 	switch {
 	case err != nil:
 		a.Result.Err = errors.Join(a.Result.Err, err)

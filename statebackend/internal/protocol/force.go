@@ -80,7 +80,8 @@ func (f *Forcer) listed(r Reply) Request {
 		f.Result.Err = r.Err
 		return f.end()
 	}
-	f.doomed, f.Result.Held = nil, nil
+	f.doomed = nil
+	f.Result.Held = nil
 	stale := false
 	for _, c := range r.View.Live() {
 		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // x, where a claim cannot be read
@@ -151,7 +152,9 @@ func (f *Forcer) ended(r Reply) Request {
 		f.over = map[ClaimID]bool{}
 	}
 	f.over[f.doomed[0]] = true
-	f.doomed, f.repeats, f.Result.Ended = f.doomed[1:], 0, true
+	f.doomed = f.doomed[1:]
+	f.repeats = 0
+	f.Result.Ended = true
 	switch {
 	case len(f.doomed) > 0:
 		return f.endNext()

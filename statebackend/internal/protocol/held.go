@@ -31,7 +31,8 @@ func (h *Hold) Saved(s *saver) {
 	h.Uncertain = h.Uncertain || s.Result.uncertain
 	h.Lost = h.Lost || s.Result.Lost
 	if s.Result.Stored {
-		h.Newest, h.shared = s.n, false
+		h.Newest = s.n
+		h.shared = false
 	}
 }
 

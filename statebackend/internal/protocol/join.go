@@ -15,7 +15,8 @@ func (a *Acquirer) join(ours []ClaimID) Request {
 	if len(ours) == 0 {
 		return a.end(Acquired{Ended: true})
 	}
-	a.phase, a.Root = phaseRoot, ours[0]
+	a.phase = phaseRoot
+	a.Root = ours[0]
 	return Request{Op: OpReadClaim, Claim: a.Root}
 }
 

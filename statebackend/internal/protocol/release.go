@@ -77,7 +77,8 @@ func (e *releaser) Next(r Reply) Request {
 }
 
 func (e *releaser) end(err error) Request {
-	e.phase, e.Err = releaseEnd, err
+	e.phase = releaseEnd
+	e.Err = err
 	return Request{Op: OpDone}
 }
 
@@ -172,7 +173,8 @@ func (e *releaser) bury() Request {
 	e.phase = releaseBuried
 	req := Request{Op: OpPutTombstone, Claim: e.claim, Reason: format.ReasonReleased}
 	if e.forced || e.unsure {
-		req.Forced, req.Reason = e.forced, format.ReasonUncertain
+		req.Forced = e.forced
+		req.Reason = format.ReasonUncertain
 	}
 	return req
 }

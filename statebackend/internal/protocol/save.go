@@ -88,7 +88,8 @@ func (s *saver) write() Request {
 func (s *saver) wrote(r Reply) Request {
 	switch r.Status {
 	case StatusDone:
-		s.Result, s.repeats = Saved{Written: true}, 0
+		s.Result = Saved{Written: true}
+		s.repeats = 0
 		return s.list()
 	case StatusUncertain:
 		s.Result.uncertain = true
@@ -134,7 +135,8 @@ func (s *saver) listed(r Reply) Request {
 	}
 	p, ok := backoff(s.repeats)
 	if !ok {
-		s.Result.uncertain, s.Result.Err = true, errStaleList
+		s.Result.uncertain = true
+		s.Result.Err = errStaleList
 		return s.end()
 	}
 	s.repeats++
@@ -158,7 +160,8 @@ func (s *saver) pointed(r Reply) Request {
 		s.phase = saveLooked
 		return Request{Op: OpReadPointer, N: s.n}
 	}
-	s.Result.Behind, s.Result.Err = true, r.Err
+	s.Result.Behind = true
+	s.Result.Err = r.Err
 	return s.end()
 }
 
@@ -167,10 +170,12 @@ func (s *saver) looked(r Reply) Request {
 	case r.Status == StatusDone && r.Owner == OwnerOurs:
 		return s.end()
 	case r.Status == StatusDone && r.Owner == OwnerForeign:
-		s.Result.Stored, s.Result.Lost = false, true
+		s.Result.Stored = false
+		s.Result.Lost = true
 		return s.end()
 	case r.Status == StatusUncertain || r.Status == StatusRefused || s.repeated:
-		s.Result.Behind, s.Result.Err = true, r.Err
+		s.Result.Behind = true
+		s.Result.Err = r.Err
 		return s.end()
 	}
 	s.repeated = true // it was not applied: once more

@@ -49,7 +49,8 @@ func (g Sighting) Again(c ClaimID, l format.LockManifest, now, date time.Time) S
 		g = Sighting{claim: c, Beat: beat, since: now, first: date}
 	}
 	g.Answers++
-	g.seen, g.last = now, date
+	g.seen = now
+	g.last = date
 	return g
 }
 

@@ -311,7 +311,8 @@ func (b Book) end(ctx context.Context, by string, read func(tag) bool, its func(
 		if !its(r) {
 			continue
 		}
-		r.Deleted, r.By = true, by
+		r.Deleted = true
+		r.By = by
 		if err := b.write(ctx, r); err != nil {
 			return err
 		}

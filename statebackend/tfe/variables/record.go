@@ -66,7 +66,9 @@ func (r *record) gone(by string, now time.Time) {
 	if r.Variable != nil {
 		r.Variable.Value = ""
 	}
-	r.Deleted, r.By, r.Updated = true, by, now.UTC()
+	r.Deleted = true
+	r.By = by
+	r.Updated = now.UTC()
 }
 
 // Kinds of records.

@@ -125,7 +125,8 @@ func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 		return false, err
 	}
 	t := tags[0]
-	t.seq, t.nonce = min(t.seq+1, maxSeq), newNonce()
+	t.seq = min(t.seq+1, maxSeq)
+	t.nonce = newNonce()
 	r.gone("replicate", b.Now())
 	_, err = b.put(ctx, t, r)
 	return err == nil, err

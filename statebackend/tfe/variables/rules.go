@@ -73,14 +73,17 @@ type Applied struct {
 func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	var list []Applied
 	for _, s := range sets {
-		scope, used := OfAll, s.Global
+		scope := OfAll
+		used := s.Global
 		for _, u := range uses {
 			switch {
 			case u.Set != s.ID:
 			case u.Workspace == workspace && workspace != "":
-				scope, used = OfWorkspace, true
+				scope = OfWorkspace
+				used = true
 			case u.Project == project && project != "":
-				scope, used = min(scope, OfProject), true
+				scope = min(scope, OfProject)
+				used = true
 			}
 		}
 		if used {
@@ -141,10 +144,12 @@ func Counting(own []Variable, sets []Applied) []Variable {
 // counts, and of those the one of the set whose name comes first.
 func Give(own []Variable, sets []Applied, asked map[string]json.RawMessage) (Given, error) {
 	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
-	counts, over := map[string]Variable{}, map[string]bool{}
+	counts := map[string]Variable{}
+	over := map[string]bool{}
 	for _, l := range layers(own, sets) {
 		for _, v := range l.list {
-			counts[v.Category+"\x00"+v.Key], over[v.Category+"\x00"+v.Key] = v, l.rank > 0
+			counts[v.Category+"\x00"+v.Key] = v
+			over[v.Category+"\x00"+v.Key] = l.rank > 0
 		}
 	}
 	maps.Copy(g.Variables, asked)
