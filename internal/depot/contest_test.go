@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,13 +19,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // contestants publish version 1.2.3 with contents of their own.
 func contestants(t *testing.T) map[string]func(d *depot.Depot, content int) (depot.Published, error) {
 	dists := []fs.FS{depottest.NewDist(t, "linux_amd64"), depottest.NewDist(t, "darwin_arm64"), depottest.NewDist(t, "windows_amd64")}
-	key, v, m := mustKey(t), depottest.MustVersion(t, "1.2.3"), depottest.MustModule(t, "net/vpc/aws", "1.2.3")
+	key, v, m := depottest.NewKey(t, signing.KeyOptions{}), depottest.MustVersion(t, "1.2.3"), depottest.MustModule(t, "net/vpc/aws", "1.2.3")
 	return map[string]func(d *depot.Depot, content int) (depot.Published, error){
 		"module": func(d *depot.Depot, content int) (depot.Published, error) {
 			return d.PublishModule(t.Context(), depottest.NewModule(fmt.Sprintf("locals { a = %d }\n", content)), m, depot.ModuleOptions{})
@@ -45,17 +47,37 @@ func refused(err error) bool {
 	return errors.Is(err, oci.ErrExists) && strings.Count(err.Error(), "sha256:") >= 2
 }
 
+// withoutWaits runs a test in a bubble where waits take no time, with a registry that
+// answers without a connection.
+func withoutWaits(t *testing.T, h http.Handler, f func(t *testing.T, registry http.RoundTripper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, ocitest.Direct{Handler: h}) })
+}
+
+// eachWithoutWaits is withoutWaits for registries of each kind.
+func eachWithoutWaits(t *testing.T, f func(t *testing.T, registry http.RoundTripper)) {
+	t.Helper()
+	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) { withoutWaits(t, h, f) })
+}
+
+func newDepot(t *testing.T, o oci.Options) (*depot.Depot, *oci.Client) {
+	t.Helper()
+	return depottest.NewDepot(t, "registry.test", o)
+}
+
 // One publisher stops right before it writes its version, and another one publishes
 // other content meanwhile: exactly one of them is told that it is there.
 //
 // Shows: opendepot-defects 10
 // Shows: rules 8
 func TestTwoPublishOneVersion(t *testing.T) {
-	for kind, publish := range contestants(t) {
+	for _, kind := range []string{"module", "provider"} {
 		t.Run(kind, func(t *testing.T) {
-			ocitest.Each(t, func(t *testing.T, host string) {
+			eachWithoutWaits(t, func(t *testing.T, registry http.RoundTripper) {
+				publish := contestants(t)[kind]
 				reached, goOn := make(chan struct{}), make(chan struct{})
 				stops := &ocitest.Fault{
+					Base: registry,
 					Match: func(r *http.Request) bool {
 						return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
 					},
@@ -65,8 +87,8 @@ func TestTwoPublishOneVersion(t *testing.T) {
 						return next.RoundTrip(r)
 					},
 				}
-				slow, client := depottest.NewDepot(t, host, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
-				quick, _ := depottest.NewDepot(t, host, oci.Options{})
+				slow, client := newDepot(t, oci.Options{Transport: stops, Retry: oci.Retry{MaxAttempts: 1}})
+				quick, _ := newDepot(t, oci.Options{Transport: registry})
 				var first depot.Published
 				var firstErr error
 				var done sync.WaitGroup
@@ -143,36 +165,39 @@ func TestManyPublishOneVersion(t *testing.T) {
 func TestPublisherDiesBeforeItsVersion(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			publish := contestants(t)["module"]
-			host := ocitest.New(t, q)
-			killed := false
-			dies := &ocitest.Fault{
-				Match: func(r *http.Request) bool {
-					killed = killed || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
-					return killed
-				},
-				Times: -1, Do: ocitest.FailBefore,
-			}
-			dead, _ := depottest.NewDepot(t, host, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
-			if _, err := publish(dead, 0); err == nil {
-				t.Fatal("it came through")
-			}
-			d, client := depottest.NewDepot(t, host, oci.Options{})
-			if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "begun and not finished") {
-				t.Errorf("other content: %v", err)
-			}
-			out, err := publish(d, 0)
-			if err != nil {
-				t.Fatalf("the same content: %v", err)
-			}
-			if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.2.3"); is.Digest.String() != out.Digest {
-				t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
-			}
-			if _, err := publish(d, 1); !refused(err) {
-				t.Errorf("other content, later: %v", err)
-			}
+			withoutWaits(t, ocitest.Handler(t, q), publisherDies)
 		})
+	}
+}
+
+func publisherDies(t *testing.T, registry http.RoundTripper) {
+	publish := contestants(t)["module"]
+	killed := false
+	dies := &ocitest.Fault{
+		Base: registry,
+		Match: func(r *http.Request) bool {
+			killed = killed || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+			return killed
+		},
+		Times: -1, Do: ocitest.FailBefore,
+	}
+	dead, _ := newDepot(t, oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}})
+	if _, err := publish(dead, 0); err == nil {
+		t.Fatal("it came through")
+	}
+	d, client := newDepot(t, oci.Options{Transport: registry})
+	if _, err := publish(d, 1); !refused(err) || !strings.Contains(err.Error(), "begun and not finished") {
+		t.Errorf("other content: %v", err)
+	}
+	out, err := publish(d, 0)
+	if err != nil {
+		t.Fatalf("the same content: %v", err)
+	}
+	if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.2.3"); is.Digest.String() != out.Digest {
+		t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
+	}
+	if _, err := publish(d, 1); !refused(err) {
+		t.Errorf("other content, later: %v", err)
 	}
 }
 
@@ -181,29 +206,32 @@ func TestPublisherDiesBeforeItsVersion(t *testing.T) {
 func TestPublisherOfProviderDies(t *testing.T) {
 	dist, v := depottest.NewDist(t, "linux_amd64"), depottest.MustVersion(t, "1.2.3")
 	for n := range 4 { // either digest may be the smaller one
-		host := ocitest.New(t, ocitest.Quirks{})
-		dies := &ocitest.Fault{
-			Match: func(r *http.Request) bool {
-				return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
-			},
-			Times: -1, Do: ocitest.FailBefore,
-		}
-		publish := func(o oci.Options, at time.Time) (depot.Published, error) {
-			d, _ := depottest.NewDepot(t, host, o)
-			return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t), Now: at})
-		}
-		first := time.Now()
-		if _, err := publish(oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}}, first); err == nil {
-			t.Fatal("it came through")
-		}
-		out, err := publish(oci.Options{}, first.Add(time.Duration(n+1)*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, client := depottest.NewDepot(t, host, oci.Options{})
-		if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"); is.Digest.String() != out.Digest {
-			t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
-		}
+		withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
+			key := depottest.NewKey(t, signing.KeyOptions{}) // of the time of the bubble
+			dies := &ocitest.Fault{
+				Base: registry,
+				Match: func(r *http.Request) bool {
+					return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasSuffix(r.URL.Path, "/manifests/1.2.3")
+				},
+				Times: -1, Do: ocitest.FailBefore,
+			}
+			publish := func(o oci.Options, at time.Time) (depot.Published, error) {
+				d, _ := newDepot(t, o)
+				return d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: key, Now: at})
+			}
+			first := time.Now()
+			if _, err := publish(oci.Options{Transport: dies, Retry: oci.Retry{MaxAttempts: 1}}, first); err == nil {
+				t.Fatal("it came through")
+			}
+			out, err := publish(oci.Options{Transport: registry}, first.Add(time.Duration(n+1)*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, client := newDepot(t, oci.Options{Transport: registry})
+			if is := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3"); is.Digest.String() != out.Digest {
+				t.Errorf("the version is %s, want %s", is.Digest, out.Digest)
+			}
+		})
 	}
 }
 
