@@ -5,7 +5,7 @@
 // An [Extension] is mounted by the command into a server of package
 // [github.com/seed-141914ff/okara/internal/server], which knows it as an interface and
 // imports nothing of this folder. Its blocks of the file of settings are those of
-// package settings; checked, they become a [launcher]: the ledger that keeps the
+// package settings; checked, they become a [platform]: the ledger that keeps the
 // document of the machine, what drives that, what runs the tools, and the API over all
 // of it with its pages. The runs of workspaces, which tfe.v2 asks for, are records of
 // the same ledger (remote.go). A portal has the address book of the ledger alone, and

@@ -25,7 +25,7 @@ type Extension struct {
 	blocks  settings.Block
 	options *settings.Options // checked; nil: nothing is launched here
 
-	launcher *launcher
+	platform *platform
 }
 
 var _ server.Extension = (*Extension)(nil)
@@ -101,15 +101,15 @@ func (e *Extension) checkCredentials(all []server.Organization) error {
 
 // Open implements [server.Extension].
 func (e *Extension) Open(ctx context.Context, b server.Base) (hooks server.Hooks, err error) {
-	if e.launcher, err = newLauncher(ctx, e, b); err != nil {
+	if e.platform, err = newPlatform(ctx, e, b); err != nil {
 		return hooks, err
 	}
-	return server.Hooks{Kept: e.launcher.kept, RunEnded: e.launcher.over}, nil
+	return server.Hooks{Kept: e.platform.kept, RunEnded: e.platform.over}, nil
 }
 
 // Start implements [server.Extension].
 func (e *Extension) Start(kit *service.Kit, modules *catalog.Catalog) (*server.Mounted, error) {
-	l := e.launcher
+	l := e.platform
 	all, own, err := l.handler(kit, modules)
 	if err != nil {
 		return nil, err

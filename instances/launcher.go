@@ -41,10 +41,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// launcher is what launches instances here: the ledger that keeps them, what
+// platform is what launches instances here: the ledger that keeps them, what
 // drives it, what runs tofu, and the API over all of it. A portal has the ledger's
 // address book alone, and hands everything on.
-type launcher struct {
+type platform struct {
 	o       *settings.Options
 	quotas  []settings.Quota
 	base    server.Base
@@ -65,9 +65,9 @@ type launcher struct {
 	at    localexec.Server // where runs find it, without a token
 }
 
-// newLauncher returns what launches instances, which does nothing yet.
-func newLauncher(ctx context.Context, e *Extension, b server.Base) (*launcher, error) {
-	l := &launcher{o: e.options, quotas: e.blocks.Quotas, base: b, log: b.Env.Log, machine: &lifecycle.Machine{Limits: e.options.Limits}}
+// newPlatform returns what launches instances, which does nothing yet.
+func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, error) {
+	l := &platform{o: e.options, quotas: e.blocks.Quotas, base: b, log: b.Env.Log, machine: &lifecycle.Machine{Limits: e.options.Limits}}
 	keys, err := access.NewKeyring(b.Keys)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func newLauncher(ctx context.Context, e *Extension, b server.Base) (*launcher, e
 }
 
 // open opens the ledger.
-func (l *launcher) open() (err error) {
+func (l *platform) open() (err error) {
 	options := ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return l.base.Client.Repo(l.base.Layout.Ledger(number)) },
 		Machine: l.machine, Sealer: l.base.Env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.base.BuiltIn != nil,
@@ -130,7 +130,7 @@ func addressKeys(shared []access.Key) [][]byte {
 
 // launchedBefore reports whether the queue has entries of instances: a ledger that
 // is empty then is lost, not new.
-func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
+func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 	queue, err := l.base.Client.Repo(l.base.Layout.QueueRepo())
 	if err != nil {
 		return false, err
@@ -150,7 +150,7 @@ func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
 }
 
 // notices makes the queue of what others are told.
-func (l *launcher) notices() error {
+func (l *platform) notices() error {
 	if l.o.Notify == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (l *launcher) notices() error {
 
 // handler returns what answers /api/v1/, which the pages ask as well, and what
 // answers it from what this replica knows.
-func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own http.Handler, err error) {
+func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own http.Handler, err error) {
 	l.guard = kit.Guard
 	transport, err := l.peers()
 	if err != nil {
@@ -197,7 +197,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
 		Templates: l.templates, Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
+		Concurrency: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
@@ -215,7 +215,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 }
 
 // peers reaches other replicas: to whom they say they are, and past every proxy.
-func (l *launcher) peers() (http.RoundTripper, error) {
+func (l *platform) peers() (http.RoundTripper, error) {
 	out := l.base.Env.Transport
 	out.Insecure = false
 	out.Direct = true
@@ -224,7 +224,7 @@ func (l *launcher) peers() (http.RoundTripper, error) {
 }
 
 // known is what templates may name.
-func (l *launcher) known() template.Known {
+func (l *platform) known() template.Known {
 	var k template.Known
 	for _, c := range l.o.Credentials {
 		k.Credentials = append(k.Credentials, c.Name)
@@ -236,13 +236,13 @@ func (l *launcher) known() template.Known {
 }
 
 // ledgerRepository is the first one, with its host: who reads it goes on from there.
-func (l *launcher) ledgerRepository() string {
+func (l *platform) ledgerRepository() string {
 	return l.base.Client.Host() + "/" + l.base.Layout.Ledger(1)
 }
 
 // listening tells where runs find the front-end, before any is begun. ca is the
 // file of its own CA, "" without one.
-func (l *launcher) listening(at, ca string) error {
+func (l *platform) listening(at, ca string) error {
 	public := l.base.Settings.PublicURL
 	if public == "" && l.base.Settings.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // its certificate is for that name
 		u, err := url.Parse(at)
@@ -274,7 +274,7 @@ func (l *launcher) listening(at, ca string) error {
 
 // over reports whether a run, ID/N/ATTEMPT, is known to have ended. A copy that is
 // behind does not know it yet.
-func (l *launcher) over(name string) bool {
+func (l *platform) over(name string) bool {
 	part := strings.Split(name, "/")
 	if l.o.Role == settings.RolePortal || len(part) != 3 {
 		return false
@@ -309,7 +309,7 @@ const endTime = 10 * time.Second
 
 // serve does all that no request waits for, until ctx ends: it lets another replica
 // lead, and leaves what runs to itself.
-func (l *launcher) serve(ctx context.Context) {
+func (l *platform) serve(ctx context.Context) {
 	var running sync.WaitGroup
 	begin := func(name string, work func(context.Context) error) {
 		running.Go(func() {
@@ -341,9 +341,9 @@ func (l *launcher) serve(ctx context.Context) {
 	}
 }
 
-func (l *launcher) socketFile() string { return filepath.Join(l.storage, "runs.sock") }
+func (l *platform) socketFile() string { return filepath.Join(l.storage, "runs.sock") }
 
-func (l *launcher) answerRuns(ctx context.Context) error {
+func (l *platform) answerRuns(ctx context.Context) error {
 	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.base.Env.Debug, Drain: time.Second})
 	if err != nil {
 		return err
@@ -352,7 +352,7 @@ func (l *launcher) answerRuns(ctx context.Context) error {
 }
 
 // order is what the child of one attempt needs beside the spec.
-func (l *launcher) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
+func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
 	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
@@ -365,7 +365,7 @@ func (l *launcher) order(ctx context.Context, s run.Spec) (localexec.Order, erro
 }
 
 // reads are the rights of a run here.
-func (l *launcher) reads(s run.Spec) []access.Scope {
+func (l *platform) reads(s run.Spec) []access.Scope {
 	scopes := []access.Scope{
 		{Action: access.Read, Kind: addr.KindProvider, Glob: access.Everything}, {Action: access.Read, Kind: addr.KindMirror, Glob: access.Everything},
 	}
@@ -388,7 +388,7 @@ const afterLimit = time.Hour
 
 // registry is how the child reaches it: the built-in one by the socket, any other
 // one with this server's credential.
-func (l *launcher) registry(ctx context.Context, s run.Spec) (localexec.Registry, error) {
+func (l *platform) registry(ctx context.Context, s run.Spec) (localexec.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
 	out := localexec.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
 	if l.base.Layout.Prefix != "" {
@@ -444,7 +444,7 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (localexec.Registry
 }
 
 // localOptions are what the executor needs.
-func (l *launcher) localOptions() localexec.LocalOptions {
+func (l *platform) localOptions() localexec.LocalOptions {
 	e := l.o.Executor
 	o := localexec.LocalOptions{
 		Storage: l.storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
@@ -471,13 +471,13 @@ func (l *launcher) localOptions() localexec.LocalOptions {
 	return o
 }
 
-func (l *launcher) repo(s run.Spec) (*oci.Repo, error) {
+func (l *platform) repo(s run.Spec) (*oci.Repo, error) {
 	_, repository, _ := strings.Cut(s.Repository, "/")
 	return l.base.Client.Repo(repository)
 }
 
 // kept is what a session keeps of an identity for the quotas and the templates here.
-func (l *launcher) kept() access.Kept {
+func (l *platform) kept() access.Kept {
 	var k access.Kept
 	for _, q := range l.quotas {
 		k.Groups = append(k.Groups, q.Groups...)

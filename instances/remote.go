@@ -28,13 +28,13 @@ import (
 // remoteRuns are the runs of workspaces of execution mode remote, as tfe.v2 asks for
 // them: records beside those of instances, with the same leader, queue and executor.
 type remoteRuns struct {
-	l     *launcher
+	l     *platform
 	given map[string][]string // credentials by organization
 }
 
 var _ tfe.Runs = (*remoteRuns)(nil)
 
-func newRemoteRuns(l *launcher) *remoteRuns {
+func newRemoteRuns(l *platform) *remoteRuns {
 	given := map[string][]string{}
 	for _, org := range l.base.Settings.Cloud.Organizations {
 		given[org.Name] = org.Credentials
@@ -281,8 +281,8 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 	}
 	type waiting struct {
 		tfe.QueuedRun
-		place int // 0: others of its workspace come first
-		run   *lifecycle.Run
+		position int // 0: others of its workspace come first
+		run      *lifecycle.Run
 	}
 	var q tfe.RunQueue
 	var all []waiting
@@ -295,19 +295,19 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 			case status == tfe.RunPlanning || status == tfe.RunApplying:
 				q.Running++
 			case status == tfe.RunPending || status == tfe.RunConfirmed:
-				one := waiting{tfe.QueuedRun{Workspace: tfe.Workspace{Organization: organization, Name: rec.Workspace}, Record: id, N: u.N}, 1 << 30, u}
+				entry := waiting{tfe.QueuedRun{Workspace: tfe.Workspace{Organization: organization, Name: rec.Workspace}, Record: id, N: u.N}, 1 << 30, u}
 				if u == rec.Run {
-					one.place = d.Place(id)
+					entry.position = d.QueuePosition(id)
 				}
-				all = append(all, one)
+				all = append(all, entry)
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b waiting) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), a.run.CreatedAt.Compare(b.run.CreatedAt), cmp.Compare(a.Record, b.Record), a.N-b.N)
+		return cmp.Or(cmp.Compare(a.position, b.position), a.run.CreatedAt.Compare(b.run.CreatedAt), cmp.Compare(a.Record, b.Record), a.N-b.N)
 	})
-	for _, one := range all {
-		q.Waiting = append(q.Waiting, one.QueuedRun)
+	for _, entry := range all {
+		q.Waiting = append(q.Waiting, entry.QueuedRun)
 	}
 	return q, nil
 }

@@ -38,7 +38,7 @@ func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Even
 }
 
 // forwardRuns hands on to the leader what only the leader answers right.
-func (l *launcher) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
+func (l *platform) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
 	transport, err := l.peers()
 	if err != nil {
 		return nil, err

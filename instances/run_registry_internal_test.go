@@ -21,7 +21,7 @@ import (
 // it finds from its own folder; a credential that it cannot use is refused.
 func TestRegistryOfRuns(t *testing.T) {
 	var credential oci.Credential
-	l := &launcher{base: server.Base{Env: server.Env{Outside: server.Outside{
+	l := &platform{base: server.Base{Env: server.Env{Outside: server.Outside{
 		Transport: httpserve.TransportOptions{ClientCert: "client.pem", ClientKey: "/etc/client.key", CertDirs: []string{"/etc/docker/certs.d", "certs.d"}},
 		OCI:       oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) { return credential, nil }},
 	}}}}

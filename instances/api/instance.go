@@ -215,7 +215,7 @@ type Run struct {
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
 	Switch    string    `json:"switch,omitempty"` // stop or start, where that is all it does
-	Place     int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
+	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
 
 	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: the server has no prices, or it is not known
 }
@@ -244,8 +244,8 @@ type Resources struct {
 	Resources []string `json:"resources"` // addresses of what the last state has, data sources aside
 }
 
-// Revealed is the answer to POST instances/ID/outputs/reveal.
-type Revealed struct {
+// ShownOutput is the answer to POST instances/ID/outputs/reveal.
+type ShownOutput struct {
 	Name      string          `json:"name"`
 	Value     json.RawMessage `json:"value"`
 	Sensitive bool            `json:"sensitive"`

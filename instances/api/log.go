@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// LogPlace is how far the log of a run was read, as the ids of its stream say:
+// LogPosition is how far the log of a run was read, as the ids of its stream say:
 // each attempt has a log of its own.
-type LogPlace struct {
+type LogPosition struct {
 	Attempt int   // from 1 on
 	Offset  int64 // of the next byte in the log of that attempt
 }
 
 // String is the id of an event: ATTEMPT-OFFSET.
-func (p LogPlace) String() string { return fmt.Sprintf("%d-%d", p.Attempt, p.Offset) }
+func (p LogPosition) String() string { return fmt.Sprintf("%d-%d", p.Attempt, p.Offset) }
 
-// ParseLogPlace reads what [LogPlace.String] returns, and nothing else.
-func ParseLogPlace(s string) (LogPlace, error) {
+// ParseLogPosition reads what [LogPosition.String] returns, and nothing else.
+func ParseLogPosition(s string) (LogPosition, error) {
 	attempt, offset, _ := strings.Cut(s, "-")
 	n, err := strconv.Atoi(attempt)
 	at, oerr := strconv.ParseInt(offset, 10, 64)
-	p := LogPlace{n, at}
+	p := LogPosition{n, at}
 	if err != nil || oerr != nil || n < 1 || at < 0 || p.String() != s {
-		return LogPlace{}, fmt.Errorf("%.40q: want ATTEMPT-OFFSET such as 1-4096", s)
+		return LogPosition{}, fmt.Errorf("%.40q: want ATTEMPT-OFFSET such as 1-4096", s)
 	}
 	return p, nil
 }

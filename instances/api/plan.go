@@ -12,11 +12,11 @@ const MaxPlan = 1 << 20
 // add, change, remove or replace; "": it only explains.
 func PlanLine(line string) string {
 	line = strings.TrimLeft(line, " ")
-	for _, one := range []struct{ sign, does string }{
+	for _, c := range []struct{ sign, does string }{
 		{"-/+ ", "replace"}, {"+/- ", "replace"}, {"+ ", "add"}, {"- ", "remove"}, {"~ ", "change"}, {"<= ", "change"},
 	} {
-		if strings.HasPrefix(line, one.sign) {
-			return one.does
+		if strings.HasPrefix(line, c.sign) {
+			return c.does
 		}
 	}
 	return ""

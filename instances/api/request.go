@@ -57,8 +57,8 @@ type Transfer struct {
 	Label  string `json:"label,omitempty"`  // likewise
 }
 
-// Reveal is the body of outputs/reveal.
-type Reveal struct {
+// ShowSensitive is the body of outputs/reveal.
+type ShowSensitive struct {
 	Name string `json:"name"`
 }
 

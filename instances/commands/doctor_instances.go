@@ -42,8 +42,8 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 				return err
 			}
 			known := map[string]bool{}
-			for _, one := range all {
-				known[one.ID] = true
+			for _, id := range all {
+				known[id.ID] = true
 			}
 			findings, n, err := lostInstances(ctx, client, layout, known)
 			if err != nil {

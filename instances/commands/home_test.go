@@ -58,28 +58,28 @@ func (u homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr st
 	return code, out.String(), errOut.String()
 }
 
-// portalHome is the home of people who launch at a server in memory.
-type portalHome struct{ *portaltest.Server }
+// portalUsers is the home of people who launch at a server in memory.
+type portalUsers struct{ *portaltest.Server }
 
-func newPortalHome(t *testing.T) *portalHome {
+func newPortalUsers(t *testing.T) *portalUsers {
 	t.Helper()
-	return &portalHome{portaltest.NewServer(t, nil)}
+	return &portalUsers{portaltest.NewServer(t, nil)}
 }
 
 // user is somebody who is in groups.
-func (h *portalHome) user(t *testing.T, who string) homeUser {
+func (h *portalUsers) user(t *testing.T, who string) homeUser {
 	t.Helper()
 	return newHome(t, map[string]string{"OKARA_SERVER": h.URL, "OKARA_TOKEN": h.Issuer.Token(t, who, strings.Split(who, "-")[0], "team-a")})
 }
 
 // as runs a command line with the token of somebody.
-func (h *portalHome) as(t *testing.T, who string, args ...string) (code int, out, errOut string) {
+func (h *portalUsers) as(t *testing.T, who string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	return h.user(t, who).run(t, args...)
 }
 
 // create launches a template and returns the id.
-func (h *portalHome) create(t *testing.T, who, template string) string {
+func (h *portalUsers) create(t *testing.T, who, template string) string {
 	t.Helper()
 	code, out, errOut := h.as(t, who, "instance", "create", template)
 	id, _, ok := strings.Cut(out, " ")

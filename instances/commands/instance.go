@@ -29,7 +29,7 @@ cannot be done now or a quota is used up, 5 denied.`
 // command "doctor". The groups of commands before theirs are there already.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
-	root.AddCommand(newInstance(reg), newInstanceExec(), newInstancePlace(), newInstanceRun(reg.App))
+	root.AddCommand(newInstance(reg), newInstanceExec(), newInstanceEnter(), newInstanceRun(reg.App))
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 
@@ -99,11 +99,11 @@ func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, 
 // argument.
 func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-		one, err := change(ctx, c, args[0])
+		instance, err := change(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
-		return printInstance(reg.App, one)
+		return printInstance(reg.App, instance)
 	})
 }
 
@@ -145,8 +145,8 @@ func instanceError(err error, args []string) error {
 }
 
 // printInstance prints an instance: its id and how it is.
-func printInstance(a *cli.App, one api.Instance) error {
-	return a.PrintResult(one, text.Line(one.ID+" "+one.Phase))
+func printInstance(a *cli.App, instance api.Instance) error {
+	return a.PrintResult(instance, text.Line(instance.ID+" "+instance.Phase))
 }
 
 // stateWords is the phase of an instance, or that it is stopped.
@@ -197,8 +197,8 @@ func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 		}
 		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Instances(ctx, portalclient.Filter{Phase: "live"})
-			for _, one := range all.Instances {
-				names = append(names, one.ID+"\t"+text.Line(strings.TrimSpace(one.Template+" "+one.Name)))
+			for _, listed := range all.Instances {
+				names = append(names, listed.ID+"\t"+text.Line(strings.TrimSpace(listed.Template+" "+listed.Name)))
 			}
 			return names, err
 		})
@@ -213,8 +213,8 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 		}
 		return f.complete(reg, cmd, word, func(ctx context.Context, c *portalclient.Client) (names []string, err error) {
 			all, err := c.Templates(ctx)
-			for _, one := range all {
-				names = append(names, text.Line(one.Name)+"\t"+text.Line(one.Title))
+			for _, word := range all {
+				names = append(names, text.Line(word.Name)+"\t"+text.Line(word.Title))
 			}
 			return names, err
 		})
@@ -234,7 +234,7 @@ func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word str
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.DeleteFunc(all, func(one string) bool { return !strings.HasPrefix(one, word) }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(all, func(candidate string) bool { return !strings.HasPrefix(candidate, word) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // runWords says in a line what a run is about.
@@ -246,8 +246,8 @@ func runWords(u *api.Run) string {
 	if u.Attempt > 1 {
 		words += fmt.Sprintf(", attempt %d", u.Attempt)
 	}
-	if u.Place > 0 {
-		words += fmt.Sprintf(", number %d in the queue", u.Place)
+	if u.Position > 0 {
+		words += fmt.Sprintf(", number %d in the queue", u.Position)
 	}
 	return text.Line(words)
 }

@@ -28,11 +28,11 @@ its owner. One that ended in order is refused.
 		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,
 		Args:    cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			one, err := c.Adopt(ctx, api.Adopt{Repository: args[0], ID: id})
+			instance, err := c.Adopt(ctx, api.Adopt{Repository: args[0], ID: id})
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(one, one.ID)
+			return reg.PrintResult(instance, instance.ID)
 		}),
 	}
 	f.add(reg, cmd, true)

@@ -58,15 +58,15 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 // lookAndAsk shows what waits for approval and asks whether it may be; it returns what
 // the approval has to name.
 func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
-	one, err := c.Instance(ctx, id)
+	instance, err := c.Instance(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	p := one.Pending
-	if p == nil || one.Plan == "" {
+	p := instance.Pending
+	if p == nil || instance.Plan == "" {
 		return "", &cli.ExitError{Code: cli.ExitConflict, Err: cli.WithHint(fmt.Errorf("nothing of instance %s waits for approval that you may see", id), "`okara instance list --phase approval` lists what does")}
 	}
-	words := pendingText(one, time.Now())
+	words := pendingText(instance, time.Now())
 	if p.Run != 0 {
 		plan, err := wholePlan(ctx, c, id, p.Run)
 		if err != nil {
@@ -74,8 +74,8 @@ func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id stri
 		}
 		words += "\n" + plan
 	}
-	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(one.Plan))
-	return one.Plan, a.Confirm(yes, "Approve this")
+	fmt.Fprintf(a.Err, "%s\nYou approve %s\n", colored(words, cli.IsTerminal(a.Err)), text.Line(instance.Plan))
+	return instance.Plan, a.Confirm(yes, "Approve this")
 }
 
 // wholePlan reads the plan of a run. One that cannot be read whole is none to approve.
@@ -94,27 +94,27 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 }
 
 // pendingText is what waits for approval, for people.
-func pendingText(one api.Instance, now time.Time) string {
-	p := one.Pending
+func pendingText(instance api.Instance, now time.Time) string {
+	p := instance.Pending
 	var rows [][]string
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{name, value})
 		}
 	}
-	add("instance", strings.TrimSpace(one.ID+" "+one.Name))
-	add("template", one.Template)
+	add("instance", strings.TrimSpace(instance.ID+" "+instance.Name))
+	add("template", instance.Template)
 	if p.TemplateWas != "" && p.TemplateWas != p.Template {
 		add("", "it has changed: "+p.TemplateWas+" -> "+p.Template)
 	}
-	add("owner", ownerWords(one.Owner))
+	add("owner", ownerWords(instance.Owner))
 	add("wanted", map[string]string{api.PendingLaunch: "launch", api.PendingUpdate: "update", api.PendingPlan: "plan", api.PendingExtend: "extension"}[p.What])
 	add("asked by", personWords(p.By)+", "+cli.Age(now.Sub(p.At))+" ago")
 	if p.First != nil {
 		add("first asked", personWords(p.First))
 	}
 	add("reason", p.Reason)
-	if u := one.Run; u != nil && u.N == p.Run {
+	if u := instance.Run; u != nil && u.N == p.Run {
 		add("costs", u.Cost.String())
 	}
 	add("module", fromTo(p.Was, p.Source, func(s api.Source) string { return strings.TrimSpace(s.Module + " " + s.Version) }))

@@ -17,7 +17,7 @@ import (
 //
 // Shows: platform 9
 func TestInstanceApproveShows(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	h.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = template.ApprovalPlan

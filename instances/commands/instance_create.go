@@ -52,15 +52,15 @@ belong on a command line: NAME=@FILE takes the text of a file.
 			if err != nil {
 				return err
 			}
-			one, status, err := c.Create(ctx, body)
+			instance, status, err := c.Create(ctx, body)
 			if err != nil {
 				return err
 			}
-			noteCreated(reg.App, one, status)
+			noteCreated(reg.App, instance, status)
 			if !f.w.wait {
-				return printInstance(reg.App, one)
+				return printInstance(reg.App, instance)
 			}
-			return f.w.until(ctx, reg.App, c, one.ID)
+			return f.w.until(ctx, reg.App, c, instance.ID)
 		}),
 	}
 	cmd.ValidArgsFunction = f.completeTemplates(reg)
@@ -97,11 +97,11 @@ const maxParameterFile = 8 << 10
 // parseParameters reads NAME=VALUE, NAME:=JSON and NAME=@FILE.
 func parseParameters(given []string) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
-	for _, one := range given {
-		name, value, ok := strings.Cut(one, "=")
+	for _, pair := range given {
+		name, value, ok := strings.Cut(pair, "=")
 		name, typed := strings.CutSuffix(name, ":")
 		if !ok || name == "" {
-			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", one)
+			return nil, cli.UsageError("--parameter %.40q: want NAME=VALUE", pair)
 		}
 		if _, twice := values[name]; twice {
 			return nil, cli.UsageError("--parameter %s is given twice", name)
@@ -133,15 +133,15 @@ func quoted(value string) json.RawMessage {
 }
 
 // noteCreated says what came of it.
-func noteCreated(a *cli.App, one api.Instance, status int) {
+func noteCreated(a *cli.App, instance api.Instance, status int) {
 	switch {
 	case status == 200:
-		a.Note("instance %s of %s is yours already", one.ID, text.Line(one.Template))
+		a.Note("instance %s of %s is yours already", instance.ID, text.Line(instance.Template))
 	case status == 202:
-		a.Note("instance %s waits until somebody approves it", one.ID)
-	case begins(one):
-		a.Note("instance %s lives %s from when it is ready", one.ID, cli.Age(time.Duration(one.TTL)))
-	case !one.ExpiresAt.IsZero():
-		a.Note("instance %s ends at %s", one.ID, cli.Timestamp(one.ExpiresAt))
+		a.Note("instance %s waits until somebody approves it", instance.ID)
+	case begins(instance):
+		a.Note("instance %s lives %s from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
+	case !instance.ExpiresAt.IsZero():
+		a.Note("instance %s ends at %s", instance.ID, cli.Timestamp(instance.ExpiresAt))
 	}
 }

@@ -33,16 +33,16 @@ func newInstanceExec() *cobra.Command {
 	return cmd
 }
 
-// newInstancePlace is what a run of an instance in a sandbox is started with: it has
+// newInstanceEnter is what a run of an instance in a sandbox is started with: it has
 // no other use.
-func newInstancePlace() *cobra.Command {
-	var o sandbox.PlaceOptions
+func newInstanceEnter() *cobra.Command {
+	var o sandbox.EnterOptions
 	cmd := &cobra.Command{
-		Use:    sandbox.PlaceCommand + " [flags] -- PROGRAM [ARG...]",
+		Use:    sandbox.EnterCommand + " [flags] -- PROGRAM [ARG...]",
 		Short:  "Become another program beside a folder in memory",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
-		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Place(o, args, os.Environ()) },
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Enter(o, args, os.Environ()) },
 	}
 	f := cmd.Flags()
 	f.Int64Var(&o.Size, "size", 0, "`BYTES` of the folder")

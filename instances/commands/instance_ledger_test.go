@@ -81,7 +81,7 @@ func TestInstanceLedger(t *testing.T) {
 //
 // Shows: platform 21
 func TestInstanceClock(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	for _, s := range []struct {
 		name, who   string
 		args        []string

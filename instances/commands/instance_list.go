@@ -37,10 +37,10 @@ without --all.
 				return err
 			}
 			rows := [][]string{{"ID", "TEMPLATE", "PHASE", "OWNER", "ENDS IN", "NAME"}}
-			for _, one := range list.Instances {
+			for _, instance := range list.Instances {
 				rows = append(rows, []string{
-					one.ID, one.Template, stateWords(one), ownerWords(one.Owner),
-					left(one, time.Now()), one.Name,
+					instance.ID, instance.Template, stateWords(instance), ownerWords(instance.Owner),
+					left(instance, time.Now()), instance.Name,
 				})
 			}
 			if list.Limit > 0 {

@@ -31,15 +31,15 @@ one as the state has it, which the server records.
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			switch {
 			case len(args) == 2 && reveal:
-				one, err := c.Reveal(ctx, args[0], args[1])
+				output, err := c.ShowSensitive(ctx, args[0], args[1])
 				if err != nil {
 					return err
 				}
-				value := valueText(one.Value)
+				value := valueText(output.Value)
 				if cli.IsTerminal(reg.Out) {
 					value = text.Block(value)
 				}
-				return reg.PrintExact(one, value)
+				return reg.PrintExact(output, value)
 			case reveal:
 				return cli.UsageError("--reveal is for one output; name it")
 			}

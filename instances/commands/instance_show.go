@@ -27,11 +27,11 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 		Example: "  okara instance show abcdefgh23",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
-			one, err := c.Instance(ctx, args[0])
+			instance, err := c.Instance(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return reg.PrintResult(one, instanceText(one, time.Now()))
+			return reg.PrintResult(instance, instanceText(instance, time.Now()))
 		}),
 	}
 	f.add(reg, cmd, false)
@@ -39,58 +39,58 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 }
 
 // instanceText is an instance for people.
-func instanceText(one api.Instance, now time.Time) string {
+func instanceText(instance api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {
 		if value != "" && value != "-" {
 			rows = append(rows, []string{name, value})
 		}
 	}
-	add("id", one.ID)
-	add("name", one.Name)
-	add("template", one.Template)
-	add("module", one.Source.Module+" "+one.Source.Version)
-	add("owner", ownerWords(one.Owner))
-	add("phase", strings.TrimSpace(stateWords(one)+"  "+one.Reason))
-	for _, c := range one.Conditions {
+	add("id", instance.ID)
+	add("name", instance.Name)
+	add("template", instance.Template)
+	add("module", instance.Source.Module+" "+instance.Source.Version)
+	add("owner", ownerWords(instance.Owner))
+	add("phase", strings.TrimSpace(stateWords(instance)+"  "+instance.Reason))
+	for _, c := range instance.Conditions {
 		add("", strings.TrimSpace(c.Type+" "+c.Reason+"  "+c.Message))
 	}
-	add("run", runWords(one.Run))
-	add("plan", one.Plan)
-	if p := one.Pending; p != nil {
+	add("run", runWords(instance.Run))
+	add("plan", instance.Plan)
+	if p := instance.Pending; p != nil {
 		add("", "waits for approval, asked for by "+personWords(p.By))
 	}
-	if o := one.Offer; o != nil {
+	if o := instance.Offer; o != nil {
 		add("offered", "to "+ownerWords(o.To)+" by "+personWords(o.By)+", until "+cli.Timestamp(o.Until))
 		add("", o.Refused)
 	}
 	switch {
-	case begins(one):
-		add("ends", left(one, now)+" after it is ready")
-	case !one.ExpiresAt.IsZero():
-		add("ends", cli.Timestamp(one.ExpiresAt)+", in "+left(one, now))
+	case begins(instance):
+		add("ends", left(instance, now)+" after it is ready")
+	case !instance.ExpiresAt.IsZero():
+		add("ends", cli.Timestamp(instance.ExpiresAt)+", in "+left(instance, now))
 	}
-	if one.ExtendsMax > 0 {
-		add("extended", fmt.Sprintf("%d of %d times", one.Extends, one.ExtendsMax))
+	if instance.ExtendsMax > 0 {
+		add("extended", fmt.Sprintf("%d of %d times", instance.Extends, instance.ExtendsMax))
 	}
-	if !one.StopsAt.IsZero() {
-		add("stops", cli.Timestamp(one.StopsAt))
+	if !instance.StopsAt.IsZero() {
+		add("stops", cli.Timestamp(instance.StopsAt))
 	}
-	if !one.StartsAt.IsZero() {
-		add("starts", cli.Timestamp(one.StartsAt))
+	if !instance.StartsAt.IsZero() {
+		add("starts", cli.Timestamp(instance.StartsAt))
 	}
-	add("protected", one.Protected)
-	if one.Connection != nil {
-		add("open", one.Connection.URL)
-		add("connect", one.Connection.Message)
+	add("protected", instance.Protected)
+	if instance.Connection != nil {
+		add("open", instance.Connection.URL)
+		add("connect", instance.Connection.Message)
 	}
-	for _, name := range slices.Sorted(maps.Keys(one.Parameters)) {
-		add("parameter", name+" = "+valueText(one.Parameters[name]))
+	for _, name := range slices.Sorted(maps.Keys(instance.Parameters)) {
+		add("parameter", name+" = "+valueText(instance.Parameters[name]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(one.Outputs)) {
-		add("output", name+" = "+valueText(one.Outputs[name]))
+	for _, name := range slices.Sorted(maps.Keys(instance.Outputs)) {
+		add("output", name+" = "+valueText(instance.Outputs[name]))
 	}
-	for _, e := range one.Events {
+	for _, e := range instance.Events {
 		add("event", strings.TrimSpace(cli.Timestamp(e.At)+"  "+e.Action+"  "+e.Actor+"  "+e.Detail))
 	}
 	return cli.Table(rows)

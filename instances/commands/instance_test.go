@@ -31,7 +31,7 @@ func finished(outcome, text string) lifecycle.Result {
 //
 // Shows: platform 21 | commands | `okara instance`, `okara instance template`
 func TestInstanceCommands(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	h.Results.Append("Apply complete!\n\x1b]0;title\x07\n")
 	h.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}})
 	id := h.create(t, "use-anna", "lab/vpc")
@@ -118,7 +118,7 @@ func TestInstanceCommands(t *testing.T) {
 
 // TestInstanceQuota ends with the code of a conflict, and names what counts.
 func TestInstanceQuota(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	var ids []string
 	for range 3 {
 		ids = append(ids, h.create(t, "use-anna", "lab/vpc"))
@@ -139,16 +139,16 @@ func TestInstanceQuota(t *testing.T) {
 
 // TestInstanceApproval approves exactly what another person looked at.
 func TestInstanceApproval(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
-	var one api.Instance
-	if err := json.Unmarshal([]byte(out), &one); code != cli.ExitOK || err != nil || one.Phase != "requested" || one.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
+	var instance api.Instance
+	if err := json.Unmarshal([]byte(out), &instance); code != cli.ExitOK || err != nil || instance.Phase != "requested" || instance.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
-	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {
+	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", instance.ID, "--plan", instance.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {
 		t.Errorf("another plan: %d %s", code, errOut)
 	}
-	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", one.ID, "--plan", one.Plan); code != cli.ExitOK || out != one.ID+" provisioning\n" {
+	if code, out, errOut := h.as(t, "approve-b", "instance", "approve", instance.ID, "--plan", instance.Plan); code != cli.ExitOK || out != instance.ID+" provisioning\n" {
 		t.Errorf("%d %s %s", code, out, errOut)
 	}
 	id := h.create(t, "use-anna", "lab/asked")
@@ -162,7 +162,7 @@ func TestInstanceApproval(t *testing.T) {
 
 // TestInstanceFailed ends with the code of what failed, and says how to go on.
 func TestInstanceFailed(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	h.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Template.Retries = 0 })
 	id := h.create(t, "use-anna", "lab/vpc")
 	h.Results.Append("Error: no\n")
@@ -182,7 +182,7 @@ func TestInstanceFailed(t *testing.T) {
 // TestInstanceDestroyFails waits for what cannot be destroyed: the command shows the attempt
 // and when the next one comes, ends in time, and stops the attempts.
 func TestInstanceDestroyFails(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
 	h.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, State: true, Resources: 1})
 	if code, _, errOut := h.as(t, "use-anna", "instance", "destroy", id, "--timeout", "1s"); code != cli.ExitUsage || !strings.Contains(errOut, "--timeout needs --wait") {
@@ -212,7 +212,7 @@ func TestInstanceDestroyFails(t *testing.T) {
 
 // TestInstanceInterrupted ends the waiting, not the instance, and says so.
 func TestInstanceInterrupted(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -234,7 +234,7 @@ func TestInstanceInterrupted(t *testing.T) {
 
 // TestInstanceComplete completes ids and templates, and says nothing without a server.
 func TestInstanceComplete(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
 	for _, tt := range []struct {
 		args []string

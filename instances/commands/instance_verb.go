@@ -87,14 +87,14 @@ for that.
 			if err := w.check(); err != nil {
 				return err
 			}
-			one, err := c.Destroy(ctx, args[0])
+			instance, err := c.Destroy(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if w.wait {
-				return w.until(ctx, reg.App, c, one.ID)
+				return w.until(ctx, reg.App, c, instance.ID)
 			}
-			return printInstance(reg.App, one)
+			return printInstance(reg.App, instance)
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -123,16 +123,16 @@ says. An admin may say how much longer.
 					return cli.UsageError("--by %w", err)
 				}
 			}
-			one, err := c.Verb(ctx, args[0], "extend", body)
+			instance, err := c.Verb(ctx, args[0], "extend", body)
 			if err != nil {
 				return err
 			}
-			if one.Pending != nil && one.Pending.What == api.PendingExtend {
-				reg.Note("the extension until %s waits until somebody approves it", cli.Timestamp(one.Pending.Until))
+			if instance.Pending != nil && instance.Pending.What == api.PendingExtend {
+				reg.Note("the extension until %s waits until somebody approves it", cli.Timestamp(instance.Pending.Until))
 			} else {
-				reg.Note("it ends at %s", cli.Timestamp(one.ExpiresAt))
+				reg.Note("it ends at %s", cli.Timestamp(instance.ExpiresAt))
 			}
-			return printInstance(reg.App, one)
+			return printInstance(reg.App, instance)
 		}),
 	}
 	f.add(reg, cmd, true)
@@ -172,16 +172,16 @@ parameter is written as for create. A name changes alone, and nothing runs for i
 		if err != nil {
 			return err
 		}
-		one, err := c.Verb(ctx, args[0], "update", body)
-		if err == nil && one.Pending != nil {
-			reg.Note("the update of instance %s waits until somebody approves it", one.ID)
+		instance, err := c.Verb(ctx, args[0], "update", body)
+		if err == nil && instance.Pending != nil {
+			reg.Note("the update of instance %s waits until somebody approves it", instance.ID)
 		} else if err == nil && w.wait {
-			return w.until(ctx, reg.App, c, one.ID)
+			return w.until(ctx, reg.App, c, instance.ID)
 		}
 		if err != nil {
 			return err
 		}
-		return printInstance(reg.App, one)
+		return printInstance(reg.App, instance)
 	})
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
@@ -248,11 +248,11 @@ take the offer back.
 			if to.To == "" {
 				return api.Instance{}, cli.UsageError("--to is missing")
 			}
-			one, err := c.Verb(ctx, id, "transfer", to)
-			if err == nil && one.Offer != nil {
-				reg.Note("it is offered to %s until %s, and stays as it is until that one takes it", ownerWords(one.Offer.To), cli.Timestamp(one.Offer.Until))
+			instance, err := c.Verb(ctx, id, "transfer", to)
+			if err == nil && instance.Offer != nil {
+				reg.Note("it is offered to %s until %s, and stays as it is until that one takes it", ownerWords(instance.Offer.To), cli.Timestamp(instance.Offer.Until))
 			}
-			return one, err
+			return instance, err
 		}),
 	}
 	f.add(reg, cmd, true)

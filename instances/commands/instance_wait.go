@@ -84,14 +84,14 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 	}
 	said := ""
 	for {
-		one, err := c.Instance(ctx, id)
+		instance, err := c.Instance(ctx, id)
 		if err == nil {
-			if line := waitLine(one); line != said {
+			if line := waitLine(instance); line != said {
 				a.Note("%s", line)
 				said = line
 			}
-			if settled(one) {
-				return waited(a, one)
+			if settled(instance) {
+				return waited(a, instance)
 			}
 			select {
 			case <-ctx.Done():
@@ -117,8 +117,8 @@ func (w *waitFlags) left(why error, id string) error {
 }
 
 // settled reports whether nothing comes of an instance without somebody.
-func settled(one api.Instance) bool {
-	switch one.Phase {
+func settled(instance api.Instance) bool {
+	switch instance.Phase {
 	case "provisioning", "updating", "destroying":
 		return false
 	}
@@ -126,16 +126,16 @@ func settled(one api.Instance) bool {
 }
 
 // waitLine says what is waited for.
-func waitLine(one api.Instance) string {
+func waitLine(instance api.Instance) string {
 	var line strings.Builder
-	line.WriteString(one.ID + " " + one.Phase)
-	if one.Run != nil {
-		line.WriteString(", run " + runWords(one.Run))
+	line.WriteString(instance.ID + " " + instance.Phase)
+	if instance.Run != nil {
+		line.WriteString(", run " + runWords(instance.Run))
 	}
-	if one.Run != nil && !one.Run.NotBefore.IsZero() {
-		line.WriteString(", the next attempt begins at " + cli.Timestamp(one.Run.NotBefore))
+	if instance.Run != nil && !instance.Run.NotBefore.IsZero() {
+		line.WriteString(", the next attempt begins at " + cli.Timestamp(instance.Run.NotBefore))
 	}
-	for _, c := range one.Conditions {
+	for _, c := range instance.Conditions {
 		if c.Type == "Waiting" {
 			line.WriteString(", waits: " + c.Reason)
 			if c.Message != "" {
@@ -147,16 +147,16 @@ func waitLine(one api.Instance) string {
 }
 
 // waited prints how an instance is in the end.
-func waited(a *cli.App, one api.Instance) error {
-	if err := printInstance(a, one); err != nil {
+func waited(a *cli.App, instance api.Instance) error {
+	if err := printInstance(a, instance); err != nil {
 		return err
 	}
-	switch one.Phase {
+	switch instance.Phase {
 	case "failed", "destroy_failed":
-		err := cli.PartlyError("instance %s: %s", one.ID, text.Line(one.Phase+": "+one.Reason))
-		return cli.WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
+		err := cli.PartlyError("instance %s: %s", instance.ID, text.Line(instance.Phase+": "+instance.Reason))
+		return cli.WithHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", instance.ID, instance.ID)
 	case "rejected":
-		return cli.PartlyError("instance %s was rejected: %s", one.ID, text.Line(one.Reason))
+		return cli.PartlyError("instance %s was rejected: %s", instance.ID, text.Line(instance.Reason))
 	case "requested", "planned":
 		a.Note("it waits until somebody approves it")
 	}

@@ -41,7 +41,7 @@ version exists with another template, 5 denied.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			t, err := oneTemplate(args[0], name)
+			t, err := readTemplate(args[0], name)
 			if err != nil {
 				return err
 			}
@@ -60,8 +60,8 @@ version exists with another template, 5 denied.`,
 	return cmd
 }
 
-// oneTemplate reads a file with one template, or the one of a name.
-func oneTemplate(file, name string) (*template.Template, error) {
+// readTemplate reads a file with one template, or the one of a name.
+func readTemplate(file, name string) (*template.Template, error) {
 	read, files, err := readTemplates([]string{file})
 	if err != nil {
 		return nil, err

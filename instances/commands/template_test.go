@@ -17,7 +17,7 @@ import (
 //
 // Shows: platform 21
 func TestTemplateCommands(t *testing.T) {
-	h := newPortalHome(t)
+	h := newPortalUsers(t)
 	h.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Template.Title = "A \x1b[31mnetwork"
 		e.Template.Parameters[1].When = map[string][]json.RawMessage{"size": {json.RawMessage(`"large"`), json.RawMessage(`"huge"`)}}

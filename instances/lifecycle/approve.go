@@ -69,7 +69,7 @@ func (r *Record) WantedBy() Actor {
 
 // approve is rows 2, 4 and 10.
 func (w approvals) approve(e Approve) (Answer, error) {
-	r, err := w.meet(e.ID, verbApprove)
+	r, err := w.lookup(e.ID, verbApprove)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -88,7 +88,7 @@ func (w approvals) approve(e Approve) (Answer, error) {
 	switch r.Phase {
 	case Planned:
 		r.Run.Confirmed = new(w.person())
-		w.letThrough(r)
+		w.approvePlan(r)
 	case Requested:
 		w.makeApproved(r)
 	default:
@@ -207,13 +207,13 @@ func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	p.Salt = w.newNonce()
 	p.Why = clip(p.Why, maxDetail)
 	r.Pending = &p
-	w.sweep = true // of what it replaces
+	w.unusedTemplates = true // of what it replaces
 	w.notices().notice(r, NoticeApproval)
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// letThrough applies exactly the plan that waits.
-func (w approvals) letThrough(r *Record) {
+// approvePlan applies exactly the plan that waits.
+func (w approvals) approvePlan(r *Record) {
 	run := r.Run
 	run.Approved = run.Plan
 	run.Kind = RunApply
@@ -233,7 +233,7 @@ func phaseOf(from Phase) Phase {
 
 // reject is rows 2, 4 and 10.
 func (w approvals) reject(e Reject) (Answer, error) {
-	r, err := w.meet(e.ID, verbReject)
+	r, err := w.lookup(e.ID, verbReject)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -273,7 +273,7 @@ func (w approvals) dropPending(r *Record, why string) {
 	if r.Phase == Ready {
 		r.Reason = clip(why, maxText)
 	}
-	w.sweep = true
+	w.unusedTemplates = true
 }
 
 // putBack leaves a plan that nobody wants: an instance that was there before

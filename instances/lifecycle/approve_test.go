@@ -62,7 +62,7 @@ func TestApprovalOfEveryRun(t *testing.T) {
 			return lifecycle.Update{ID: id, Source: &newer, Template: none, Digest: digestOf(none)}
 		}},
 		"by itself": {auto, lifecycle.Actor{}, func(id string) lifecycle.Event {
-			return lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: newer}
+			return lifecycle.UpdateCheck{ID: id, Template: auto, Digest: digestOf(auto), Source: newer}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,8 +241,8 @@ func TestApprovalOfExtensions(t *testing.T) {
 		t.Errorf("ends at %s, %+v", r.ExpiresAt, r.Pending)
 	}
 	w.must(anna, lifecycle.Extend{ID: id}) // it ends all the same while it waits
-	w.pass(10 * time.Hour)
-	w.serve(lifecycle.Tick{ID: id})
+	w.advance(10 * time.Hour)
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	if r := w.want(id, lifecycle.Destroying); r.Pending != nil {
 		t.Errorf("pending %+v", r.Pending)
 	}
@@ -263,11 +263,11 @@ func TestPendingChange(t *testing.T) {
 	w.must(anna, lifecycle.Cancel{ID: id})
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
 	w.refused(ben, lifecycle.Approve{ID: id, Plan: first}, lifecycle.ErrStalePlan, "")
-	if _, next := w.d.Due(w.now); !next.Equal(w.now.Add(7 * 24 * time.Hour)) {
+	if _, next := w.d.PendingIDs(w.now); !next.Equal(w.now.Add(7 * 24 * time.Hour)) {
 		t.Errorf("due at %s", next)
 	}
-	w.pass(7 * 24 * time.Hour)
-	w.serve(lifecycle.Tick{ID: id})
+	w.advance(7 * 24 * time.Hour)
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	if r := w.want(id, lifecycle.Ready); r.Pending != nil || r.Reason != "nobody approved it in time" {
 		t.Errorf("%+v %s", r.Pending, r.Reason)
 	}
@@ -281,7 +281,7 @@ func TestDeclined(t *testing.T) {
 	w := newWorld(t)
 	auto := with(func(t *template.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })
 	id := w.approved(auto)
-	offer := lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")}
+	offer := lifecycle.UpdateCheck{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")}
 	w.serve(offer)
 	w.must(anna, lifecycle.Update{ID: id, Parameters: sized(`"large"`)})
 	if r := w.nothingRuns(id); r.Pending.By.Subject != "anna" {
@@ -314,7 +314,7 @@ func TestPlanTooLarge(t *testing.T) {
 	auto := with(func(t *template.Template) { t.Update = "auto" }) // nobody looks at it
 	id = w.create(anna, auto)
 	w.run(id, good)
-	w.serve(lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")})
+	w.serve(lifecycle.UpdateCheck{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")})
 	res.Counts = &lifecycle.Counts{Add: 1}
 	w.run(id, res)
 	w.want(id, lifecycle.Updating)

@@ -25,7 +25,7 @@ func (w changes) protect(e Protect) (Answer, error) {
 	if !e.On {
 		v = verbFree
 	}
-	r, err := w.meet(e.ID, v)
+	r, err := w.lookup(e.ID, v)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -60,7 +60,7 @@ func (w changes) ownersProtect(r *Record) bool {
 
 // rename is row 21.
 func (w changes) rename(e Rename) (Answer, error) {
-	r, err := w.meet(e.ID, verbRename)
+	r, err := w.lookup(e.ID, verbRename)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -75,7 +75,7 @@ func (w changes) rename(e Rename) (Answer, error) {
 
 // orphan is row 20.
 func (w changes) orphan(e Orphan) (Answer, error) {
-	r, err := w.meet(e.ID, verbOrphan)
+	r, err := w.lookup(e.ID, verbOrphan)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -99,7 +99,7 @@ func (w changes) destroyNow(e DestroyNow) (Answer, error) {
 		w.endings().remove(r)
 		return Answer{Status: 202, Record: r}, nil
 	}
-	r, err := w.meet(e.ID, verbDestroy)
+	r, err := w.lookup(e.ID, verbDestroy)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -118,7 +118,7 @@ func (w changes) destroyNow(e DestroyNow) (Answer, error) {
 
 // cancel is rows 2, 4 and 7.
 func (w changes) cancel(e Cancel) (Answer, error) {
-	r, err := w.meet(e.ID, verbCancel)
+	r, err := w.lookup(e.ID, verbCancel)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -128,8 +128,8 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 	if r.Phase == Destroying {
 		why = "stopped"
 	}
-	if who := w.who(); who != "" {
-		why += " by " + who
+	if actor := w.actorName(); actor != "" {
+		why += " by " + actor
 	}
 	switch {
 	case Awaits(r) != "":
@@ -137,7 +137,7 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 	case r.Phase == Destroying:
 		n := r.Run.Failures
 		text := r.Run.Error
-		notDestroyed(w.work, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
+		notDestroyed(w.step, r, Cancelled, fmt.Sprintf("%s after %s: %s", why, attemptCount(n), text))
 	case r.Run.Switch && r.Run.Attempt == 0:
 		w.approvals().putBack(r, Cancelled, why)
 	case r.Run.active():
@@ -155,11 +155,11 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 // retry is rows 16 and 19: what was tried last is tried again. Between two attempts
 // the next one comes at once.
 func (w changes) retry(e Retry) (Answer, error) {
-	r, err := w.meet(e.ID, verbRetry)
+	r, err := w.lookup(e.ID, verbRetry)
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := countAgain(w.work, r); err != nil {
+	if err := countAgain(w.step, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
@@ -185,7 +185,7 @@ func (w changes) retry(e Retry) (Answer, error) {
 	}
 	r.Phase = phaseOf(run.From)
 	r.Reason = ""
-	endAnew(w.work, r, r.Snapshot)
+	endAnew(w.step, r, r.Snapshot)
 	w.runQueue().queue(r, run)
 	return Answer{Status: 200, Record: r}, nil
 }
@@ -220,7 +220,7 @@ func (r *Record) lastTried() *Run {
 
 // update is rows 10 and 19.
 func (w changes) update(e Update) (Answer, error) {
-	r, err := w.meet(e.ID, verbUpdate)
+	r, err := w.lookup(e.ID, verbUpdate)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -237,7 +237,7 @@ func (w changes) update(e Update) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := countAgain(w.work, r); err != nil {
+	if err := countAgain(w.step, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
@@ -283,7 +283,7 @@ func union(a, b []string) []string {
 func (w changes) renew(r *Record, run *Run, why string) {
 	r.Phase = Updating
 	r.Reason = ""
-	endAnew(w.work, r, cmp.Or(run.Snapshot, r.Snapshot))
+	endAnew(w.step, r, cmp.Or(run.Snapshot, r.Snapshot))
 	w.runQueue().follow(r, run, why)
 }
 
@@ -302,7 +302,7 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 		w.keep(e.Digest, e.Template)
 		r.Snapshot = e.Digest
 		r.Revised = true
-		w.sweep = true
+		w.unusedTemplates = true
 	}
 	r.forget()
 	w.note(r, "destroy", "with version "+e.Source.Version)
@@ -316,7 +316,7 @@ func (w changes) pause(e Pause) (Answer, error) {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
 	}
 	p := w.pool(e.Template)
-	p.By = w.who()
+	p.By = w.actorName()
 	p.Paused = clip(e.Reason, maxText)
 	if p.By == "" {
 		p.By = byAdmin
@@ -356,7 +356,7 @@ func (w changes) clockHeld(reason string) {
 	}
 	d := w.change()
 	if d.Clock.Held == "" {
-		d.Clock.Notices = w.notices().tell(d.Clock.Notices, ofClock, NoticeClock)
+		d.Clock.Notices = w.notices().report(d.Clock.Notices, ofClock, NoticeClock)
 	}
 	d.Clock.Held = reason
 }

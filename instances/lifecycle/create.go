@@ -45,7 +45,7 @@ func (w creations) create(e Create) (Answer, error) {
 		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
 	if !e.Forced {
-		if err := w.room(e.Template); err != nil {
+		if err := w.checkLimit(e.Template); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -148,7 +148,7 @@ func (w creations) oldest(e Create) *Record {
 	}
 	revision := revisionOf(e.Digest, e.Source)
 	members := w.doc.members(e.Template.Name, func(r *Record) bool {
-		_, over := w.doc.dueNow(r, w.now)
+		_, over := w.doc.firstPending(r, w.now)
 		return r.Phase == Available && !over
 	})
 	if len(members) == 0 {
@@ -171,7 +171,7 @@ func (w creations) claim(r *Record, e Create) Answer {
 	w.assign(r, e)
 	w.note(r, "claimed", e.Template.Name)
 	w.endings().endAfter(r, r.TTL)
-	switchesOf(w.work).begin(r, false)
+	switchesOf(w.step).begin(r, false)
 	w.notices().notice(r, noticeReady)
 	return Answer{Status: 201, Record: r}
 }
@@ -188,7 +188,7 @@ func (w creations) assign(r *Record, e Create) {
 }
 
 // person is the actor as a record keeps it.
-func (w *work) person() Actor {
+func (w *step) person() Actor {
 	a := w.command.Actor
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
 }
@@ -254,7 +254,7 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 	}
 	r.Runs = r.Runs[:min(len(r.Runs), maxRuns)]
 	r = w.put(r)
-	switchesOf(w.work).begin(r, r.Switch.off())
+	switchesOf(w.step).begin(r, r.Switch.off())
 	w.note(r, "adopted", "")
 	if t := w.doc.template(r.Snapshot); t.TTL != nil && r.ExpiresAt.IsZero() {
 		r.TTL = t.TTL.Default
@@ -324,7 +324,7 @@ func (w creations) launch(e Launch) (Answer, error) {
 	case r == nil && refused == "":
 		return w.makeAs(e.ID, e.Create), nil
 	case r == nil:
-		return w.turnAway(e, refused), nil
+		return w.reject(e, refused), nil
 	case refused == "":
 		return w.claim(r, e.Create), nil
 	}
@@ -354,14 +354,14 @@ func (w creations) mayLaunch(e Create, member *Record) error {
 	case e.Template.Pool != nil && e.Template.Pool.WhenEmpty == template.PoolRefuse:
 		return refuse(ErrPoolEmpty, "of %s only members of the pool are given away", e.Template.Name)
 	}
-	if err := w.room(e.Template); err != nil {
+	if err := w.checkLimit(e.Template); err != nil {
 		return err
 	}
 	return w.fits()
 }
 
-// turnAway makes the record of what is never made.
-func (w creations) turnAway(e Launch, why string) Answer {
+// reject makes the record of what is never made.
+func (w creations) reject(e Launch, why string) Answer {
 	if e.Template != nil {
 		w.keep(e.Digest, e.Template)
 	}

@@ -51,7 +51,7 @@
 //	25 ready | stop, start, or its time by the schedule; updating: kept until it is ready | updating
 //
 // What callers may do in which
-// phase is one function, admits; what time does is another, [Document.Due] being
+// phase is one function, admits; what time does is another, [Document.PendingIDs] being
 // its face to the outside; what the end of an attempt does is in ended.go. The
 // end of an instance is looked at before anything else of it: a caller who comes
 // later than the end is refused even if nobody has acted on it yet, and an end
@@ -98,8 +98,8 @@
 //
 // Rights, but for those that need the record: an approval by somebody else, what
 // only an admin may do, whom an instance may be given to and who may take it. The
-// values of parameters, which come checked. The rate of requests. When to send [Tick],
-// [Fill], [Offer] and [Schedule]: a machine without a clock waits for nothing. And
+// values of parameters, which come checked. The rate of requests. When to send [ExpireCheck],
+// [Fill], [UpdateCheck] and [Schedule]: a machine without a clock waits for nothing. And
 // whether the clock can be believed: [ClockHeld] holds back all that takes
 // something away.
 //

@@ -203,11 +203,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		m := lifecycle.Machine{}
 		m.Outstanding(d)
-		due, _ := d.Due(epoch)
+		pending, _ := d.PendingIDs(epoch)
 		for id, r := range d.Records {
 			events := []lifecycle.Event{
-				lifecycle.Tick{ID: id}, lifecycle.Retry{ID: id}, lifecycle.Cancel{ID: id}, lifecycle.Approve{ID: id}, lifecycle.Reject{ID: id},
-				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Take{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Places: 1},
+				lifecycle.ExpireCheck{ID: id}, lifecycle.Retry{ID: id}, lifecycle.Cancel{ID: id}, lifecycle.Approve{ID: id}, lifecycle.Reject{ID: id},
+				lifecycle.DestroyNow{ID: id}, lifecycle.Update{ID: id}, lifecycle.Extend{ID: id}, lifecycle.Take{ID: id}, lifecycle.Archived{ID: id}, lifecycle.Schedule{Concurrency: 1},
 			}
 			if r.Run != nil {
 				ref := lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
@@ -219,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 		}
-		if _, err := lifecycle.Encode(d); err != nil && len(due) >= 0 {
+		if _, err := lifecycle.Encode(d); err != nil && len(pending) >= 0 {
 			t.Log(err) // a time that no text can say
 		}
 	})

@@ -13,96 +13,96 @@ import (
 
 // What is due by time, in the order in which it is looked at.
 const (
-	dueEnd          = iota // rows 13, 14
-	dueRequest             // rows 2, 10
-	duePlan                // row 4
-	dueDrain               // row 9, by age
-	dueOffer               // row 24
-	dueHoldOff             // row 14, daily
-	dueNotice              // before the end
-	dueDestroyAgain        // row 19
-	dueRemove              // row 22
-	dueSwitch              // row 25, by the schedule
-	dueWord                // row 25, by a person
-	dueDrift               // row 23
+	deadlineEnd           = iota // rows 13, 14
+	deadlineRequest              // rows 2, 10
+	deadlinePlan                 // row 4
+	deadlineDrain                // row 9, by age
+	deadlineOffer                // row 24
+	deadlineHoldOff              // row 14, daily
+	deadlineNotice               // before the end
+	deadlineDestroyAgain         // row 19
+	deadlineRemove               // row 22
+	deadlineSwitch               // row 25, by the schedule
+	deadlineSwitchRequest        // row 25, by a person
+	deadlineDrift                // row 23
 )
 
-// duty is something that is due at a time.
-type duty struct {
+// deadline is something that is due at a time.
+type deadline struct {
 	what int
 	at   time.Time
 }
 
 // held reports whether a duty waits while nobody knows what time it is: whatever
 // takes something away.
-func (y duty) held() bool {
-	return y.what != dueHoldOff && y.what != dueNotice && y.what != dueDestroyAgain && y.what != dueDrift && y.what != dueWord
+func (y deadline) held() bool {
+	return y.what != deadlineHoldOff && y.what != deadlineNotice && y.what != deadlineDestroyAgain && y.what != deadlineDrift && y.what != deadlineSwitchRequest
 }
 
-// duties are all that time does to a record.
-func (d *Document) duties(r *Record) []duty {
-	all := d.phaseDuties(r)
+// deadlines are all that time does to a record.
+func (d *Document) deadlines(r *Record) []deadline {
+	all := d.phaseDeadlines(r)
 	if r.Offer != nil {
-		all = append(all, duty{dueOffer, r.Offer.Until()})
+		all = append(all, deadline{deadlineOffer, r.Offer.Until()})
 	}
 	return all
 }
 
-// phaseDuties are those that a record has by its phase.
-func (d *Document) phaseDuties(r *Record) []duty {
+// phaseDeadlines are those that a record has by its phase.
+func (d *Document) phaseDeadlines(r *Record) []deadline {
 	switch {
 	case !r.Phase.Live():
 		if r.Kept || r.Removing {
 			return nil
 		}
-		return []duty{{dueRemove, r.FinishedAt.Add(finalStays)}}
+		return []deadline{{deadlineRemove, r.FinishedAt.Add(finalStays)}}
 	case r.isWorkspace():
-		return r.workspaceRecord().workspaceDuties()
+		return r.workspaceRecord().workspaceDeadlines()
 	case r.Phase == Requested:
-		return []duty{{dueRequest, r.CreatedAt.Add(requestWaits)}}
+		return []deadline{{deadlineRequest, r.CreatedAt.Add(requestWaits)}}
 	case r.Phase == Available:
-		return d.ageDuty(r)
+		return d.ageDeadline(r)
 	case r.Phase == DestroyFailed:
 		if len(r.Runs) == 0 {
-			return []duty{{dueDestroyAgain, r.CreatedAt}}
+			return []deadline{{deadlineDestroyAgain, r.CreatedAt}}
 		}
-		return []duty{{dueDestroyAgain, r.Runs[0].EndedAt.Add(destroyAgain)}}
+		return []deadline{{deadlineDestroyAgain, r.Runs[0].EndedAt.Add(destroyAgain)}}
 	case ends(r.Phase):
-		return d.liveDuties(r)
+		return d.liveDeadlines(r)
 	}
 	return nil
 }
 
-func (d *Document) ageDuty(r *Record) []duty {
+func (d *Document) ageDeadline(r *Record) []deadline {
 	if p := d.template(r.Snapshot).Pool; p != nil && p.MaxAge > 0 {
-		return []duty{{dueDrain, r.ReadyAt.Add(p.MaxAge)}}
+		return []deadline{{deadlineDrain, r.ReadyAt.Add(p.MaxAge)}}
 	}
 	return nil
 }
 
-func (d *Document) liveDuties(r *Record) []duty {
-	all := d.endDuties(r)
+func (d *Document) liveDeadlines(r *Record) []deadline {
+	all := d.endDeadlines(r)
 	if r.Pending != nil {
-		all = append(all, duty{dueRequest, r.Pending.At.Add(requestWaits)})
+		all = append(all, deadline{deadlineRequest, r.Pending.At.Add(requestWaits)})
 	}
 	if r.Phase == Planned && r.Run != nil {
-		all = append(all, duty{duePlan, r.Run.EndedAt.Add(planWaits)})
+		all = append(all, deadline{deadlinePlan, r.Run.EndedAt.Add(planWaits)})
 	}
-	all = append(all, switchDuties(r)...)
+	all = append(all, switchDeadlines(r)...)
 	if at := d.driftAt(r); !at.IsZero() {
-		all = append(all, duty{dueDrift, at})
+		all = append(all, deadline{deadlineDrift, at})
 	}
 	return all
 }
 
-// endDuties are what the end of a record makes due.
-func (d *Document) endDuties(r *Record) []duty {
+// endDeadlines are what the end of a record makes due.
+func (d *Document) endDeadlines(r *Record) []deadline {
 	if r.ExpiresAt.IsZero() {
 		return nil
 	}
-	var all []duty
+	var all []deadline
 	if at := d.end(r); !at.IsZero() && !d.leaving(r) {
-		all = append(all, duty{dueEnd, at})
+		all = append(all, deadline{deadlineEnd, at})
 	}
 	if r.Protected != "" {
 		at := r.ExpiresAt
@@ -111,11 +111,11 @@ func (d *Document) endDuties(r *Record) []duty {
 				at = later(at, n.At.Add(daily))
 			}
 		}
-		all = append(all, duty{dueHoldOff, at})
+		all = append(all, deadline{deadlineHoldOff, at})
 	}
-	for _, lead := range d.leads(r) {
-		if !r.told(expires(lead)) {
-			all = append(all, duty{dueNotice, r.ExpiresAt.Add(-lead)})
+	for _, lead := range d.leadTimes(r) {
+		if !r.reported(expires(lead)) {
+			all = append(all, deadline{deadlineNotice, r.ExpiresAt.Add(-lead)})
 		}
 	}
 	return all
@@ -144,7 +144,7 @@ func (d *Document) driftAt(r *Record) time.Time {
 // next tells when something is due for a record; zero: never.
 func (d *Document) next(r *Record) time.Time {
 	var at time.Time
-	for _, y := range d.duties(r) {
+	for _, y := range d.deadlines(r) {
 		if at.IsZero() || y.at.Before(at) {
 			at = y.at
 		}
@@ -152,10 +152,10 @@ func (d *Document) next(r *Record) time.Time {
 	return at
 }
 
-// dueNow tells what is due for a record that comes before all else.
-func (d *Document) dueNow(r *Record, now time.Time) (what int, ok bool) {
+// firstPending tells what is due for a record that comes before all else.
+func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	first := -1
-	for _, y := range d.duties(r) {
+	for _, y := range d.deadlines(r) {
 		if !y.at.After(now) && (d.Clock.Held == "" || !y.held()) && (first < 0 || y.what < first) {
 			first = y.what
 		}
@@ -163,12 +163,12 @@ func (d *Document) dueNow(r *Record, now time.Time) (what int, ok bool) {
 	return first, first >= 0
 }
 
-// Due are the instances for which something is due at a time, soonest first, and
+// PendingIDs are the instances for which something is due at a time, soonest first, and
 // when next anything is, a run that waits for its time and a pool that is refilled
 // included; zero: never. Runs that wait for a place only are due with every
 // [Schedule].
-func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
-	var due []*Record
+func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
+	var pending []*Record
 	soon := func(at time.Time) {
 		if at.After(now) && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -182,20 +182,20 @@ func (d *Document) Due(now time.Time) (ids []string, next time.Time) {
 			soon(r.Next)
 			continue
 		}
-		if _, ok := d.dueNow(r, now); ok {
-			due = append(due, r)
+		if _, ok := d.firstPending(r, now); ok {
+			pending = append(pending, r)
 		}
-		for _, y := range d.duties(r) {
+		for _, y := range d.deadlines(r) {
 			soon(y.at)
 		}
 	}
 	for _, p := range d.Pools {
 		soon(p.Backoff)
 	}
-	slices.SortFunc(due, func(a, b *Record) int {
+	slices.SortFunc(pending, func(a, b *Record) int {
 		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.ID, b.ID))
 	})
-	for _, r := range due {
+	for _, r := range pending {
 		ids = append(ids, r.ID)
 	}
 	return ids, next
@@ -212,10 +212,10 @@ type Templates interface {
 // Pending returns the events that may change something now, in the order in which they
 // count: what ends makes room for what begins. At most places runs are under way at once.
 // next is when more is due if nothing changes; zero: never.
-func (d *Document) Pending(t Templates, places int, now time.Time) (events []Event, next time.Time) {
-	ids, next := d.Due(now)
+func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events []Event, next time.Time) {
+	ids, next := d.PendingIDs(now)
 	for _, id := range ids {
-		events = append(events, Tick{ID: id})
+		events = append(events, ExpireCheck{ID: id})
 	}
 	for _, q := range d.Requests {
 		if now.Sub(q.At) > 2*requestAge { // not each for itself
@@ -224,8 +224,8 @@ func (d *Document) Pending(t Templates, places int, now time.Time) (events []Eve
 		}
 	}
 	events = append(events, d.fills(t)...)
-	events = append(events, d.offers(t)...)
-	return append(events, Schedule{Places: places}), next
+	events = append(events, d.updateChecks(t)...)
+	return append(events, Schedule{Concurrency: concurrency}), next
 }
 
 // fills are of every pool: of the templates that have one, and of members whose template
@@ -257,9 +257,9 @@ func (d *Document) fills(t Templates) []Event {
 	return events
 }
 
-// offers are of instances whose template or module has another version now, or that
+// updateChecks are of instances whose template or module has another version now, or that
 // still show that it had.
-func (d *Document) offers(t Templates) []Event {
+func (d *Document) updateChecks(t Templates) []Event {
 	var events []Event
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		r := d.Records[id]
@@ -270,23 +270,23 @@ func (d *Document) offers(t Templates) []Event {
 		shown := slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == UpdateAvailable })
 		newer := e.Digest != r.Snapshot || e.Source.Digest != r.Source.Digest
 		if shown || newer {
-			events = append(events, Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
+			events = append(events, UpdateCheck{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
 		}
 	}
 	return events
 }
 
 // maxDuties is how many duties one tick does: more than there are kinds.
-const maxDuties = 13
+const maxDeadlines = 13
 
-// tick does what is due for a record.
-func (w endings) tick(id string) {
-	for range maxDuties {
+// expireCheck does what is due for a record.
+func (w endings) expireCheck(id string) {
+	for range maxDeadlines {
 		r := w.doc.Records[id]
 		if r == nil {
 			return
 		}
-		what, ok := w.doc.dueNow(r, w.now)
+		what, ok := w.doc.firstPending(r, w.now)
 		if !ok {
 			return
 		}
@@ -296,35 +296,35 @@ func (w endings) tick(id string) {
 
 func (w endings) fulfil(r *Record, what int) {
 	switch what {
-	case dueEnd:
+	case deadlineEnd:
 		w.expire(r)
-	case dueRequest:
+	case deadlineRequest:
 		w.note(r, "rejected", "nobody approved it in time")
 		w.approvals().decline(r, Cancelled, "nobody approved it in time")
-	case duePlan:
+	case deadlinePlan:
 		if r.isWorkspace() {
 			w.workspaceRuns().discardOld(r)
 			return
 		}
 		w.note(r, "rejected", "nobody approved the plan in time")
 		w.approvals().putBack(r, Cancelled, "nobody approved the plan in time")
-	case dueDrain:
+	case deadlineDrain:
 		w.poolMembers().drain(r, "it is too old")
-	case dueOffer:
+	case deadlineOffer:
 		w.changes().unoffered(r, "offer ended", "nobody took it in time")
-	case dueHoldOff:
+	case deadlineHoldOff:
 		w.notices().holdOff(r)
-	case dueNotice:
-		w.notices().tellEnd(r)
-	case dueDestroyAgain:
+	case deadlineNotice:
+		w.notices().reportEnd(r)
+	case deadlineDestroyAgain:
 		w.destroy(r, "tried again")
-	case dueRemove:
+	case deadlineRemove:
 		w.remove(r)
-	case dueSwitch:
-		switchesOf(w.work).due(r)
-	case dueWord:
-		switchesOf(w.work).carry(r)
-	case dueDrift:
+	case deadlineSwitch:
+		switchesOf(w.step).applySchedule(r)
+	case deadlineSwitchRequest:
+		switchesOf(w.step).carry(r)
+	case deadlineDrift:
 		w.runQueue().queue(r, w.runQueue().newRun(r, RunDrift))
 	}
 }

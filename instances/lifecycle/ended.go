@@ -77,7 +77,7 @@ func (w outcomes) ended(e Ended) {
 	default:
 		w.applyEnded(r, e)
 	}
-	w.endings().tick(r.ID)
+	w.endings().expireCheck(r.ID)
 }
 
 // learn keeps what an attempt found out.
@@ -195,7 +195,7 @@ func (w outcomes) fail(r *Record, result, why string) {
 	w.runQueue().endRun(r, result, why)
 	r.Phase = Failed
 	r.Reason = clip(why, maxText)
-	happened(w.work, r, "failed", why)
+	happened(w.step, r, "failed", why)
 	if t := w.doc.template(r.Snapshot).TTL; t != nil && t.Failed > 0 && r.ReadyAt.IsZero() {
 		end := w.now.Add(max(t.Failed, template.MinTTL))
 		if r.ExpiresAt.IsZero() || end.Before(r.ExpiresAt) {
@@ -211,25 +211,25 @@ func (w outcomes) fail(r *Record, result, why string) {
 // settle makes what a run applied that which the instance is.
 func (w outcomes) settle(r *Record) {
 	run := r.Run
-	switchesOf(w.work).hear(r)
+	switchesOf(w.step).hear(r)
 	r.Source = run.Source
 	revised := run.Snapshot != "" && run.Snapshot != r.Snapshot
 	if revised {
 		r.Snapshot = run.Snapshot
 		r.Revised = true
-		w.sweep = true
+		w.unusedTemplates = true
 	}
 	if run.Parameters != nil {
 		r.Parameters = run.Parameters
 	}
-	switchesOf(w.work).settled(r, revised, run.Off)
+	switchesOf(w.step).settled(r, revised, run.Off)
 }
 
 // applied is rows 5 and 11.
 func (w outcomes) applied(r *Record, e Ended) {
 	w.settle(r)
 	w.runQueue().endRun(r, Done, "")
-	happened(w.work, r, r.Runs[0].reached(), "")
+	happened(w.step, r, r.Runs[0].reached(), "")
 	t := w.doc.template(r.Snapshot)
 	r.Reason = ""
 	r.Outputs = listed(e.Result.Outputs, t.Outputs)
@@ -319,14 +319,14 @@ func (w outcomes) planned(r *Record, res Result) {
 	run.Plan = res.Plan
 	run.Planned = run.Attempt
 	run.EndedAt = w.now
-	outcome(w.work, r, "plan made", run, "")
+	outcome(w.step, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
 		w.notices().notice(r, NoticeApproval)
 		return
 	}
 	if c := run.Counts; c != nil && c.Remove == 0 && c.Replace == 0 {
-		w.approvals().letThrough(r)
+		w.approvals().approvePlan(r)
 		return
 	}
 	r.set(UpdateAvailable, "Destroys", "version "+run.Source.Version+" would destroy or replace resources")
@@ -342,7 +342,7 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 	}
 	if res.Outcome == Done && res.Resources == 0 {
 		w.runQueue().endRun(r, Done, "")
-		happened(w.work, r, "destroyed", r.Reason)
+		happened(w.step, r, "destroyed", r.Reason)
 		w.endings().finish(r, Destroyed, r.Reason)
 		return
 	}
@@ -357,12 +357,12 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 		w.runQueue().await(r, destroyAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, destroyAttempts, text))
 		return
 	}
-	notDestroyed(w.work, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
+	notDestroyed(w.step, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
 }
 
 // notDestroyed ends a run that destroys before nothing is left: it is tried again in a
 // day, or when somebody asks for it.
-func notDestroyed(w *work, r *Record, result, why string) {
+func notDestroyed(w *step, r *Record, result, why string) {
 	w.runQueue().endRun(r, result, r.Run.Error)
 	r.Phase = DestroyFailed
 	r.Reason = clip(why, maxText)

@@ -87,7 +87,7 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 // endAnew gives one that never was ready and is made once more the end that its launch
 // gave it, which its failure may have drawn near. However often that is: it lives no longer
 // by it, until it is ready.
-func endAnew(w *work, r *Record, snapshot string) {
+func endAnew(w *step, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
 	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
 		w.endings().endAfter(r, left)
@@ -123,23 +123,23 @@ func (d *Document) end(r *Record) time.Time {
 // expired reports whether the end of an instance has come, and its clock is not
 // held. It is looked at before anything else of a record.
 func (w endings) expired(r *Record) bool {
-	what, ok := w.doc.dueNow(r, w.now)
-	return ok && what == dueEnd
+	what, ok := w.doc.firstPending(r, w.now)
+	return ok && what == deadlineEnd
 }
 
 // expire is row 13: whatever became of template, module or server.
 func (w endings) expire(r *Record) {
 	if t := w.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && t.TTL.OnExpire == "keep" && (r.Applied || r.Run.active()) {
-		w.leave(r)
+		w.orphan(r)
 		return
 	}
 	w.note(r, "expired", "")
 	w.destroy(r, "its end has come")
 }
 
-// leave leaves the resources of an instance at its end to people, once no apply
+// orphan leaves the resources of an instance at its end to people, once no apply
 // runs any more.
-func (w endings) leave(r *Record) {
+func (w endings) orphan(r *Record) {
 	if r.Run.active() && r.Run.Kind != RunDrift {
 		r.Then = nil
 		w.runQueue().stop(r, endCame)
@@ -154,7 +154,7 @@ const endCame = "its end has come"
 
 // extend is row 12.
 func (w endings) extend(e Extend) (Answer, error) {
-	r, err := w.meet(e.ID, verbExtend)
+	r, err := w.lookup(e.ID, verbExtend)
 	if err != nil {
 		return Answer{}, err
 	}

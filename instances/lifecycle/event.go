@@ -100,8 +100,8 @@ type (
 
 // Events of the server.
 type (
-	// Tick does what is due for an instance.
-	Tick struct{ ID string }
+	// ExpireCheck does what is due for an instance.
+	ExpireCheck struct{ ID string }
 	// Fill keeps a pool at its size: Template nil drains it.
 	Fill struct {
 		Name     string
@@ -110,16 +110,16 @@ type (
 		Source   template.Source
 		Invalid  string // why the template cannot be used; it pauses the pool
 	}
-	// Offer says what is newest of a template whose instances are to be updated
+	// UpdateCheck says what is newest of a template whose instances are to be updated
 	// or to show that they could be.
-	Offer struct {
+	UpdateCheck struct {
 		ID       string
 		Template *template.Template
 		Digest   string
 		Source   template.Source
 	}
 	// Schedule starts what fits of the runs that wait, up to Places in all.
-	Schedule struct{ Places int }
+	Schedule struct{ Concurrency int }
 	// Started keeps the handle of an attempt.
 	Started struct {
 		Ref    Ref
@@ -150,10 +150,10 @@ type (
 	ClockHeld struct{ Reason string }
 	// Prune removes answers that are older than their time.
 	Prune struct{}
-	// Pass is what the server finds due at one moment, kept in one commit. Each
+	// Reconcile is what the server finds due at one moment, kept in one commit. Each
 	// event counts as if it came alone, in this order, with a seed made of that of
 	// the command and its place; those that are refused are passed over.
-	Pass struct{ Events []Event }
+	Reconcile struct{ Events []Event }
 )
 
 // Result is how an attempt ended.
@@ -244,9 +244,9 @@ func (Switch) event()      {}
 func (Pause) event()       {}
 func (Resume) event()      {}
 func (AcceptClock) event() {}
-func (Tick) event()        {}
+func (ExpireCheck) event() {}
 func (Fill) event()        {}
-func (Offer) event()       {}
+func (UpdateCheck) event() {}
 func (Schedule) event()    {}
 func (Started) event()     {}
 func (Wait) event()        {}
@@ -256,4 +256,4 @@ func (Archived) event()    {}
 func (Removed) event()     {}
 func (ClockHeld) event()   {}
 func (Prune) event()       {}
-func (Pass) event()        {}
+func (Reconcile) event()   {}

@@ -40,7 +40,7 @@ func (w endings) destroy(r *Record, why string) {
 // destroyRun queues the run that destroys, if there can be anything.
 func (w endings) destroyRun(r *Record) {
 	if !r.Applied {
-		record(w.work, r, History{Action: "destroyed", Detail: "nothing had been made"})
+		record(w.step, r, History{Action: "destroyed", Detail: "nothing had been made"})
 		w.finish(r, Destroyed, r.Reason)
 		return
 	}
@@ -88,7 +88,7 @@ func (w endings) finish(r *Record, p Phase, why string) {
 	r.Offer = nil
 	r.Switch = nil
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
-	w.sweep = true
+	w.unusedTemplates = true
 	switch p {
 	case Destroyed:
 		w.notices().notice(r, NoticeDestroyed)
@@ -154,7 +154,7 @@ func (w endings) archived(id string) {
 	r = w.edit(r)
 	r.Archived = true
 	r.cut()
-	w.sweep = true
+	w.unusedTemplates = true
 	if r.Removing {
 		w.do(Remove, id)
 	}

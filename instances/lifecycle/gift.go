@@ -24,7 +24,7 @@ func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 // groups, an admin to anybody; it fills the quota of whom it is given to. To others an
 // owner offers it, and takes that back by giving it to whom it belongs to.
 func (w changes) transfer(e Transfer) (Answer, error) {
-	r, err := w.meet(e.ID, verbTransfer)
+	r, err := w.lookup(e.ID, verbTransfer)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -58,7 +58,7 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	if r.Pending != nil && !to.Same(r.Owner) {
 		w.note(r, "cancelled", "a change that "+r.Owner.Kind+" "+r.Owner.ID+" waited for")
 		r.Pending = nil
-		w.sweep = true
+		w.unusedTemplates = true
 	}
 	r.Owner = to
 	r.Offer = nil
@@ -67,7 +67,7 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	return Answer{Status: 200, Record: r}
 }
 
-// offer lets an instance be taken by somebody else, in place of whom it was offered to
+// checkUpdate lets an instance be taken by somebody else, in place of whom it was offered to
 // before.
 func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
@@ -88,7 +88,7 @@ func (w changes) take(e Take) (Answer, error) {
 	if e.No {
 		v = verbDecline
 	}
-	r, err := w.meet(e.ID, v)
+	r, err := w.lookup(e.ID, v)
 	if err != nil {
 		return Answer{}, err
 	}

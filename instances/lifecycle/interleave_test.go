@@ -77,7 +77,7 @@ func (x *explorer) explore(s scene, depth int) {
 			x.next(s, anna, lifecycle.DestroyNow{ID: id}, depth)
 		}
 	}
-	x.next(s, lifecycle.Actor{}, lifecycle.Schedule{Places: 2}, depth)
+	x.next(s, lifecycle.Actor{}, lifecycle.Schedule{Concurrency: 2}, depth)
 	x.next(s, lifecycle.Actor{}, lifecycle.Fill{Name: tiny().Name, Template: tiny(), Digest: digestOf(tiny()), Source: source("1.0.0")}, depth)
 	x.end(s, depth)
 	x.expire(s, depth)
@@ -172,9 +172,9 @@ func (x *explorer) end(s scene, depth int) {
 // expire lets ten minutes pass, and does what is due.
 func (x *explorer) expire(s scene, depth int) {
 	s.now = s.now.Add(10 * time.Minute)
-	due, _ := s.d.Due(s.now)
-	for _, id := range due {
-		next, _, err := x.step(s, lifecycle.Actor{}, lifecycle.Tick{ID: id})
+	pending, _ := s.d.PendingIDs(s.now)
+	for _, id := range pending {
+		next, _, err := x.step(s, lifecycle.Actor{}, lifecycle.ExpireCheck{ID: id})
 		if err != nil {
 			x.t.Fatal(err)
 		}

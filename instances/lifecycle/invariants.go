@@ -239,8 +239,8 @@ type scope struct {
 }
 
 type limit struct {
-	of   scope
-	most int
+	of    scope
+	limit int
 }
 
 // overfull looks at the limits of templates. Of the records that were made
@@ -269,13 +269,13 @@ func (d *Document) overfull() []Violation {
 	var all []Violation
 	for l := range limits {
 		n := 0
-		for _, most := range have[l.of] {
-			if most <= l.most {
+		for _, limit := range have[l.of] {
+			if limit <= l.limit {
 				n++
 			}
 		}
-		if n > l.most {
-			all = append(all, Violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.most)})
+		if n > l.limit {
+			all = append(all, Violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.limit)})
 		}
 	}
 	return all

@@ -46,22 +46,22 @@ func TestLaunch(t *testing.T) {
 // TestLaunchMember is the claim of one member that somebody chose.
 func TestLaunchMember(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) {
+	limited := with(func(t *template.Template) {
 		t.Name, t.PerOwner, t.Pool = "sandbox/pool", 1, &template.PoolSize{Size: 3, WhenEmpty: "refuse"}
 	})
-	w.fill(one)
+	w.fill(limited)
 	w.runAll(good)
 	members := w.all(lifecycle.Available)
-	if r := w.launch(members[1], one, ""); r.Phase != lifecycle.Ready || r.Run != nil || r.ClaimedAt.IsZero() || r.ExpiresAt.IsZero() {
+	if r := w.launch(members[1], limited, ""); r.Phase != lifecycle.Ready || r.Run != nil || r.ClaimedAt.IsZero() || r.ExpiresAt.IsZero() {
 		t.Errorf("claimed: %+v", r)
 	}
-	if r := w.launch(members[0], one, ""); r.Phase != lifecycle.Destroying || !strings.Contains(r.Reason, "1 of 1 instances") || r.Owner.ID != "" {
+	if r := w.launch(members[0], limited, ""); r.Phase != lifecycle.Destroying || !strings.Contains(r.Reason, "1 of 1 instances") || r.Owner.ID != "" {
 		t.Errorf("claimed beyond the limit: %+v", r)
 	}
-	if r := w.launch("abcdefghjk", one, ""); r.Phase != lifecycle.Rejected {
+	if r := w.launch("abcdefghjk", limited, ""); r.Phase != lifecycle.Rejected {
 		t.Errorf("made beside the pool: %+v", r)
 	}
-	w.fill(one)
+	w.fill(limited)
 	if n := len(w.all(lifecycle.Provisioning)); n != 2 {
 		t.Errorf("%d members are made for those that went", n)
 	}

@@ -27,10 +27,10 @@ type Limits struct {
 // comes with d and no effects: the command is refused, and nothing of it stays.
 func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	now = later(now.UTC().Round(0), d.Clock.At)
-	if p, ok := c.Event.(Pass); ok {
-		return m.pass(d, p, c, now)
+	if p, ok := c.Event.(Reconcile); ok {
+		return m.reconcile(d, p, c, now)
 	}
-	w := &work{Machine: m, doc: d, old: d, command: c, now: now}
+	w := &step{Machine: m, doc: d, old: d, command: c, now: now}
 	answer, err := w.notices().answer()
 	if err != nil {
 		return d, nil, Answer{}, err
@@ -39,11 +39,11 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 	return w.doc, w.effects, answer, nil
 }
 
-// pass takes the events of a [Pass] one after the other.
-func (m *Machine) pass(d *Document, p Pass, c Command, now time.Time) (*Document, []Effect, Answer, error) {
+// reconcile takes the events of a [Reconcile] one after the other.
+func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	var effects []Effect
 	for i, e := range p.Events {
-		if _, nested := e.(Pass); nested {
+		if _, nested := e.(Reconcile); nested {
 			continue
 		}
 		after, more, _, err := m.Step(d, Command{Event: e, Actor: c.Actor, Seed: derive(c.Seed, i)}, now)
@@ -56,7 +56,7 @@ func (m *Machine) pass(d *Document, p Pass, c Command, now time.Time) (*Document
 }
 
 // dispatch does what the event of the command says.
-func (w *work) dispatch() (Answer, error) {
+func (w *step) dispatch() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case Create:
 		return w.creations().create(e)
@@ -121,16 +121,16 @@ func (w workspaceRuns) ofWorkspace() (Answer, error) {
 
 // serve does what the server's own events say: one that meets a record that it
 // does not fit changes nothing.
-func (w *work) serve() (Answer, error) {
+func (w *step) serve() (Answer, error) {
 	switch e := w.command.Event.(type) {
-	case Tick:
-		w.endings().tick(e.ID)
+	case ExpireCheck:
+		w.endings().expireCheck(e.ID)
 	case Fill:
 		w.poolMembers().fill(e)
-	case Offer:
-		w.poolMembers().offer(e)
+	case UpdateCheck:
+		w.poolMembers().checkUpdate(e)
 	case Schedule:
-		w.runQueue().schedule(e.Places)
+		w.runQueue().schedule(e.Concurrency)
 	case Started:
 		w.runQueue().started(e)
 	case Wait:

@@ -38,11 +38,11 @@ func (w notices) notice(r *Record, kind string) {
 	if r.Owner.ID == "" {
 		return
 	}
-	r.Notices = w.tell(r.Notices, r.ID, kind)
+	r.Notices = w.report(r.Notices, r.ID, kind)
 }
 
-// tell adds a notice that is to be handed over.
-func (w notices) tell(notices []Notice, of, kind string) []Notice {
+// report adds a notice that is to be handed over.
+func (w notices) report(notices []Notice, of, kind string) []Notice {
 	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, w.now.UnixMilli()), Kind: kind, At: w.now}
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
@@ -120,30 +120,30 @@ func (w notices) armNotices(r *Record) {
 	if r.ExpiresAt.IsZero() {
 		return
 	}
-	for _, lead := range w.doc.leads(r) {
+	for _, lead := range w.doc.leadTimes(r) {
 		if at := r.ExpiresAt.Add(-lead); !at.After(w.now) {
 			r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(lead), Kind: expires(lead), At: w.now, Sent: true})
 		}
 	}
 }
 
-// leads are how long before its end an instance is told of.
-func (d *Document) leads(r *Record) []time.Duration {
+// leadTimes are how long before its end an instance is told of.
+func (d *Document) leadTimes(r *Record) []time.Duration {
 	all := d.template(r.Snapshot).Notices
 	return all[:min(len(all), template.MaxNotices)]
 }
 
-// told reports whether a notice of a kind was made since the end was set.
-func (r *Record) told(kind string) bool {
+// reported reports whether a notice of a kind was made since the end was set.
+func (r *Record) reported(kind string) bool {
 	return slices.ContainsFunc(r.Notices, func(n Notice) bool { return n.Kind == kind })
 }
 
-// tellEnd tells of an end to come: once for each time before it; of several that
+// reportEnd tells of an end to come: once for each time before it; of several that
 // are over at once only the last.
-func (w notices) tellEnd(r *Record) {
+func (w notices) reportEnd(r *Record) {
 	last := time.Duration(-1)
-	for _, lead := range w.doc.leads(r) {
-		if r.told(expires(lead)) || r.ExpiresAt.Add(-lead).After(w.now) {
+	for _, lead := range w.doc.leadTimes(r) {
+		if r.reported(expires(lead)) || r.ExpiresAt.Add(-lead).After(w.now) {
 			continue
 		}
 		if last < 0 || lead < last {
@@ -157,7 +157,7 @@ func (w notices) tellEnd(r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == expires(last) })
 	r.set(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
 	w.notice(r, expires(last))
-	if !r.told(expires(last)) { // nobody owns it
+	if !r.reported(expires(last)) { // nobody owns it
 		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: w.now, Sent: true})
 	}
 }

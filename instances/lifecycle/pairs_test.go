@@ -134,8 +134,8 @@ func TestPairsOfServer(t *testing.T) {
 				w.serve(lifecycle.Wait{Ref: ref, Reason: lifecycle.WaitStateLocked})
 			}
 			for _, e := range []lifecycle.Event{
-				lifecycle.Tick{ID: id}, lifecycle.Tick{ID: "nobody"}, lifecycle.Noticed{ID: id, Notice: "x"}, lifecycle.Removed{ID: id},
-				lifecycle.Offer{ID: "nobody"}, lifecycle.ClockHeld{}, lifecycle.Prune{},
+				lifecycle.ExpireCheck{ID: id}, lifecycle.ExpireCheck{ID: "nobody"}, lifecycle.Noticed{ID: id, Notice: "x"}, lifecycle.Removed{ID: id},
+				lifecycle.UpdateCheck{ID: "nobody"}, lifecycle.ClockHeld{}, lifecycle.Prune{},
 			} {
 				w.serve(e)
 			}
@@ -169,7 +169,7 @@ func TestLateEvents(t *testing.T) {
 		}
 	}
 	w.serve(lifecycle.Ended{Ref: ref, Result: broken})
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	w.start()
 	before = w.d
 	w.serve(lifecycle.Ended{Ref: ref, Result: good})

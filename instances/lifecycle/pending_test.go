@@ -39,7 +39,7 @@ func (w *world) pending(s *shelf) string {
 		case lifecycle.Fill:
 			word += fmt.Sprintf(" %s %t %s", e.Name, e.Template != nil, e.Invalid)
 		case lifecycle.Schedule:
-			word += fmt.Sprint(" ", e.Places)
+			word += fmt.Sprint(" ", e.Concurrency)
 		}
 		words = append(words, strings.TrimSpace(word))
 	}
@@ -65,20 +65,20 @@ func TestPending(t *testing.T) {
 	w.fill(tmpl)
 	w.runAll(lifecycle.Result{Outcome: lifecycle.Done})
 	s.entries[0].Source = source("1.1.0")
-	want("Fill sandbox/pool true, Offer, Schedule 4")
+	want("Fill sandbox/pool true, UpdateCheck, Schedule 4")
 
 	s.entries[1].Unseen, s.entries[1].Problem = true, "not yet"
-	want("Offer, Schedule 4")
+	want("UpdateCheck, Schedule 4")
 	s.entries[1].Unseen, s.entries[1].Problem = false, "no version fits"
-	want("Fill sandbox/pool true no version fits, Offer, Schedule 4")
+	want("Fill sandbox/pool true no version fits, UpdateCheck, Schedule 4")
 
 	s.entries, s.unread = s.entries[:1], true
-	want("Offer, Schedule 4")
+	want("UpdateCheck, Schedule 4")
 	s.unread = false
-	want("Fill sandbox/pool false, Offer, Schedule 4")
+	want("Fill sandbox/pool false, UpdateCheck, Schedule 4")
 
-	w.pass(100 * 365 * 24 * time.Hour)
-	if got := w.pending(s); !strings.HasPrefix(got, "Tick, ") || strings.Count(got, "Tick") != 1+len(w.all(lifecycle.Available)) {
+	w.advance(100 * 365 * 24 * time.Hour)
+	if got := w.pending(s); !strings.HasPrefix(got, "ExpireCheck, ") || strings.Count(got, "ExpireCheck") != 1+len(w.all(lifecycle.Available)) {
 		t.Errorf("%s of %v: what ends comes first, got %q", id, w.all(lifecycle.Available), got)
 	}
 }

@@ -126,9 +126,9 @@ func ends(p Phase) bool {
 	return p.Live() && p != Requested && p != Available && p != Destroying && p != DestroyFailed
 }
 
-// meet returns the record that a caller's event is about. It refuses what its
+// lookup returns the record that a caller's event is about. It refuses what its
 // phase does not let happen; a record whose end has come is as good as ended.
-func (w *work) meet(id string, v verb) (*Record, error) {
+func (w *step) lookup(id string, v verb) (*Record, error) {
 	r := w.doc.Records[id]
 	switch {
 	case r == nil || r.isWorkspace(): // which has events of its own

@@ -83,8 +83,8 @@ func (w poolMembers) refill(e Fill, revision string) {
 	short := t.Pool.Size - len(w.doc.members(t.Name, func(r *Record) bool {
 		return r.revision() == revision && (r.Phase == Available || r.Phase == Provisioning)
 	}))
-	if most := t.Limit(); most > 0 {
-		short = min(short, most-w.doc.live(t.Name))
+	if limit := t.Limit(); limit > 0 {
+		short = min(short, limit-w.doc.live(t.Name))
 	}
 	for range short {
 		if w.creations().fits() != nil {
@@ -178,7 +178,7 @@ func (w poolMembers) pausePool(name, why, revision string) {
 	p := w.pool(name)
 	p.Paused = clip(why, maxText)
 	p.Revision = revision
-	p.Notices = w.notices().tell(p.Notices, name, NoticePool)
+	p.Notices = w.notices().report(p.Notices, name, NoticePool)
 }
 
 // memberFailed lets a pool wait longer for each failure in a row, and stops it
@@ -208,9 +208,9 @@ func (w poolMembers) memberReady(name string) {
 	}
 }
 
-// offer shows what is newer than an instance has, and takes it where the
+// checkUpdate shows what is newer than an instance has, and takes it where the
 // template says so.
-func (w poolMembers) offer(e Offer) {
+func (w poolMembers) checkUpdate(e UpdateCheck) {
 	r := w.doc.Records[e.ID]
 	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.endings().expired(r) {
 		return
@@ -222,7 +222,7 @@ func (w poolMembers) offer(e Offer) {
 	case same && was.Type != "":
 		w.edit(r).unset(UpdateAvailable)
 	case same || r.tried(e) || r.Declined == revisionOf(e.Digest, e.Source):
-	case w.takes(r):
+	case w.updatesItself(r):
 		r = w.edit(r)
 		run := w.runQueue().newRun(r, RunApply)
 		run.Source = e.Source
@@ -235,14 +235,14 @@ func (w poolMembers) offer(e Offer) {
 	}
 }
 
-// takes reports whether an instance takes newer versions by itself, now.
-func (w poolMembers) takes(r *Record) bool {
+// updatesItself reports whether an instance takes newer versions by itself, now.
+func (w poolMembers) updatesItself(r *Record) bool {
 	return r.Phase == Ready && r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
 }
 
 // tried reports whether an instance took what is offered by itself before, and
 // it did not come to be.
-func (r *Record) tried(e Offer) bool {
+func (r *Record) tried(e UpdateCheck) bool {
 	return slices.ContainsFunc(r.Runs, func(run Run) bool {
 		return run.Auto && run.Result != Done && run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)
 	})

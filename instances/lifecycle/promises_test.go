@@ -36,12 +36,12 @@ func TestEndWithoutTemplate(t *testing.T) {
 			d.Templates = nil
 			w.d = &d
 		}
-		w.pass(8 * time.Hour)
-		due, _ := w.d.Due(w.now)
-		if !slices.Equal(due, []string{id}) {
-			t.Fatalf("due are %v", due)
+		w.advance(8 * time.Hour)
+		pending, _ := w.d.PendingIDs(w.now)
+		if !slices.Equal(pending, []string{id}) {
+			t.Fatalf("due are %v", pending)
 		}
-		d, _, _, err := w.m.Step(w.d, lifecycle.Command{Event: lifecycle.Tick{ID: id}}, w.now)
+		d, _, _, err := w.m.Step(w.d, lifecycle.Command{Event: lifecycle.ExpireCheck{ID: id}}, w.now)
 		if err != nil || d.Records[id].Phase != lifecycle.Destroying || d.Records[id].Run.Kind != lifecycle.RunDestroy {
 			t.Errorf("%v: %s", err, d.Records[id].Phase)
 		}
@@ -57,7 +57,7 @@ func TestPassingTrouble(t *testing.T) {
 	for _, r := range []lifecycle.Result{broken, lost} {
 		w.run(id, r)
 		w.want(id, lifecycle.Provisioning)
-		w.pass(time.Minute)
+		w.advance(time.Minute)
 	}
 	w.run(id, good)
 	w.want(id, lifecycle.Ready)
@@ -112,7 +112,7 @@ func TestRepeatedRequests(t *testing.T) {
 	if _, err := w.command(c); !errors.Is(err, lifecycle.ErrKeyReused) {
 		t.Errorf("got %v", err)
 	}
-	w.pass(2 * time.Hour)
+	w.advance(2 * time.Hour)
 	w.serve(lifecycle.Prune{})
 	if n := len(w.d.Requests); n != 0 {
 		t.Errorf("%d are kept", n)
@@ -160,13 +160,13 @@ func TestHeldClock(t *testing.T) {
 		t.Errorf("effects %v", w.effects)
 	}
 	w.serve(lifecycle.Noticed{ID: "clock", Notice: w.effects[0].Notice.ID})
-	w.pass(1000 * time.Hour)
-	if due, _ := w.d.Due(w.now); len(due) != 0 {
-		t.Errorf("due are %v", due)
+	w.advance(1000 * time.Hour)
+	if pending, _ := w.d.PendingIDs(w.now); len(pending) != 0 {
+		t.Errorf("due are %v", pending)
 	}
 	before := w.d
-	w.serve(lifecycle.Tick{ID: id})
-	w.serve(lifecycle.Tick{ID: member})
+	w.serve(lifecycle.ExpireCheck{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: member})
 	if w.d != before {
 		t.Error("something ended")
 	}
@@ -175,9 +175,9 @@ func TestHeldClock(t *testing.T) {
 	w.want(member, lifecycle.Available)
 	w.refused(anna, lifecycle.AcceptClock{}, lifecycle.ErrDenied, "")
 	w.must(admin, lifecycle.AcceptClock{})
-	due, _ := w.d.Due(w.now)
-	for _, id := range due {
-		w.serve(lifecycle.Tick{ID: id})
+	pending, _ := w.d.PendingIDs(w.now)
+	for _, id := range pending {
+		w.serve(lifecycle.ExpireCheck{ID: id})
 	}
 	w.want(id, lifecycle.Destroying)
 	w.want(member, lifecycle.Destroying)
@@ -189,7 +189,7 @@ func TestHeldClock(t *testing.T) {
 func TestTimeNeverRunsBack(t *testing.T) {
 	w := newWorld(t)
 	w.create(anna, plain())
-	w.pass(-time.Hour)
+	w.advance(-time.Hour)
 	id := w.create(ben, plain())
 	if r := w.record(id); !r.CreatedAt.Equal(epoch) || !w.d.Clock.At.Equal(epoch) {
 		t.Errorf("created at %s", r.CreatedAt)
@@ -203,11 +203,11 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 		t.Notices = []time.Duration{24 * time.Hour, 2 * time.Hour, 30 * time.Minute}
 	}))
 	w.run(id, good)
-	told := func() (kinds []string) {
+	reported := func() (kinds []string) {
 		for range 40 {
-			due, _ := w.d.Due(w.now)
-			for _, id := range due {
-				w.serve(lifecycle.Tick{ID: id})
+			pending, _ := w.d.PendingIDs(w.now)
+			for _, id := range pending {
+				w.serve(lifecycle.ExpireCheck{ID: id})
 				for _, e := range w.effects {
 					if e.Kind == lifecycle.Notify {
 						kinds = append(kinds, e.Notice.Kind)
@@ -215,10 +215,10 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 					}
 				}
 			}
-			if due, _ := w.d.Due(w.now); len(due) > 0 {
-				t.Fatalf("%v is due for ever", due)
+			if pending, _ := w.d.PendingIDs(w.now); len(pending) > 0 {
+				t.Fatalf("%v is due for ever", pending)
 			}
-			w.pass(12 * time.Minute)
+			w.advance(12 * time.Minute)
 			if w.record(id).ExpiresAt.Sub(w.now) <= 12*time.Minute {
 				break
 			}
@@ -226,12 +226,12 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 		return kinds
 	}
 	want := []string{"expires_2h0m0s", "expires_30m0s"}
-	if got := told(); !slices.Equal(got, want) {
+	if got := reported(); !slices.Equal(got, want) {
 		t.Errorf("told of %v", got)
 	}
 	w.must(anna, lifecycle.Extend{ID: id})
 	w.must(anna, lifecycle.Extend{ID: id})
-	if got := told(); !slices.Equal(got, want) {
+	if got := reported(); !slices.Equal(got, want) {
 		t.Errorf("told of %v", got)
 	}
 }
@@ -247,18 +247,18 @@ func TestSchedule(t *testing.T) {
 	w.run(drift, good)
 	gone := w.create(person(2), plain())
 	w.run(gone, good)
-	w.pass(time.Hour)
-	w.serve(lifecycle.Tick{ID: drift})
+	w.advance(time.Hour)
+	w.serve(lifecycle.ExpireCheck{ID: drift})
 	w.fill(pooled())
 	var annas []string
 	for range 5 {
 		annas = append(annas, w.create(anna, plain()))
 	}
-	w.pass(time.Second)
+	w.advance(time.Second)
 	bens := w.create(ben, plain())
 	w.must(person(2), lifecycle.DestroyNow{ID: gone})
-	started := func(places int) (ids []string) {
-		w.serve(lifecycle.Schedule{Places: places})
+	started := func(concurrency int) (ids []string) {
+		w.serve(lifecycle.Schedule{Concurrency: concurrency})
 		for _, e := range w.effects {
 			ids = append(ids, e.Ref.ID)
 		}
@@ -279,8 +279,8 @@ func TestSchedule(t *testing.T) {
 // An auto update is planned first, and stops where it would destroy.
 func TestAutoUpdate(t *testing.T) {
 	auto := with(func(t *template.Template) { t.Update = "auto" })
-	offer := func(id, version string) lifecycle.Offer {
-		return lifecycle.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source(version)}
+	offer := func(id, version string) lifecycle.UpdateCheck {
+		return lifecycle.UpdateCheck{ID: id, Template: auto, Digest: digestOf(auto), Source: source(version)}
 	}
 	w := newWorld(t)
 	id := w.create(anna, auto)
@@ -353,8 +353,8 @@ func TestAdopt(t *testing.T) {
 	w.refused(admin, lifecycle.Adopt{Record: r}, template.ErrInvalid, "")
 	w.must(admin, lifecycle.Adopt{Record: r, Template: plain()})
 	w.refused(admin, lifecycle.Adopt{Record: r, Template: plain()}, lifecycle.ErrPhase, "")
-	w.pass(8 * time.Hour)
-	w.serve(lifecycle.Tick{ID: r.ID})
+	w.advance(8 * time.Hour)
+	w.serve(lifecycle.ExpireCheck{ID: r.ID})
 	w.want(r.ID, lifecycle.Destroying)
 }
 
@@ -409,7 +409,7 @@ func TestChartAndModule(t *testing.T) {
 	chart := with(func(t *template.Template) { t.Chart = []byte(`{"oci":{}}`) })
 	newer := template.Source{Chart: "oci://r.example.com/web", Version: "1.0.0", Digest: "sha256:1"}
 	w.refused(anna, lifecycle.Update{ID: id, Source: &newer, Template: chart, Digest: digestOf(chart)}, lifecycle.ErrPhase, "")
-	w.serve(lifecycle.Offer{ID: id, Source: newer, Template: chart, Digest: digestOf(chart)})
+	w.serve(lifecycle.UpdateCheck{ID: id, Source: newer, Template: chart, Digest: digestOf(chart)})
 	if r := w.want(id, lifecycle.Ready); len(r.Conditions) > 0 {
 		t.Errorf("it is offered a chart: %+v", r.Conditions)
 	}

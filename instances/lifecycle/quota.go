@@ -43,7 +43,7 @@ func idle(r *Record) bool {
 
 // countAgain refuses to run what counts against no limit now, where that would go
 // beyond one.
-func countAgain(w *work, r *Record) error {
+func countAgain(w *step, r *Record) error {
 	if r.Counts() || r.Forced || r.Phase != Failed {
 		return nil
 	}
@@ -51,7 +51,7 @@ func countAgain(w *work, r *Record) error {
 	if err := w.creations().within(t, r.Owner, nil); err != nil {
 		return err
 	}
-	return w.creations().room(t)
+	return w.creations().checkLimit(t)
 }
 
 // Quotas are the limits that a template and the server set an owner, and how
@@ -157,8 +157,8 @@ func (d *Document) live(template string) int {
 	return n
 }
 
-// room refuses one more instance of a template beyond its limit.
-func (w creations) room(t *template.Template) error {
+// checkLimit refuses one more instance of a template beyond its limit.
+func (w creations) checkLimit(t *template.Template) error {
 	limit := t.Limit()
 	n := w.doc.live(t.Name)
 	if limit > 0 && n >= limit {

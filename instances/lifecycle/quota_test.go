@@ -101,17 +101,17 @@ func TestQuotas(t *testing.T) {
 // A failed one counts no more if it has no resources. It counts when it runs again,
 // which is refused beyond a limit.
 func TestQuotaOfFailed(t *testing.T) {
-	one := with(func(t *template.Template) { t.Max, t.PerOwner = 1, 1 })
+	limited := with(func(t *template.Template) { t.Max, t.PerOwner = 1, 1 })
 	for name, again := range map[string]func(id string) lifecycle.Event{
 		"retry":  func(id string) lifecycle.Event { return lifecycle.Retry{ID: id} },
 		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			id := w.create(anna, one)
+			id := w.create(anna, limited)
 			w.run(id, bare)
 			w.want(id, lifecycle.Failed)
-			other := w.create(anna, one)
+			other := w.create(anna, limited)
 			if other == id {
 				t.Fatal("the failed one is the only one that anna may have")
 			}
@@ -131,11 +131,11 @@ func TestQuotaOfFailed(t *testing.T) {
 // A change that waits for approval counts: it may run as soon as somebody approves it.
 func TestQuotaOfPending(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) { t.Approval, t.PerOwner = "request", 2 })
-	id := w.create(anna, one)
+	limited := with(func(t *template.Template) { t.Approval, t.PerOwner = "request", 2 })
+	id := w.create(anna, limited)
 	w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
 	w.run(id, bare)
-	used := func() int { return w.m.Quotas(w.d, one, user(anna), anna)[0].Used }
+	used := func() int { return w.m.Quotas(w.d, limited, user(anna), anna)[0].Used }
 	if n := used(); n != 0 {
 		t.Errorf("failed: %d", n)
 	}
@@ -149,11 +149,11 @@ func TestQuotaOfPending(t *testing.T) {
 // destroyed, even if that fails, and needs none for being destroyed once more.
 func TestQuotaOfEnding(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) { t.Max = 1 })
-	id := w.create(anna, one)
+	limited := with(func(t *template.Template) { t.Max = 1 })
+	id := w.create(anna, limited)
 	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
 	w.want(id, lifecycle.Failed)
-	other := w.create(ben, one)
+	other := w.create(ben, limited)
 	w.run(other, good)
 	w.must(anna, lifecycle.DestroyNow{ID: id})
 	w.run(id, broken)
@@ -161,7 +161,7 @@ func TestQuotaOfEnding(t *testing.T) {
 	w.want(id, lifecycle.DestroyFailed)
 	w.must(anna, lifecycle.Retry{ID: id})
 	w.want(id, lifecycle.Destroying)
-	if _, err := w.try(ben, creation(ben, one)); err == nil {
+	if _, err := w.try(ben, creation(ben, limited)); err == nil {
 		t.Error("there are two")
 	}
 	w.run(id, gone)
@@ -172,14 +172,14 @@ func TestQuotaOfEnding(t *testing.T) {
 // had left nothing.
 func TestQuotaOfStopped(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) { t.Max = 1 })
-	id := w.create(anna, one)
+	limited := with(func(t *template.Template) { t.Max = 1 })
+	id := w.create(anna, limited)
 	w.run(id, lifecycle.Result{Outcome: lifecycle.RunFailed, Permanent: true, State: true})
 	w.must(anna, lifecycle.Retry{ID: id})
 	w.start()
 	w.must(anna, lifecycle.DestroyNow{ID: id})
 	w.want(id, lifecycle.Destroying)
-	if _, err := w.try(ben, creation(ben, one)); err == nil {
+	if _, err := w.try(ben, creation(ben, limited)); err == nil {
 		t.Error("what still makes something does not count")
 	}
 }
@@ -189,27 +189,27 @@ func TestQuotaOfStopped(t *testing.T) {
 // Shows: platform 11
 func TestQuotaIsFreed(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) { t.Max = 1 })
-	id := w.create(anna, one)
+	limited := with(func(t *template.Template) { t.Max = 1 })
+	id := w.create(anna, limited)
 	w.broke(id)
-	if _, err := w.try(ben, creation(ben, one)); err == nil {
+	if _, err := w.try(ben, creation(ben, limited)); err == nil {
 		t.Fatal("a failed one does not count")
 	}
 	w.must(anna, lifecycle.DestroyNow{ID: id})
-	if _, err := w.try(ben, creation(ben, one)); err == nil {
+	if _, err := w.try(ben, creation(ben, limited)); err == nil {
 		t.Fatal("one that is destroying does not count")
 	}
 	w.run(id, gone)
-	w.must(ben, creation(ben, one))
+	w.must(ben, creation(ben, limited))
 }
 
 // 20 first requests at once make one instance, and 20 good answers.
 func TestOneForEachOwner(t *testing.T) {
 	w := newWorld(t)
-	one := with(func(t *template.Template) { t.PerOwner = 1 })
+	limited := with(func(t *template.Template) { t.PerOwner = 1 })
 	ids := map[string]int{}
 	for n := range 20 {
-		a := w.must(anna, creation(anna, one))
+		a := w.must(anna, creation(anna, limited))
 		if want := 200; n > 0 && a.Status != want {
 			t.Errorf("answer %d", a.Status)
 		}
@@ -235,7 +235,7 @@ func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 	id := w.must(anna, creation(anna, pooled())).Record.ID
 	w.serve(lifecycle.Fill{Name: pooled().Name})
 	w.want(id, lifecycle.Ready)
-	w.serve(lifecycle.Offer{ID: id})
+	w.serve(lifecycle.UpdateCheck{ID: id})
 	w.want(id, lifecycle.Ready)
 	if n := len(w.all(lifecycle.Available)); n != 0 {
 		t.Errorf("%d members stay", n)
@@ -270,7 +270,7 @@ func TestPoolPauses(t *testing.T) {
 		}
 		for range 3 {
 			w.runAll(broken)
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 		}
 		w.fill(pooled())
 		if p := w.d.Pools["sandbox/pool"]; p.Paused == "" {
@@ -288,7 +288,7 @@ func TestPoolPauses(t *testing.T) {
 	if p.Failures < 3 || p.Paused != "members failed: no such image" {
 		t.Errorf("%+v", p)
 	}
-	w.pass(2 * time.Hour)
+	w.advance(2 * time.Hour)
 	w.fill(pooled())
 	if n := len(w.all(lifecycle.Provisioning)); n != 0 {
 		t.Errorf("paused, %d are made", n)
@@ -358,17 +358,17 @@ func TestOwnersInTurn(t *testing.T) {
 	for range 3 {
 		w.create(anna, plain())
 	}
-	w.pass(time.Second)
+	w.advance(time.Second)
 	w.create(ben, plain())
-	var turns []string
+	var usage []string
 	for range 4 {
-		w.serve(lifecycle.Schedule{Places: 1})
+		w.serve(lifecycle.Schedule{Concurrency: 1})
 		ref := w.effects[0].Ref
-		turns = append(turns, w.record(ref.ID).Owner.ID)
-		w.pass(time.Second)
+		usage = append(usage, w.record(ref.ID).Owner.ID)
+		w.advance(time.Second)
 		w.serve(lifecycle.Ended{Ref: ref, Result: good})
 	}
-	if want := []string{"anna", "ben", "anna", "anna"}; !slices.Equal(turns, want) {
-		t.Errorf("in turn come %v, want %v", turns, want)
+	if want := []string{"anna", "ben", "anna", "anna"}; !slices.Equal(usage, want) {
+		t.Errorf("in turn come %v, want %v", usage, want)
 	}
 }

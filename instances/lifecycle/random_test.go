@@ -147,14 +147,14 @@ func (c *chaos) step() {
 		c.now = c.now.Add(time.Duration(c.r.IntN(30)) * time.Hour)
 	}
 	if c.r.IntN(8) == 0 {
-		due, _ := c.d.Due(c.now)
-		for _, id := range due {
-			c.do(lifecycle.Actor{}, lifecycle.Tick{ID: id})
+		pending, _ := c.d.PendingIDs(c.now)
+		for _, id := range pending {
+			c.do(lifecycle.Actor{}, lifecycle.ExpireCheck{ID: id})
 		}
 		return
 	}
 	if c.r.IntN(4) == 0 {
-		c.do(lifecycle.Actor{}, lifecycle.Schedule{Places: 4})
+		c.do(lifecycle.Actor{}, lifecycle.Schedule{Concurrency: 4})
 		return
 	}
 	if c.r.IntN(3) == 0 {
@@ -225,7 +225,7 @@ func (c *chaos) event() lifecycle.Event {
 		if r := c.d.Records[id]; r != nil {
 			for _, t := range templates {
 				if t.Name == r.Template {
-					return lifecycle.Offer{ID: id, Template: t, Digest: digestOf(t), Source: s}
+					return lifecycle.UpdateCheck{ID: id, Template: t, Digest: digestOf(t), Source: s}
 				}
 			}
 		}
@@ -246,7 +246,7 @@ func (c *chaos) event() lifecycle.Event {
 	case 24, 25, 26:
 		return lifecycle.Switch{ID: id, Stop: c.r.IntN(2) == 0}
 	}
-	return lifecycle.Pass{Events: []lifecycle.Event{lifecycle.Tick{ID: id}, lifecycle.Schedule{Places: 3}, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.Prune{}}}
+	return lifecycle.Reconcile{Events: []lifecycle.Event{lifecycle.ExpireCheck{ID: id}, lifecycle.Schedule{Concurrency: 3}, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.Prune{}}}
 }
 
 func (c *chaos) creation(t *template.Template, s template.Source) lifecycle.Event {
@@ -402,7 +402,7 @@ func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 	}
 }
 
-// offer wants that an offer changes nothing else, and comes of its owner alone.
+// checkUpdate wants that an offer changes nothing else, and comes of its owner alone.
 func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	if len(r.Events) > 0 && (old == nil || len(old.Events) == 0 || old.Events[0] != r.Events[0]) {
 		if _, counted := c.seen[r.Events[0].Action]; counted && !strings.Contains(r.Events[0].Action, "destroy") {
@@ -413,8 +413,8 @@ func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 		return
 	}
 	was, is := *old, *r
-	for _, one := range []*lifecycle.Record{&was, &is} {
-		one.Offer, one.Events, one.Notices, one.Next = nil, nil, nil, time.Time{}
+	for _, record := range []*lifecycle.Record{&was, &is} {
+		record.Offer, record.Events, record.Notices, record.Next = nil, nil, nil, time.Time{}
 	}
 	if _, ok := e.(lifecycle.Transfer); !ok || a.Admin || old.Owner.ID != a.Subject && !slices.Contains(a.Groups, old.Owner.ID) || mustJSON(c.t, was) != mustJSON(c.t, is) {
 		c.t.Fatalf("%#v: offering %s by %v changed %s to %s", e, r.ID, a, mustJSON(c.t, was), mustJSON(c.t, is))
@@ -457,13 +457,13 @@ func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 			templates[r.Template]++
 		}
 	}
-	for owner, most := range map[string]int{"anna": 3, "ben": 4, "team-a": 4, "team-b": 4} {
-		if owners[owner] > most {
+	for owner, limit := range map[string]int{"anna": 3, "ben": 4, "team-a": 4, "team-b": 4} {
+		if owners[owner] > limit {
 			c.t.Fatalf("%#v: %s has %d", e, owner, owners[owner])
 		}
 	}
-	for template, most := range map[string]int{"sandbox/vpc": 4, "sandbox/pool": 6, "sandbox/pool2": 2} {
-		if templates[template] > most {
+	for template, limit := range map[string]int{"sandbox/vpc": 4, "sandbox/pool": 6, "sandbox/pool2": 2} {
+		if templates[template] > limit {
 			c.t.Fatalf("%#v: there are %d of %s", e, templates[template], template)
 		}
 	}
@@ -523,7 +523,7 @@ func (c *chaos) settle() {
 		if len(c.left()) == 0 {
 			return
 		}
-		c.do(lifecycle.Actor{}, lifecycle.Schedule{Places: 8})
+		c.do(lifecycle.Actor{}, lifecycle.Schedule{Concurrency: 8})
 		for id, ref := range c.alive {
 			delete(c.alive, id)
 			c.real[id] = c.real[id] && ref.Kind != lifecycle.RunDestroy
@@ -534,11 +534,11 @@ func (c *chaos) settle() {
 		for _, t := range catalog() {
 			c.do(lifecycle.Actor{}, lifecycle.Fill{Name: t.Name})
 		}
-		due, next := c.d.Due(c.now)
-		for _, id := range due {
-			c.do(lifecycle.Actor{}, lifecycle.Tick{ID: id})
+		pending, next := c.d.PendingIDs(c.now)
+		for _, id := range pending {
+			c.do(lifecycle.Actor{}, lifecycle.ExpireCheck{ID: id})
 		}
-		if len(due) == 0 && len(c.alive) == 0 && next.After(c.now) {
+		if len(pending) == 0 && len(c.alive) == 0 && next.After(c.now) {
 			c.now = next
 		}
 	}

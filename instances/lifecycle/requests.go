@@ -65,19 +65,19 @@ func (w notices) remember(a Answer) {
 // surplus is the oldest answer of the caller who has most of them.
 func (w notices) surplus() string {
 	count := map[string]int{}
-	most := ""
+	limit := ""
 	for _, q := range w.doc.Requests {
 		count[q.Caller]++
 	}
 	for caller, n := range count {
-		if n > count[most] || n == count[most] && caller < most {
-			most = caller
+		if n > count[limit] || n == count[limit] && caller < limit {
+			limit = caller
 		}
 	}
 	oldest := ""
 	for key, q := range w.doc.Requests {
 		o := w.doc.Requests[oldest]
-		if q.Caller == most && (o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest) {
+		if q.Caller == limit && (o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest) {
 			oldest = key
 		}
 	}

@@ -46,7 +46,7 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"2 approve": func(w *world) {
 			id := w.reach(lifecycle.Requested)
-			w.pass(6 * 24 * time.Hour)
+			w.advance(6 * 24 * time.Hour)
 			w.refused(ben, lifecycle.Approve{ID: id, Plan: "request@x"}, lifecycle.ErrStalePlan, "the plan changed since you looked at it")
 			w.refused(anna, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))}, lifecycle.ErrDenied, "")
 			w.must(ben, lifecycle.Approve{ID: id, Plan: lifecycle.RequestPlan(w.record(id))})
@@ -57,11 +57,11 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"2 seven days": func(w *world) {
 			id := w.reach(lifecycle.Requested)
-			w.pass(7*24*time.Hour - 1)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(7*24*time.Hour - 1)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Requested)
-			w.pass(1)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(1)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Rejected)
 		},
 		"3 plan": func(w *world) {
@@ -126,8 +126,8 @@ func rowsOfBegin() map[string]func(*world) {
 			w.must(anna, lifecycle.Update{ID: id})
 			w.run(id, plan("sha256:p2", lifecycle.Counts{Change: 1}))
 			w.want(id, lifecycle.Planned)
-			w.pass(24 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(24 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if r := w.want(id, lifecycle.Ready); r.Run != nil || r.Runs[0].Result != lifecycle.Cancelled {
 				w.t.Errorf("runs %+v", r.Runs[0])
 			}
@@ -157,14 +157,14 @@ func rowsOfBegin() map[string]func(*world) {
 				if !r.Run.NotBefore.Equal(w.now.Add(wait)) || r.Conditions[0].Reason != lifecycle.WaitRetry {
 					w.t.Errorf("waits until %s, %v", r.Run.NotBefore, r.Conditions)
 				}
-				if _, next := w.d.Due(w.now); !next.Equal(w.now.Add(wait)) {
+				if _, next := w.d.PendingIDs(w.now); !next.Equal(w.now.Add(wait)) {
 					w.t.Errorf("next is due at %s", next)
 				}
 				w.start()
 				if len(w.effects) != 0 {
 					w.t.Error("it starts before its time")
 				}
-				w.pass(wait)
+				w.advance(wait)
 			}
 			w.run(id, lost)
 			if r := w.want(id, lifecycle.Failed); r.Reason != "nothing was heard of the run any more" {
@@ -186,7 +186,7 @@ func rowsOfBegin() map[string]func(*world) {
 				if c := r.Conditions[0]; c.Reason != lifecycle.WaitStateLocked || c.Message != "held by ben" {
 					w.t.Errorf("waits for %v", c)
 				}
-				w.pass(time.Minute)
+				w.advance(time.Minute)
 			}
 		},
 		"7 failed": func(w *world) {
@@ -211,7 +211,7 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"8 claim": func(w *world) {
 			first := w.reach(lifecycle.Available)
-			w.pass(time.Hour)
+			w.advance(time.Hour)
 			a := w.must(anna, creation(anna, pooled()))
 			r := w.want(a.Record.ID, lifecycle.Ready)
 			if r.ID != first || a.Status != 201 || r.Run != nil || !r.ExpiresAt.Equal(w.now.Add(8*time.Hour)) || !r.ClaimedAt.Equal(w.now) {
@@ -233,9 +233,9 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"9 age": func(w *world) {
 			id := w.reach(lifecycle.Available)
-			w.pass(24 * time.Hour)
+			w.advance(24 * time.Hour)
 			w.refused(anna, creation(anna, pooled()), lifecycle.ErrPoolEmpty, "")
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"9 old revision": func(w *world) {

@@ -52,7 +52,7 @@ func rowsOfEnd() map[string]func(*world) {
 			if r := w.want(id, lifecycle.Failed); len(r.Runs) != 1 || r.Reason != "Invalid value for variable" {
 				w.t.Errorf("%d runs, %s", len(r.Runs), r.Reason)
 			}
-			w.pass(3 * time.Hour)
+			w.advance(3 * time.Hour)
 			w.must(anna, lifecycle.Update{ID: id, Parameters: map[string]json.RawMessage{"size": json.RawMessage(`"large"`)}})
 			if r := w.want(id, lifecycle.Updating); !r.ExpiresAt.Equal(given) {
 				w.t.Errorf("ends at %s", r.ExpiresAt)
@@ -83,14 +83,14 @@ func rowsOfEnd() map[string]func(*world) {
 			w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "instance "+id+" ends at the latest 72h after it began")
 		},
 		"12 before it is ready": func(w *world) {
-			for most, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {
+			for limit, want := range map[time.Duration]time.Duration{72 * time.Hour: 10 * time.Hour, 9 * time.Hour: 9*time.Hour - time.Minute} {
 				w.now = w.now.Add(time.Minute)
-				id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = most }))
+				id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = limit }))
 				w.must(anna, lifecycle.Extend{ID: id})
-				w.pass(time.Minute)
+				w.advance(time.Minute)
 				w.run(id, good)
 				if got := w.record(id).ExpiresAt.Sub(w.now); got != want {
-					w.t.Errorf("of at most %s it lives %s, want %s", most, got, want)
+					w.t.Errorf("of at most %s it lives %s, want %s", limit, got, want)
 				}
 			}
 		},
@@ -124,8 +124,8 @@ func rowsOfEnd() map[string]func(*world) {
 			id := w.reach(lifecycle.Updating)
 			w.start()
 			ref := w.ref(id)
-			w.pass(9 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(9 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if r := w.want(id, lifecycle.Destroying); r.Run.Kind != lifecycle.RunApply || r.Run.Cancel == "" || len(w.effects) != 1 || w.effects[0].Ref != ref {
 				w.t.Errorf("runs %+v, effects %v", r.Run, w.effects)
 			}
@@ -142,14 +142,14 @@ func rowsOfEnd() map[string]func(*world) {
 		"13 keep": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL.OnExpire = "keep"; t.PerOwner = 2 }))
 			w.run(id, good)
-			w.pass(8 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(8 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if r := w.want(id, lifecycle.Orphaned); !r.Kept || r.Removing {
 				w.t.Errorf("got %+v", r)
 			}
-			w.pass(30 * 24 * time.Hour)
+			w.advance(30 * 24 * time.Hour)
 			w.serve(lifecycle.Archived{ID: id})
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Orphaned)
 			if q := w.m.Quotas(w.d, with(func(t *template.Template) { t.PerOwner = 2 }), user(anna), anna); q[0].Used != 1 {
 				w.t.Errorf("it does not count: %v", q)
@@ -166,11 +166,11 @@ func rowsOfEnd() map[string]func(*world) {
 		"13 keep, in an apply": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL.OnExpire = "keep" }))
 			w.start()
-			w.pass(100 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(100 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Provisioning)
 			before := w.d
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if w.d != before {
 				w.t.Error("a second tick changes something")
 			}
@@ -181,45 +181,45 @@ func rowsOfEnd() map[string]func(*world) {
 			id := w.reach(lifecycle.Ready)
 			w.must(anna, lifecycle.Protect{ID: id, On: true})
 			w.refused(anna, lifecycle.DestroyNow{ID: id}, lifecycle.ErrProtected, "")
-			w.pass(8 * time.Hour)
+			w.advance(8 * time.Hour)
 			for range 2 {
-				w.serve(lifecycle.Tick{ID: id})
+				w.serve(lifecycle.ExpireCheck{ID: id})
 				r := w.want(id, lifecycle.Ready)
 				if len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeProtected {
 					w.t.Errorf("effects %v", w.effects)
 				}
 				w.serve(lifecycle.Noticed{ID: id, Notice: w.effects[0].Notice.ID})
 				before := w.d
-				w.serve(lifecycle.Tick{ID: id})
+				w.serve(lifecycle.ExpireCheck{ID: id})
 				if w.d != before || !slices.ContainsFunc(r.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.ExpiredProtected }) {
 					w.t.Errorf("told twice a day, or without %v", r.Conditions)
 				}
-				w.pass(24 * time.Hour)
+				w.advance(24 * time.Hour)
 			}
-			w.pass(24 * time.Hour) // beyond 72h
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(24 * time.Hour) // beyond 72h
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"14 an owner's protection without max": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.TTL.Max = 0 }))
 			w.run(id, good)
 			w.must(anna, lifecycle.Protect{ID: id, On: true})
-			w.pass(8*time.Hour + 30*24*time.Hour - time.Second)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(8*time.Hour + 30*24*time.Hour - time.Second)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Ready)
-			w.pass(time.Second)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Second)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"14 an admin's protection": func(w *world) {
 			id := w.reach(lifecycle.Ready)
 			w.must(admin, lifecycle.Protect{ID: id, On: true})
 			w.refused(anna, lifecycle.Protect{ID: id}, lifecycle.ErrDenied, "")
-			w.pass(10000 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(10000 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Ready)
 			w.must(admin, lifecycle.Protect{ID: id})
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"15 while an apply runs": func(w *world) {
@@ -265,7 +265,7 @@ func rowsOfRest() map[string]func(*world) {
 				if r := w.want(id, lifecycle.Failed); r.ExpiresAt.After(w.now.Add(time.Hour)) {
 					w.t.Errorf("%d: what failed ends at %s", n, r.ExpiresAt)
 				}
-				w.pass(50 * time.Minute)
+				w.advance(50 * time.Minute)
 				if given.Sub(w.now) < 10*time.Minute {
 					break
 				}
@@ -281,8 +281,8 @@ func rowsOfRest() map[string]func(*world) {
 			if given.Sub(w.now) > time.Hour {
 				w.t.Errorf("it was not tried until its end, %s, but until %s", given, w.now)
 			}
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if r := w.record(id); r.Phase == lifecycle.Failed || r.Phase.Live() && r.Phase != lifecycle.Destroying {
 				w.t.Errorf("after its end it is %s", r.Phase)
 			}
@@ -302,7 +302,7 @@ func rowsOfRest() map[string]func(*world) {
 			for _, r := range []lifecycle.Result{{Outcome: lifecycle.Done, Resources: 1}, {Outcome: lifecycle.Done, Resources: -1}, {Outcome: lifecycle.RunFailed}, lost} {
 				w.run(id, r)
 				w.want(id, lifecycle.Destroying)
-				w.pass(time.Hour)
+				w.advance(time.Hour)
 			}
 			w.run(id, broken)
 			if r := w.want(id, lifecycle.DestroyFailed); r.Reason != "destroy failed 5 times: no such image" {
@@ -338,14 +338,14 @@ func rowsOfRest() map[string]func(*world) {
 			if r := w.want(id, lifecycle.DestroyFailed); r.Reason != "stopped by Anna after 1 attempt: no such image" || r.Run != nil {
 				w.t.Errorf("%s, %+v", r.Reason, r.Run)
 			}
-			w.pass(24 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(24 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"19 each day": func(w *world) {
 			id := w.reach(lifecycle.DestroyFailed)
-			w.pass(24 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(24 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.want(id, lifecycle.Destroying)
 		},
 		"19 another version": func(w *world) {
@@ -396,8 +396,8 @@ func rowsOfRest() map[string]func(*world) {
 			if n := len(mustJSON(w.t, w.record(id))); n > 1<<10 {
 				w.t.Errorf("a final record has %d bytes: %s", n, mustJSON(w.t, w.record(id)))
 			}
-			w.pass(7 * 24 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(7 * 24 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if len(w.effects) != 1 || w.effects[0].Kind != lifecycle.Remove {
 				w.t.Errorf("effects %v", w.effects)
 			}
@@ -408,8 +408,8 @@ func rowsOfRest() map[string]func(*world) {
 		},
 		"22 nothing goes that is not written": func(w *world) {
 			id := w.reach(lifecycle.Destroyed)
-			w.pass(7 * 24 * time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(7 * 24 * time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if len(w.effects) != 0 {
 				w.t.Errorf("effects %v", w.effects)
 			}
@@ -424,7 +424,7 @@ func rowsOfRest() map[string]func(*world) {
 			for range 21 {
 				id := w.create(anna, plain())
 				w.must(anna, lifecycle.DestroyNow{ID: id})
-				w.pass(time.Second)
+				w.advance(time.Second)
 			}
 			if n := len(w.all(lifecycle.Destroyed)); n != 20 {
 				w.t.Errorf("%d are kept", n)
@@ -433,18 +433,18 @@ func rowsOfRest() map[string]func(*world) {
 		"23 drift": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour} }))
 			w.run(id, good)
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 3, Counts: &lifecycle.Counts{Change: 1}})
 			if r := w.want(id, lifecycle.Ready); r.Conditions[0].Type != lifecycle.Drifted || w.effects[0].Notice.Kind != lifecycle.NoticeDrifted {
 				w.t.Errorf("got %v %v", r.Conditions, w.effects)
 			}
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.run(id, broken)
 			w.want(id, lifecycle.Ready)
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 3})
 			if r := w.want(id, lifecycle.Ready); len(r.Conditions) != 0 {
 				w.t.Errorf("got %v", r.Conditions)
@@ -453,8 +453,8 @@ func rowsOfRest() map[string]func(*world) {
 		"23 an update comes before it": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour, Remediate: true} }))
 			w.run(id, good)
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.start()
 			w.must(anna, lifecycle.Update{ID: id})
 			if w.effects[0].Kind != lifecycle.CancelRun {
@@ -469,8 +469,8 @@ func rowsOfRest() map[string]func(*world) {
 		"23 remediate": func(w *world) {
 			id := w.create(anna, with(func(t *template.Template) { t.Drift = &template.Drift{Every: time.Hour, Remediate: true} }))
 			w.run(id, good)
-			w.pass(time.Hour)
-			w.serve(lifecycle.Tick{ID: id})
+			w.advance(time.Hour)
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Counts: &lifecycle.Counts{Change: 1}})
 			w.want(id, lifecycle.Updating)
 			w.run(id, good)

@@ -78,17 +78,17 @@ func rowsOfGift() map[string]func(*world) {
 			if next := w.record(id).Next; !next.Equal(w.now.Add(7 * 24 * time.Hour)) {
 				w.t.Errorf("next is %v", next)
 			}
-			w.pass(7*24*time.Hour - time.Second)
-			w.serve(lifecycle.Tick{ID: id})
-			w.pass(time.Second)
+			w.advance(7*24*time.Hour - time.Second)
+			w.serve(lifecycle.ExpireCheck{ID: id})
+			w.advance(time.Second)
 			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer) // though nothing ticked
 			w.serve(lifecycle.ClockHeld{Reason: "clocks"})
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if w.record(id).Offer == nil {
 				w.t.Fatal("it ended by a clock that nobody believes")
 			}
 			w.must(admin, lifecycle.AcceptClock{})
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if e := w.record(id).Events[0]; w.record(id).Offer != nil || e.Action != "offer ended" || e.Actor != "" {
 				w.t.Errorf("%+v", e)
 			}
@@ -96,7 +96,7 @@ func rowsOfGift() map[string]func(*world) {
 		"24 held clock": func(w *world) {
 			id := w.offered(lifecycle.DestroyFailed)
 			w.serve(lifecycle.ClockHeld{Reason: "clocks"})
-			w.pass(8 * 24 * time.Hour)
+			w.advance(8 * 24 * time.Hour)
 			w.must(ben, lifecycle.Take{ID: id})
 		},
 		"24 quota": func(w *world) {
@@ -147,9 +147,9 @@ func rowsOfGift() map[string]func(*world) {
 		},
 		"24 its end": func(w *world) {
 			id := w.offered(lifecycle.Ready)
-			w.pass(9 * time.Hour)
+			w.advance(9 * time.Hour)
 			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+" has come to its end and cannot be taken")
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			if w.want(id, lifecycle.Destroying).Offer != nil {
 				w.t.Error("what is destroyed is offered")
 			}

@@ -62,7 +62,7 @@ func (w *world) broke(id string) {
 	w.t.Helper()
 	for w.record(id).Phase != lifecycle.Failed {
 		w.run(id, broken)
-		w.pass(5 * time.Minute)
+		w.advance(5 * time.Minute)
 	}
 }
 
@@ -107,7 +107,7 @@ func (w *world) reach(p lifecycle.Phase) string {
 	}
 	for p == lifecycle.DestroyFailed && w.record(id).Phase != p {
 		w.run(id, broken)
-		w.pass(time.Hour)
+		w.advance(time.Hour)
 	}
 	return id
 }

@@ -121,7 +121,7 @@ func (w runQueue) endRun(r *Record, result, text string) {
 	r.Run = nil
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
 	r.unset(Waiting)
-	w.sweep = true
+	w.unusedTemplates = true
 }
 
 // forget drops what runs that ended were to run.
@@ -136,15 +136,15 @@ func (r *Record) forget() {
 // then those that a person waits for, pools, drift; within that, the owner who
 // was served longest ago. One owner has at most half the places, rounded up, but
 // for what he destroys.
-func (w runQueue) schedule(places int) {
+func (w runQueue) schedule(concurrency int) {
 	for {
-		r := w.doc.candidate(w.now, places)
+		r := w.doc.candidate(w.now, concurrency)
 		if r == nil {
 			return
 		}
 		r = w.edit(r)
 		if w.endings().expired(r) {
-			w.endings().tick(r.ID)
+			w.endings().expireCheck(r.ID)
 			continue
 		}
 		w.begin(r)
@@ -152,14 +152,14 @@ func (w runQueue) schedule(places int) {
 }
 
 // candidate is the record whose run is started next; nil: none fits.
-func (d *Document) candidate(now time.Time, places int) *Record {
+func (d *Document) candidate(now time.Time, concurrency int) *Record {
 	q := d.queue(now)
-	if q.running >= places {
+	if q.running >= concurrency {
 		return nil
 	}
-	share := places - places/2
+	share := concurrency - concurrency/2
 	for _, r := range q.waiting {
-		if r.Run.Kind == RunDestroy || q.turns[r.turnOf()].running < share {
+		if r.Run.Kind == RunDestroy || q.usage[r.queueOwner()].running < share {
 			return r
 		}
 	}
@@ -192,17 +192,17 @@ func (w runQueue) begin(r *Record) {
 type queue struct {
 	running int // of all
 	waiting []*Record
-	turns   map[template.Owner]turn
+	usage   map[template.Owner]ownerUsage
 }
 
-// turn is what an owner has of the places.
-type turn struct {
+// ownerUsage is what an owner has of the places.
+type ownerUsage struct {
 	running int       // that do not destroy
 	served  time.Time // last
 }
 
 func (d *Document) queue(now time.Time) queue {
-	q := queue{turns: map[template.Owner]turn{}}
+	q := queue{usage: map[template.Owner]ownerUsage{}}
 	for _, r := range d.Records {
 		if r.Run.waits() && !r.Run.NotBefore.After(now) {
 			q.waiting = append(q.waiting, r)
@@ -210,7 +210,7 @@ func (d *Document) queue(now time.Time) queue {
 		if !r.Run.active() && len(r.Runs) == 0 {
 			continue
 		}
-		t := q.turns[r.turnOf()]
+		t := q.usage[r.queueOwner()]
 		if r.Run.active() {
 			q.running++
 			if r.Run.Kind != RunDestroy {
@@ -218,15 +218,15 @@ func (d *Document) queue(now time.Time) queue {
 			}
 		}
 		t.served = later(t.served, r.served())
-		q.turns[r.turnOf()] = t
+		q.usage[r.queueOwner()] = t
 	}
-	slices.SortFunc(q.waiting, func(a, b *Record) int { return order(a, b, q.turns) })
+	slices.SortFunc(q.waiting, func(a, b *Record) int { return order(a, b, q.usage) })
 	return q
 }
 
-func order(a, b *Record, turns map[template.Owner]turn) int {
-	x := turns[a.turnOf()]
-	y := turns[b.turnOf()]
+func order(a, b *Record, usage map[template.Owner]ownerUsage) int {
+	x := usage[a.queueOwner()]
+	y := usage[b.queueOwner()]
 	return cmp.Or(
 		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
@@ -237,8 +237,8 @@ func ownerKey(o template.Owner) template.Owner {
 	return template.Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID}
 }
 
-// turnOf is with whom a record shares its turns: its owner, or its organization.
-func (r *Record) turnOf() template.Owner {
+// queueOwner is with whom a record shares its turns: its owner, or its organization.
+func (r *Record) queueOwner() template.Owner {
 	if r.isWorkspace() {
 		return template.Owner{Kind: "organization", ID: r.Template}
 	}
@@ -346,10 +346,10 @@ func (r *Run) outstanding(ref Ref) []Effect {
 	return all
 }
 
-// Place is where the run of an instance stands among those that wait for a place,
+// QueuePosition is where the run of an instance stands among those that wait for a place,
 // the next one being 1, as of the last commit. 0: it runs, or waits for something
 // else. Shares of owners may let a later one go first.
-func (d *Document) Place(id string) int {
+func (d *Document) QueuePosition(id string) int {
 	r := d.Records[id]
 	if r == nil || !r.Run.waits() {
 		return 0

@@ -90,7 +90,7 @@ func (w *world) refused(a lifecycle.Actor, e lifecycle.Event, want error, text s
 	}
 }
 
-func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+func (w *world) advance(d time.Duration) { w.now = w.now.Add(d) }
 
 func (w *world) record(id string) *lifecycle.Record {
 	w.t.Helper()
@@ -151,7 +151,7 @@ func (w *world) ref(id string) lifecycle.Ref {
 }
 
 // start starts all that waits.
-func (w *world) start() { w.t.Helper(); w.serve(lifecycle.Schedule{Places: 100}) }
+func (w *world) start() { w.t.Helper(); w.serve(lifecycle.Schedule{Concurrency: 100}) }
 
 // end ends the attempt that runs.
 func (w *world) end(id string, r lifecycle.Result) {
@@ -201,7 +201,7 @@ func TestLife(t *testing.T) {
 	if got, want := r.ExpiresAt, epoch.Add(8*time.Hour+3*30*time.Minute+70*time.Second); !got.Equal(want) {
 		t.Errorf("ends at %s, want %s", got, want)
 	}
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	w.run(id, good)
 	r = w.want(id, lifecycle.Ready)
 	if got, want := r.ExpiresAt, w.now.Add(8*time.Hour); !got.Equal(want) {
@@ -211,9 +211,9 @@ func TestLife(t *testing.T) {
 		w.must(anna, lifecycle.Extend{ID: id})
 	}
 	w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "extended 5 of 5 times")
-	w.pass(18 * time.Hour)
+	w.advance(18 * time.Hour)
 	w.refused(anna, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.ErrPhase, "instance "+id+" has come to its end and cannot be renamed")
-	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.want(id, lifecycle.Destroying)
 	w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrPhase, "instance "+id+" is destroying and cannot be extended")
 	w.run(id, gone)

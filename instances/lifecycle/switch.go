@@ -35,9 +35,9 @@ func wordOf(stop bool) string {
 }
 
 // switches are stops and starts: row 25.
-type switches struct{ *work }
+type switches struct{ *step }
 
-func switchesOf(w *work) switches { return switches{w} }
+func switchesOf(w *step) switches { return switches{w} }
 
 // byHand takes the word of a person. It holds until the next time of the schedule.
 func (w switches) byHand(e Switch) (Answer, error) {
@@ -45,7 +45,7 @@ func (w switches) byHand(e Switch) (Answer, error) {
 	if e.Stop {
 		v = verbStop
 	}
-	r, err := w.meet(e.ID, v)
+	r, err := w.lookup(e.ID, v)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -53,10 +53,10 @@ func (w switches) byHand(e Switch) (Answer, error) {
 		return Answer{}, refuse(ErrPhase, "instance %s cannot be %s: its template has no schedule", r.ID, v)
 	case r.Switch == nil:
 		return Answer{}, refuse(ErrPhase, "instance %s was never ready and cannot be %s", r.ID, v)
-	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.due(w.now):
+	case r.Phase != Failed && heading(r) == e.Stop && !r.Switch.pending(w.now):
 		return Answer{Status: 200, Record: r}, nil
 	}
-	if err := countAgain(w.work, r); err != nil {
+	if err := countAgain(w.step, r); err != nil {
 		return Answer{}, err
 	}
 	r = w.edit(r)
@@ -98,7 +98,7 @@ func (w switches) say(r *Record, stop bool, by Actor) {
 // was missed before it.
 func (w switches) hear(r *Record) {
 	s := r.Switch
-	if s == nil || !s.due(w.now) {
+	if s == nil || !s.pending(w.now) {
 		return
 	}
 	if stop, said := w.table(r).Last(s.at(), w.now); said {
@@ -118,8 +118,8 @@ func (s *switching) at() time.Time {
 	return sooner(s.StopsAt, s.StartsAt)
 }
 
-// due reports whether a time of the schedule has come that nobody has heard.
-func (s *switching) due(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
+// applySchedule reports whether a time of the schedule has come that nobody has heard.
+func (s *switching) pending(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
 
 // arm sets the next times.
 func (w switches) arm(r *Record) {
@@ -196,7 +196,7 @@ func (w switches) carry(r *Record) {
 		r.Phase = from
 		r.Reason = ""
 	}
-	if r.Phase == Ready && s.Stopped == stop || countAgain(w.work, r) != nil {
+	if r.Phase == Ready && s.Stopped == stop || countAgain(w.step, r) != nil {
 		return
 	}
 	run := w.runQueue().newRun(r, RunApply)
@@ -206,29 +206,29 @@ func (w switches) carry(r *Record) {
 	w.changes().renew(r, run, "it is to "+wordOf(stop)+" now")
 }
 
-// due is row 25 by time.
-func (w switches) due(r *Record) {
+// applySchedule is row 25 by time.
+func (w switches) applySchedule(r *Record) {
 	w.hear(r)
 	if r.Switch.Said != "" && switchable(r) {
 		w.carry(r)
 	}
 }
 
-// switchDuties are what its schedule, or a word that waits, makes due.
-func switchDuties(r *Record) []duty {
-	var all []duty
+// switchDeadlines are what its schedule, or a word that waits, makes due.
+func switchDeadlines(r *Record) []deadline {
+	var all []deadline
 	if r.Switch == nil {
 		return nil
 	}
 	if at := r.Switch.at(); !at.IsZero() {
-		all = append(all, duty{dueSwitch, at})
+		all = append(all, deadline{deadlineSwitch, at})
 	}
 	if r.Switch.Said != "" && switchable(r) {
-		what := dueWord
+		what := deadlineSwitchRequest
 		if r.Switch.SaidBy.Subject == "" {
-			what = dueSwitch
+			what = deadlineSwitch
 		}
-		all = append(all, duty{what, r.Switch.SaidAt})
+		all = append(all, deadline{what, r.Switch.SaidAt})
 	}
 	return all
 }

@@ -50,13 +50,13 @@ func (w *world) until(text string, result lifecycle.Result) {
 	w.t.Helper()
 	end := w.berlin(text)
 	for {
-		due, next := w.d.Due(w.now)
-		for _, id := range due {
-			w.serve(lifecycle.Tick{ID: id})
+		pending, next := w.d.PendingIDs(w.now)
+		for _, id := range pending {
+			w.serve(lifecycle.ExpireCheck{ID: id})
 		}
 		w.start()
 		if started := slices.Clone(w.effects); len(started) > 0 {
-			w.pass(2 * time.Minute)
+			w.advance(2 * time.Minute)
 			for _, e := range started {
 				if e.Kind == lifecycle.StartRun {
 					w.serve(lifecycle.Ended{Ref: e.Ref, Result: result})
@@ -65,7 +65,7 @@ func (w *world) until(text string, result lifecycle.Result) {
 			continue
 		}
 		switch {
-		case len(due) > 0: // and what is due then
+		case len(pending) > 0: // and what is due then
 		case next.IsZero() || next.After(end):
 			w.now = end
 			return
@@ -104,7 +104,7 @@ func rowsOfSwitch() map[string]func(*world) {
 				w.t.Errorf("got %+v", r.Switch)
 			}
 			w.now = w.berlin("2026-03-19 20:00")
-			w.serve(lifecycle.Tick{ID: id})
+			w.serve(lifecycle.ExpireCheck{ID: id})
 			r := w.want(id, lifecycle.Updating)
 			if !r.Run.Off || !r.Run.Switch || r.Run.By.Subject != "" || r.Run.Source != r.Source || r.Run.Parameters != nil {
 				w.t.Errorf("got %+v", r.Run)
@@ -157,15 +157,15 @@ func TestNights(t *testing.T) {
 			want = append(want, fmt.Sprint(w.berlin(day.Format("2006-01-02")+" 20:00").Format(time.DateTime), " true"))
 		}
 		for w.now.Before(w.berlin(c.to)) {
-			due, _ := w.d.Due(w.now)
-			for _, id := range due {
-				w.serve(lifecycle.Tick{ID: id})
+			pending, _ := w.d.PendingIDs(w.now)
+			for _, id := range pending {
+				w.serve(lifecycle.ExpireCheck{ID: id})
 			}
 			if r := w.record(id); r.Run != nil {
 				got = append(got, fmt.Sprint(w.now.Format(time.DateTime), " ", r.Run.Off))
 				w.run(id, good)
 			}
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("from %s:\n%s", c.from, diff)
@@ -246,8 +246,8 @@ func TestUpdateOfStopped(t *testing.T) {
 	}
 	w.run(id, good)
 	w.is(id, true)
-	w.pass(4 * time.Hour)
-	w.serve(lifecycle.Tick{ID: id})
+	w.advance(4 * time.Hour)
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	if r := w.record(id); r.Run.Kind != lifecycle.RunDrift || !r.Run.Off {
 		t.Errorf("it is compared with %+v", r.Run)
 	}
@@ -263,12 +263,12 @@ func TestBusy(t *testing.T) {
 		at      string
 		stopped bool
 	}{{"2026-03-19 21:00", true}, {"2026-03-20 07:30", false}, {"2026-03-20 20:30", true}, {"2026-03-25 06:00", true}} {
-		for _, ticks := range []bool{true, false} {
+		for _, checks := range []bool{true, false} {
 			w := newWorld(t)
 			id := w.night(nightly())
 			w.now = w.berlin("2026-03-19 19:55")
 			update := lifecycle.Update{ID: id}
-			if !ticks { // and it has another template then
+			if !checks { // and it has another template then
 				newer, other := source("2.0.0"), nightly()
 				other.Title, update.Source, update.Template = "other", &newer, other
 				update.Digest = digestOf(other)
@@ -276,13 +276,13 @@ func TestBusy(t *testing.T) {
 			w.must(anna, update)
 			w.start()
 			ref := w.ref(id)
-			if ticks {
+			if checks {
 				w.now = w.berlin("2026-03-19 20:01")
-				w.serve(lifecycle.Tick{ID: id})
+				w.serve(lifecycle.ExpireCheck{ID: id})
 			}
 			w.now = w.berlin(c.at)
-			if ticks {
-				w.serve(lifecycle.Tick{ID: id})
+			if checks {
+				w.serve(lifecycle.ExpireCheck{ID: id})
 			}
 			w.serve(lifecycle.Ended{Ref: ref, Result: good})
 			if !c.stopped {
@@ -303,7 +303,7 @@ func TestLatestWord(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
 	w.now = w.berlin("2026-03-19 20:00")
-	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.start()
 	ref := w.ref(id)
 	for _, stop := range []bool{false, true, false} {
@@ -323,8 +323,8 @@ func TestStartWhileDriftEnds(t *testing.T) {
 	drifts := nightly()
 	drifts.Drift = &template.Drift{Every: time.Hour}
 	id := w.night(drifts)
-	w.pass(61 * time.Minute)
-	w.serve(lifecycle.Tick{ID: id})
+	w.advance(61 * time.Minute)
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.start()
 	drift := w.ref(id)
 	w.must(anna, lifecycle.Switch{ID: id, Stop: true})
@@ -341,7 +341,7 @@ func TestDroppedInTheQueue(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
 	w.now = w.berlin("2026-03-19 20:00")
-	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.want(id, lifecycle.Updating)
 	w.must(anna, lifecycle.Switch{ID: id})
 	if r := w.is(id, false); r.Run != nil || r.Runs[0].Result != lifecycle.Cancelled {
@@ -355,7 +355,7 @@ func TestNotDroppedBetweenAttempts(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
 	w.now = w.berlin("2026-03-19 20:00")
-	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.run(id, broken)
 	w.must(anna, lifecycle.Switch{ID: id})
 	if r := w.want(id, lifecycle.Updating); !r.Run.Off {
@@ -479,7 +479,7 @@ func TestSwitchOfAnotherLeader(t *testing.T) {
 		w := newWorld(t)
 		id := w.night(nightly())
 		w.now = w.berlin("2026-03-19 20:00")
-		w.serve(lifecycle.Tick{ID: id})
+		w.serve(lifecycle.ExpireCheck{ID: id})
 		if begun {
 			w.start()
 		}
@@ -490,14 +490,14 @@ func TestSwitchOfAnotherLeader(t *testing.T) {
 		if w.d, err = lifecycle.Decode(b); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(time.Hour)
+		w.advance(time.Hour)
 		again := slices.ContainsFunc(w.m.Outstanding(w.d), func(e lifecycle.Effect) bool { return e.Kind == lifecycle.StartRun && e.Ref.ID == id })
 		if again != begun {
 			t.Errorf("begun: %v, begun again: %v", begun, again)
 		}
 		if begun {
 			w.end(id, lost)
-			w.pass(time.Minute)
+			w.advance(time.Minute)
 		}
 		w.run(id, good)
 		w.is(id, true)
@@ -573,7 +573,7 @@ func TestSwitchNeedsNoApproval(t *testing.T) {
 	other.Lock = "sha256:other"
 	for range 3 {
 		w.run(id, other)
-		w.pass(10 * time.Minute)
+		w.advance(10 * time.Minute)
 	}
 	w.want(id, lifecycle.Failed)
 	if r := w.must(anna, lifecycle.Retry{ID: id}).Record; r.Pending != nil || r.Run == nil || !r.Run.Switch {
@@ -584,15 +584,15 @@ func TestSwitchNeedsNoApproval(t *testing.T) {
 // What a person waits for goes first; a stop by hand is such a thing.
 func TestSwitchesWaitForPeople(t *testing.T) {
 	w := newWorld(t)
-	one := w.night(nightly())
+	id := w.night(nightly())
 	two := w.create(ben, nightly())
 	w.run(two, good)
 	w.now = w.berlin("2026-03-19 20:00")
-	w.serve(lifecycle.Tick{ID: one})
-	w.pass(time.Minute)
+	w.serve(lifecycle.ExpireCheck{ID: id})
+	w.advance(time.Minute)
 	w.must(ben, lifecycle.Switch{ID: two, Stop: true})
-	w.serve(lifecycle.Schedule{Places: 1})
-	if w.record(two).Run.StartedAt.IsZero() || !w.record(one).Run.StartedAt.IsZero() {
+	w.serve(lifecycle.Schedule{Concurrency: 1})
+	if w.record(two).Run.StartedAt.IsZero() || !w.record(id).Run.StartedAt.IsZero() {
 		t.Error("the stop by the schedule went first")
 	}
 }

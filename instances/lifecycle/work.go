@@ -24,46 +24,46 @@ const (
 	maxDetail  = 200     // bytes of a detail of the history
 )
 
-// work is one step: a document of which it owns what it has copied.
-type work struct {
+// step is one step: a document of which it owns what it has copied.
+type step struct {
 	*Machine
 	command Command
 	now     time.Time
 	old     *Document // as it came
 	doc     *Document // old itself until something changes
 	effects []Effect
-	drawn   int // how many values were made of the seed
+	randoms int // how many values were made of the seed
 
-	own    struct{ records, templates, pools, requests bool }
-	edited map[string]*Record // copies that may be changed
-	sweep  bool               // a snapshot may have lost its last record
+	own             struct{ records, templates, pools, requests bool }
+	edited          map[string]*Record // copies that may be changed
+	unusedTemplates bool               // a snapshot may have lost its last record
 }
 
 // Steps by what they are about.
 type (
-	creations     struct{ *work } // launches and what they may take
-	approvals     struct{ *work } // what waits for a decision
-	changes       struct{ *work } // what owners and admins change
-	outcomes      struct{ *work } // what ended runs lead to
-	endings       struct{ *work } // lifetimes, destroys and what is left of a record
-	notices       struct{ *work } // what people and requests are told
-	poolMembers   struct{ *work } // instances that are kept ready
-	runQueue      struct{ *work } // runs and their turns
-	workspaceRuns struct{ *work } // runs of workspaces
+	creations     struct{ *step } // launches and what they may take
+	approvals     struct{ *step } // what waits for a decision
+	changes       struct{ *step } // what owners and admins change
+	outcomes      struct{ *step } // what ended runs lead to
+	endings       struct{ *step } // lifetimes, destroys and what is left of a record
+	notices       struct{ *step } // what people and requests are told
+	poolMembers   struct{ *step } // instances that are kept ready
+	runQueue      struct{ *step } // runs and their turns
+	workspaceRuns struct{ *step } // runs of workspaces
 )
 
-func (w *work) creations() creations         { return creations{w} }
-func (w *work) approvals() approvals         { return approvals{w} }
-func (w *work) changes() changes             { return changes{w} }
-func (w *work) outcomes() outcomes           { return outcomes{w} }
-func (w *work) endings() endings             { return endings{w} }
-func (w *work) notices() notices             { return notices{w} }
-func (w *work) poolMembers() poolMembers     { return poolMembers{w} }
-func (w *work) runQueue() runQueue           { return runQueue{w} }
-func (w *work) workspaceRuns() workspaceRuns { return workspaceRuns{w} }
+func (w *step) creations() creations         { return creations{w} }
+func (w *step) approvals() approvals         { return approvals{w} }
+func (w *step) changes() changes             { return changes{w} }
+func (w *step) outcomes() outcomes           { return outcomes{w} }
+func (w *step) endings() endings             { return endings{w} }
+func (w *step) notices() notices             { return notices{w} }
+func (w *step) poolMembers() poolMembers     { return poolMembers{w} }
+func (w *step) runQueue() runQueue           { return runQueue{w} }
+func (w *step) workspaceRuns() workspaceRuns { return workspaceRuns{w} }
 
 // change returns the document to change.
-func (w *work) change() *Document {
+func (w *step) change() *Document {
 	if w.doc == w.old {
 		d := *w.old
 		w.doc = &d
@@ -83,14 +83,14 @@ func owned[V any](m *map[string]V, mine *bool) map[string]V {
 	return *m
 }
 
-func (w *work) records() map[string]*Record { return owned(&w.change().Records, &w.own.records) }
-func (w *work) pools() map[string]*Pool     { return owned(&w.change().Pools, &w.own.pools) }
-func (w *work) requests() map[string]*Request {
+func (w *step) records() map[string]*Record { return owned(&w.change().Records, &w.own.records) }
+func (w *step) pools() map[string]*Pool     { return owned(&w.change().Pools, &w.own.pools) }
+func (w *step) requests() map[string]*Request {
 	return owned(&w.change().Requests, &w.own.requests)
 }
 
 // edit returns a record of the document that may be changed.
-func (w *work) edit(r *Record) *Record {
+func (w *step) edit(r *Record) *Record {
 	if mine := w.edited[r.ID]; mine != nil {
 		return mine
 	}
@@ -98,7 +98,7 @@ func (w *work) edit(r *Record) *Record {
 }
 
 // put takes a record that is ours into the document.
-func (w *work) put(r *Record) *Record {
+func (w *step) put(r *Record) *Record {
 	if w.edited == nil {
 		w.edited = map[string]*Record{}
 	}
@@ -108,14 +108,14 @@ func (w *work) put(r *Record) *Record {
 }
 
 // drop takes a record out of the document.
-func (w *work) drop(r *Record) {
+func (w *step) drop(r *Record) {
 	delete(w.records(), r.ID)
 	delete(w.edited, r.ID)
-	w.sweep = true
+	w.unusedTemplates = true
 }
 
 // pool returns what is remembered of a template, to be changed.
-func (w *work) pool(name string) *Pool {
+func (w *step) pool(name string) *Pool {
 	p := Pool{}
 	if known := w.doc.Pools[name]; known != nil {
 		p = *known
@@ -126,7 +126,7 @@ func (w *work) pool(name string) *Pool {
 }
 
 // keep takes a template into the document.
-func (w *work) keep(digest string, t *template.Template) {
+func (w *step) keep(digest string, t *template.Template) {
 	if w.doc.Templates[digest] == nil {
 		owned(&w.change().Templates, &w.own.templates)[digest] = t
 	}
@@ -134,7 +134,7 @@ func (w *work) keep(digest string, t *template.Template) {
 
 // close makes the document ready to be kept: records fit, say when something of
 // them is due, and no template stays that none of them uses.
-func (w *work) close() {
+func (w *step) close() {
 	if w.doc == w.old {
 		return
 	}
@@ -144,12 +144,12 @@ func (w *work) close() {
 		r.fit()
 		r.Next = w.doc.next(r)
 	}
-	if w.sweep {
-		w.sweepTemplates()
+	if w.unusedTemplates {
+		w.cleanUpTemplates()
 	}
 }
 
-func (w *work) sweepTemplates() {
+func (w *step) cleanUpTemplates() {
 	used := map[string]bool{}
 	for _, r := range w.doc.Records {
 		for _, digest := range r.Snapshots() {
@@ -183,27 +183,27 @@ func (r *Record) Snapshots() []string {
 }
 
 // do adds an effect that is about a record as a whole.
-func (w *work) do(kind, id string) {
+func (w *step) do(kind, id string) {
 	w.effects = append(w.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
 }
 
 // note adds an event to the history of a record.
-func (w *work) note(r *Record, action, detail string) {
-	record(w, r, History{Actor: w.who(), Action: action, Detail: detail})
+func (w *step) note(r *Record, action, detail string) {
+	record(w, r, History{Actor: w.actorName(), Action: action, Detail: detail})
 }
 
-func record(w *work, r *Record, h History) {
+func record(w *step, r *Record, h History) {
 	h.At = w.now
 	h.Detail = clip(h.Detail, maxDetail)
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
 }
 
 // happened adds to the history what came of the run that ended last.
-func happened(w *work, r *Record, action, why string) { outcome(w, r, action, &r.Runs[0], why) }
+func happened(w *step, r *Record, action, why string) { outcome(w, r, action, &r.Runs[0], why) }
 
 // outcome adds to the history what came of a run. It is the run that did it: of which
 // it says who asked for it.
-func outcome(w *work, r *Record, action string, run *Run, why string) {
+func outcome(w *step, r *Record, action string, run *Run, why string) {
 	by := run.By.Label
 	if by == "" {
 		by = cmp.Or(run.By.Subject, "the server")
@@ -222,8 +222,8 @@ func outcome(w *work, r *Record, action string, run *Run, why string) {
 	record(w, r, History{Action: action, Detail: detail, Run: run.N})
 }
 
-// who is the actor as people read it; "": the server.
-func (w *work) who() string {
+// actor is the actor as people read it; "": the server.
+func (w *step) actorName() string {
 	a := w.command.Actor
 	if a.Label != "" {
 		return clip(a.Label, 128)
@@ -238,9 +238,9 @@ const (
 )
 
 // newID makes an id that no record has.
-func (w *work) newID() string {
+func (w *step) newID() string {
 	for {
-		sum := w.draw()
+		sum := w.random()
 		id := make([]byte, 10)
 		for i := range id {
 			n := uint64(len(alphabet))
@@ -256,15 +256,15 @@ func (w *work) newID() string {
 }
 
 // newNonce makes the name of an attempt, which nobody can guess.
-func (w *work) newNonce() string {
-	sum := w.draw()
+func (w *step) newNonce() string {
+	sum := w.random()
 	return hex.EncodeToString(sum[:16])
 }
 
-// draw makes the next value of the seed.
-func (w *work) draw() [32]byte {
-	w.drawn++
-	return derive(w.command.Seed, w.drawn)
+// random makes the next value of the seed.
+func (w *step) random() [32]byte {
+	w.randoms++
+	return derive(w.command.Seed, w.randoms)
 }
 
 // derive makes one of several values of a seed.

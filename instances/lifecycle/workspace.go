@@ -233,7 +233,7 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	w.keep(e.Digest, e.Template)
 	if r.Snapshot != e.Digest { // what the next runs have
 		r.Snapshot = e.Digest
-		w.sweep = true
+		w.unusedTemplates = true
 	}
 	r.Numbered++
 	r.Open = append(r.Open, Run{
@@ -276,15 +276,15 @@ func (w workspaceRuns) advance(r *Record) {
 	switch {
 	case r.Run != nil:
 		r.Phase = Updating
-	case r.workspaceRecord().waitsForSomebody():
+	case r.workspaceRecord().needsDecision():
 		r.Phase = Planned
 	default:
 		r.Phase = Ready
 	}
 }
 
-// waitsForSomebody reports whether a plan waits that is not only kept.
-func (r workspaceRecord) waitsForSomebody() bool {
+// needsDecision reports whether a plan waits that is not only kept.
+func (r workspaceRecord) needsDecision() bool {
 	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
 }
 
@@ -293,7 +293,7 @@ func (r workspaceRecord) nextOpen() int {
 	if i := slices.IndexFunc(r.Open, func(run Run) bool { return run.Approved != "" }); i >= 0 {
 		return i
 	}
-	waits := r.waitsForSomebody()
+	waits := r.needsDecision()
 	return slices.IndexFunc(r.Open, func(run Run) bool {
 		return run.Plan == "" && (!waits || run.Ask.Speculative || run.Ask.Save)
 	})
@@ -315,15 +315,15 @@ func (w workspaceRuns) confirm(e Confirm) (Answer, error) {
 	}
 	r = w.edit(r)
 	run = r.OpenRun(e.N)
-	run.let(w.now)
+	run.approve(w.now)
 	run.Confirmed = new(w.person())
 	w.note(r, "confirmed", run.Plan)
 	w.advance(r)
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
-// let makes the apply of its plan the next attempt of a run.
-func (r *Run) let(now time.Time) {
+// approve makes the apply of its plan the next attempt of a run.
+func (r *Run) approve(now time.Time) {
 	r.Approved = r.Plan
 	r.Kind = RunApply
 	r.QueuedAt = now
@@ -352,8 +352,8 @@ func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == 
 
 // by names the actor at the end of a sentence.
 func (w workspaceRuns) by() string {
-	if who := w.who(); who != "" {
-		return " by " + who
+	if actor := w.actorName(); actor != "" {
+		return " by " + actor
 	}
 	return ""
 }
@@ -440,7 +440,7 @@ func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 	run.Planned = run.Attempt
 	run.EndedAt = w.now
 	if run.Ask.AutoApply && !run.Ask.Save {
-		run.let(w.now)
+		run.approve(w.now)
 	}
 	r.Run = nil
 	r.Open = append(slices.Clone(r.Open), *run)
@@ -466,16 +466,16 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	run.From = ""
 	run.Approved = ""
 	r.Runs = append([]Run{run}, r.Runs[:min(len(r.Runs), maxRuns-1)]...)
-	w.sweep = true
+	w.unusedTemplates = true
 }
 
-// workspaceDuties are what time does to a workspace: plans that nobody confirmed are
+// workspaceDeadlines are what time does to a workspace: plans that nobody confirmed are
 // discarded.
-func (r workspaceRecord) workspaceDuties() []duty {
-	var all []duty
+func (r workspaceRecord) workspaceDeadlines() []deadline {
+	var all []deadline
 	for i := range r.Open {
 		if r.Open[i].planWaiting() {
-			all = append(all, duty{duePlan, r.Open[i].EndedAt.Add(planWaits)})
+			all = append(all, deadline{deadlinePlan, r.Open[i].EndedAt.Add(planWaits)})
 		}
 	}
 	return all

@@ -27,15 +27,15 @@ func workspaceIdentity(d *Document, id string, r *Record) string {
 // twice are the records of workspaces that have another one: all but that with the
 // least id.
 func (d *Document) twice() []Violation {
-	type place struct{ template, workspace string }
-	first := map[place]string{}
+	type key struct{ template, workspace string }
+	first := map[key]string{}
 	var all []Violation
 	for _, id := range sortedKeys(d.Records) {
 		r := d.Records[id]
 		if !r.isWorkspace() || !r.Phase.Live() {
 			continue
 		}
-		at := place{r.Template, r.Workspace}
+		at := key{r.Template, r.Workspace}
 		if other, ok := first[at]; ok {
 			all = append(all, Violation{Rule: "identity", ID: id, Text: "its workspace has record " + other})
 			continue
@@ -116,7 +116,7 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 		}
 	case r.workspaceRecord().nextOpen() >= 0:
 		return "a run waits for a turn that nobody has"
-	case r.workspaceRecord().waitsForSomebody() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
+	case r.workspaceRecord().needsDecision() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
 		return fmt.Sprintf("%s, and nothing runs", r.Phase)
 	}
 	return ""

@@ -285,15 +285,15 @@ func TestWorkspacePlanExpires(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
 	n := w.planned(id, lifecycle.Ask{})
-	w.pass(24*time.Hour - time.Second)
-	if due, _ := w.d.Due(w.now); len(due) > 0 {
-		t.Errorf("due before its time: %v", due)
+	w.advance(24*time.Hour - time.Second)
+	if pending, _ := w.d.PendingIDs(w.now); len(pending) > 0 {
+		t.Errorf("due before its time: %v", pending)
 	}
-	w.pass(time.Second)
-	if due, _ := w.d.Due(w.now); !slices.Equal(due, []string{id}) {
-		t.Fatalf("due: %v", due)
+	w.advance(time.Second)
+	if pending, _ := w.d.PendingIDs(w.now); !slices.Equal(pending, []string{id}) {
+		t.Fatalf("due: %v", pending)
 	}
-	w.serve(lifecycle.Tick{ID: id})
+	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.ended(id, n, lifecycle.Discarded)
 }
 
@@ -333,7 +333,7 @@ func TestWorkspaceReserved(t *testing.T) {
 	w.refused(anna, launch, template.ErrInvalid, "")
 	w.refused(admin, lifecycle.Adopt{Record: lifecycle.Record{ID: "abcdefghjk", Template: "tfe/acme", Phase: lifecycle.Ready}, Template: organization()}, template.ErrInvalid, "")
 	before := w.d
-	w.serve(lifecycle.Offer{ID: id, Template: organization(), Digest: "sha256:new", Source: newer})
+	w.serve(lifecycle.UpdateCheck{ID: id, Template: organization(), Digest: "sha256:new", Source: newer})
 	if w.d != before {
 		t.Error("an offer changed the record of a workspace")
 	}
@@ -373,7 +373,7 @@ func (c *chaos) workspaceEvent() lifecycle.Event {
 		return lifecycle.CancelOne{ID: r.ID, N: n, Force: c.r.IntN(2) == 0}
 	}
 	if c.r.IntN(5) > 0 {
-		return lifecycle.Tick{ID: r.ID}
+		return lifecycle.ExpireCheck{ID: r.ID}
 	}
 	return lifecycle.CloseWorkspace{ID: r.ID}
 }

@@ -57,7 +57,7 @@ func get[T any](s *backend, r *site.Request, path string, query url.Values) (T, 
 // ask asks the API, and reads its answer.
 func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 	var v T
-	to := &memory{header: http.Header{}, left: maxAnswer}
+	to := &recorder{header: http.Header{}, left: maxAnswer}
 	err := s.send(r, q, "application/json", to)
 	if err == nil {
 		err = json.Unmarshal(to.body.Bytes(), &v)
@@ -67,11 +67,11 @@ func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 
 // text reads an answer that is no JSON into to.
 func (s *backend) text(r *site.Request, path string, to io.Writer) error {
-	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &memory{header: http.Header{}, left: maxAnswer, text: to})
+	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &recorder{header: http.Header{}, left: maxAnswer, text: to})
 }
 
 // send makes the request. A refusal is a [*refusedError].
-func (s *backend) send(r *site.Request, q asked, accept string, to *memory) error {
+func (s *backend) send(r *site.Request, q asked, accept string, to *recorder) error {
 	in := r.Clone(r.Context())
 	in.Method = q.method
 	in.Body = http.NoBody
@@ -110,8 +110,8 @@ func (s *backend) send(r *site.Request, q asked, accept string, to *memory) erro
 	return to.refused()
 }
 
-// memory keeps an answer.
-type memory struct {
+// recorder keeps an answer.
+type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
@@ -119,15 +119,15 @@ type memory struct {
 	left   int       // bytes that body takes
 }
 
-func (m *memory) Header() http.Header { return m.header }
+func (m *recorder) Header() http.Header { return m.header }
 
-func (m *memory) WriteHeader(status int) {
+func (m *recorder) WriteHeader(status int) {
 	if m.status == 0 && status >= http.StatusOK {
 		m.status = status
 	}
 }
 
-func (m *memory) Write(b []byte) (int, error) {
+func (m *recorder) Write(b []byte) (int, error) {
 	m.WriteHeader(http.StatusOK)
 	if m.text != nil && m.status < http.StatusBadRequest {
 		return m.text.Write(b)
@@ -144,7 +144,7 @@ type refusedError struct {
 	doc    api.Error
 }
 
-func (m *memory) refused() error {
+func (m *recorder) refused() error {
 	if m.status < http.StatusBadRequest && m.status != 0 {
 		return nil
 	}

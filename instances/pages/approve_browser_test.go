@@ -19,9 +19,9 @@ import (
 // approving is the token of the other person, who approves.
 const approving = "oks_boss_cccccccccccccccccccccccc"
 
-func newApproval(t *testing.T) *portaltest.Desk {
+func newApproval(t *testing.T) *portaltest.Pages {
 	t.Helper()
-	return portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
+	return portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) {
 		boss := access.Token{ID: "boss", Hash: sha256.Sum256([]byte(approving)), Scopes: webtest.Rule(t, "approve", "approve:instance:lab/*").Allow}
 		p.Tokens = []access.Token{annasToken(t), boss}
 	})
@@ -73,7 +73,7 @@ func TestBrowserComments(t *testing.T) {
 			boss.Wait("commented by boss: until Friday")
 			d.Shows(t, "anna", at, "commented by boss: until Friday")
 			d.Ready(t, id)
-			d.Want(t, 202, nil, d.Who["anna"], "POST", at+"/update", `{"version":"1.0.0","reason":"it is slow"}`)
+			d.Want(t, 202, nil, d.Tokens["anna"], "POST", at+"/update", `{"version":"1.0.0","reason":"it is slow"}`)
 			boss.Go(d.Pages.URL + "/ui/" + at + "/reject")
 			boss.Wait("Whoever made it can read the reason")
 			boss.To("Reason")

@@ -13,21 +13,21 @@ import (
 )
 
 // asked is an instance of anna that is ready, and for which she asks for something.
-func asked(t *testing.T, d *portaltest.Desk, update string) (id string) {
+func asked(t *testing.T, d *portaltest.Pages, update string) (id string) {
 	t.Helper()
 	id = d.Launch(t, "anna", `{"template":"lab/asked"}`)
-	var one api.Instance
-	d.Want(t, 200, &one, d.Who["approver"], "GET", "instances/"+id, "")
-	d.Want(t, 200, nil, d.Who["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+one.Plan+`"}`)
+	var instance api.Instance
+	d.Want(t, 200, &instance, d.Tokens["approver"], "GET", "instances/"+id, "")
+	d.Want(t, 200, nil, d.Tokens["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+instance.Plan+`"}`)
 	d.Ready(t, id)
-	d.Want(t, 202, nil, d.Who["anna"], "POST", "instances/"+id+"/update", update)
+	d.Want(t, 202, nil, d.Tokens["anna"], "POST", "instances/"+id+"/update", update)
 	return id
 }
 
 // TestApproveUncompared says why two versions are not compared; one version has nothing to
 // compare.
 func TestApproveUncompared(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) {
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = struct{ portal.Catalog }{portaltest.NewCatalog(t, portaltest.Templates)}
 	})
 	d.Shows(t, "approver", "instances/"+asked(t, d, `{"version":"1.1.0"}`)+"/approve", "The two versions were not compared: modules are not read here.")

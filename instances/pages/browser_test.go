@@ -73,7 +73,7 @@ func TestBrowserLive(t *testing.T) {
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
 	tab.Wait("plan made: run 1, asked for by anna; 2 to add, 0 to change, 0 to destroy")
 	tab.Wait("plan waits for approval")
-	d.Want(t, 200, nil, d.Who["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+plan+`"}`)
+	d.Want(t, 200, nil, d.Tokens["approver"], "POST", "instances/"+id+"/approve", `{"plan":"`+plan+`"}`)
 	tab.Wait("approved by Name of approver")
 	d.Store.Start(t, id)
 	tab.Wait("being made")

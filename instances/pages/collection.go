@@ -79,10 +79,10 @@ func (p property) spread(name string, raw json.RawMessage, form url.Values, deep
 			return false
 		}
 		item, _ := part(p.Items)
-		for i, one := range all {
+		for i, element := range all {
 			at := name + "." + strconv.Itoa(i)
 			form.Set(at, "")
-			if !item.spread(at, one, form, deep+1) {
+			if !item.spread(at, element, form, deep+1) {
 				return false
 			}
 		}
@@ -179,8 +179,8 @@ func (c *collector) list(p property, f field, at string, deep int) (field, json.
 	all := []json.RawMessage{}
 	for n, i := range rowsIn(f.Name, c.form) {
 		name := f.Name + "." + strconv.Itoa(i)
-		one, value := c.field(item, element(f, name, n), at+"/"+strconv.Itoa(len(all)), deep+1)
-		f.Rows = append(f.Rows, formRow{Name: name, Label: one.Label, Fields: []field{one}})
+		part, value := c.field(item, element(f, name, n), at+"/"+strconv.Itoa(len(all)), deep+1)
+		f.Rows = append(f.Rows, formRow{Name: name, Label: part.Label, Fields: []field{part}})
 		if value != nil {
 			all = append(all, value)
 		}
@@ -215,8 +215,8 @@ func joined(f field, p property, all []json.RawMessage) json.RawMessage {
 }
 
 func toBytes(all []json.RawMessage) (out [][]byte) {
-	for _, one := range all {
-		out = append(out, one)
+	for _, part := range all {
+		out = append(out, part)
 	}
 	return out
 }
@@ -249,7 +249,7 @@ func (c *collector) pair(item property, f field, name string, n int, at string, 
 	word := field{Name: id, ID: id, Label: "Key", Of: label, Kind: kindText, within: true}
 	word.set(key)
 	at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-	one, value := c.field(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
+	part, value := c.field(item, field{Name: name + ".value", ID: name + ".value", Label: "Value", Of: label, within: true}, at, deep+1)
 	switch {
 	case key == "" && value != nil:
 		word.Error = "must be filled in"
@@ -257,7 +257,7 @@ func (c *collector) pair(item property, f field, name string, n int, at string, 
 	case key != "" && value == nil && item.is("string"):
 		value = json.RawMessage(`""`)
 	}
-	return formRow{Name: name, Label: label, Fields: []field{word, one}}, key, value
+	return formRow{Name: name, Label: label, Fields: []field{word, part}}, key, value
 }
 
 // object has a field for each attribute.
@@ -265,10 +265,10 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	values := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
 		id := f.Name + "." + name
-		one := field{Name: id, ID: id, Label: p.Properties[name].label(name), Of: strings.TrimSpace(f.Of + " " + f.Label), Required: slices.Contains(p.Required, name), within: true}
-		one.Help = p.Properties[name].help(one.Label)
-		one, value := c.field(p.Properties[name], one, at+"/"+name, deep+1)
-		f.Fields = append(f.Fields, one)
+		part := field{Name: id, ID: id, Label: p.Properties[name].label(name), Of: strings.TrimSpace(f.Of + " " + f.Label), Required: slices.Contains(p.Required, name), within: true}
+		part.Help = p.Properties[name].help(part.Label)
+		part, value := c.field(p.Properties[name], part, at+"/"+name, deep+1)
+		f.Fields = append(f.Fields, part)
 		if value != nil {
 			values[name] = value
 		}

@@ -18,16 +18,16 @@ import (
 
 const keysForm = "run/lab/keys"
 
-func newKeys(t *testing.T) *portaltest.Desk {
+func newKeys(t *testing.T) *portaltest.Pages {
 	t.Helper()
-	return portaltest.NewDesk(t, func(o *portal.Options, p *access.Policy) {
+	return portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed)
 		p.Tokens = []access.Token{annasToken(t)}
 	})
 }
 
 // parameters are those of the one instance.
-func parameters(t *testing.T, d *portaltest.Desk) map[string]json.RawMessage {
+func parameters(t *testing.T, d *portaltest.Pages) map[string]json.RawMessage {
 	t.Helper()
 	v, _ := d.Store.View(t.Context())
 	if len(v.Document.Records) != 1 {
@@ -107,7 +107,7 @@ func TestPartsReshape(t *testing.T) {
 // TestOneName asks once for a name where the module has an input of that name, and calls the
 // instance so as well.
 func TestOneName(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) {
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, `
 template "lab/named" {
   module { address = "net/vpc/aws" }
@@ -132,15 +132,15 @@ template "lab/named" {
 // TestLaunchLike begins a form with the values of an instance: its owner's, without secrets,
 // and nobody else's.
 func TestLaunchLike(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
-	one := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
-	form := "run/lab/vpc?like=" + one
-	d.Shows(t, "anna", "instances/"+one, `href="./../`+form+`"`, "Launch another with these values")
+	d := portaltest.NewPages(t, nil)
+	launched := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
+	form := "run/lab/vpc?like=" + launched
+	d.Shows(t, "anna", "instances/"+launched, `href="./../`+form+`"`, "Launch another with these values")
 	if body := d.Shows(t, "anna", form, `<option value="large" selected>`); strings.Contains(body, "hunter2") || strings.Contains(body, "from the link") {
 		t.Error("the form has a secret, or says that a link filled it in")
 	}
 	at := d.Send(t, "anna", form, form, "p.size", "large").Location
-	if r := d.Store.Record(t, path.Base(at)); string(r.Parameters["size"]) != `"large"` || r.ID == one {
+	if r := d.Store.Record(t, path.Base(at)); string(r.Parameters["size"]) != `"large"` || r.ID == launched {
 		t.Errorf("%s has the size %s", r.ID, r.Parameters["size"])
 	}
 	for _, page := range []string{form, "run/lab/vpc?like=../templates", "run/lab/vpc?like=none"} {

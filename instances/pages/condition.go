@@ -17,20 +17,20 @@ import (
 // it has where the condition does not hold is kept in the form, and is no value.
 
 // depends says on which other fields a field depends, for script and in words.
-func (p parameters) depends(f *field, one property) {
+func (p parameters) depends(f *field, part property) {
 	when := map[string][]string{}
 	words := []string{}
-	for _, name := range slices.Sorted(maps.Keys(one.When)) {
+	for _, name := range slices.Sorted(maps.Keys(part.When)) {
 		other := p.Properties[name]
 		if !slices.Contains(p.Order, name) {
 			continue // it is as it is, or this field would not be here
 		}
 		var texts []string
-		for _, value := range one.When[name] {
+		for _, value := range part.When[name] {
 			texts = append(texts, other.shown(value))
 		}
 		words = append(words, text.Block(other.label(name)+" is "+strings.Join(texts, " or ")))
-		if empty, err := other.value(""); empty == nil && err == nil && among(other.Default, one.When[name]) {
+		if empty, err := other.value(""); empty == nil && err == nil && among(other.Default, part.When[name]) {
 			texts = append(texts, "") // what is left empty has its default
 		}
 		when[prefix+name] = texts
@@ -47,7 +47,7 @@ func (p parameters) depends(f *field, one property) {
 
 // among reports whether a value is one of several.
 func among(value json.RawMessage, all []json.RawMessage) bool {
-	return slices.ContainsFunc(all, func(one json.RawMessage) bool { return compact(one) == compact(value) })
+	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return compact(part) == compact(value) })
 }
 
 // never reports whether a parameter cannot count in this form: it depends on one that the

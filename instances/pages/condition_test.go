@@ -45,9 +45,9 @@ template "lab/when" {
 
 `
 
-func newConditional(t *testing.T) *portaltest.Desk {
+func newConditional(t *testing.T) *portaltest.Pages {
 	t.Helper()
-	return portaltest.NewDesk(t, func(o *portal.Options, p *access.Policy) {
+	return portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, conditional)
 		p.Tokens = []access.Token{annasToken(t)}
 	})
@@ -96,7 +96,7 @@ func TestConditional(t *testing.T) {
 	holds(t, d.Store.Record(t, id).Parameters, map[string]string{"size": `"small"`, "count": "1", "tags": "[]"})
 
 	var no struct{ Fields map[string]string }
-	d.Want(t, 422, &no, d.Who["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
+	d.Want(t, 422, &no, d.Tokens["anna"], "POST", "instances", `{"template":"lab/when","parameters":{"size":"small","count":2}}`)
 	if no.Fields["/parameters/count"] != `counts only when size is "large"; leave it out` {
 		t.Errorf("the API says %v", no.Fields)
 	}

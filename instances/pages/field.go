@@ -109,38 +109,38 @@ func (p parameters) fields() []field {
 }
 
 func (p parameters) field(name string) field {
-	one := p.Properties[name]
+	property := p.Properties[name]
 	f := field{
-		Name: prefix + name, ID: "p-" + name, Label: one.label(name), Kind: one.kind(), Required: slices.Contains(p.Required, name),
+		Name: prefix + name, ID: "p-" + name, Label: property.label(name), Kind: property.kind(), Required: slices.Contains(p.Required, name),
 	}
-	f.Help = one.help(f.Label)
-	p.depends(&f, one)
-	if len(one.Default) > 0 && string(one.Default) != "null" {
-		f.Value = one.shown(one.Default)
+	f.Help = property.help(f.Label)
+	p.depends(&f, property)
+	if len(property.Default) > 0 && string(property.Default) != "null" {
+		f.Value = property.shown(property.Default)
 	}
 	if f.Kind == kindChoose {
-		f.Options = one.options(f.Value == "")
+		f.Options = property.options(f.Value == "")
 	}
-	p.give(&f, one.Default)
+	p.give(&f, property.Default)
 	return f
 }
 
 // give fills a field of a parameter with a value.
 func (p parameters) give(f *field, raw json.RawMessage) {
-	one := p.Properties[strings.TrimPrefix(f.Name, prefix)]
+	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
 	form := url.Values{}
-	if one.partKind() == "" {
+	if property.partKind() == "" {
 		if len(raw) == 0 || string(raw) == "null" {
 			f.set("")
 		} else {
-			f.set(one.shown(raw))
+			f.set(property.shown(raw))
 		}
 		return
 	}
-	if !one.spread(f.Name, raw, form, 0) {
-		form = url.Values{f.Name: {one.shown(raw)}}
+	if !property.spread(f.Name, raw, form, 0) {
+		form = url.Values{f.Name: {property.shown(raw)}}
 	}
-	*f, _ = (&collector{form: form}).field(one, *f, "/"+strings.TrimPrefix(f.Name, prefix), 0)
+	*f, _ = (&collector{form: form}).field(property, *f, "/"+strings.TrimPrefix(f.Name, prefix), 0)
 }
 
 func (p property) label(name string) string {
@@ -285,12 +285,12 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 	for i := range fields {
 		f := &fields[i]
 		name := strings.TrimPrefix(f.Name, prefix)
-		if one := p.Properties[name]; one.partKind() != "" && len(one.Enum) == 0 {
+		if property := p.Properties[name]; property.partKind() != "" && len(property.Enum) == 0 {
 			c := &collector{form: form}
 			f.Rows = nil
 			f.Fields = nil
 			var value json.RawMessage
-			if *f, value = c.field(one, *f, "/"+name, 0); value != nil {
+			if *f, value = c.field(property, *f, "/"+name, 0); value != nil {
 				values[name] = value
 			}
 			bad[name] = c.bad
@@ -339,8 +339,8 @@ func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 // gather takes what is wrong with fields out of an error, with their paths below one.
 func gather(into map[string]string, below string, err error) {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is what joins them
-		for _, one := range all.Unwrap() {
-			gather(into, below, one)
+		for _, inner := range all.Unwrap() {
+			gather(into, below, inner)
 		}
 		return
 	}
@@ -359,14 +359,14 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 			continue
 		}
 		name := strings.TrimPrefix(f.Name, prefix)
-		one := p.Properties[name]
+		property := p.Properties[name]
 		text := query.Get(f.Name)
-		value, err := one.value(text)
-		if !one.Link || one.Sensitive || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
+		value, err := property.value(text)
+		if !property.Link || property.Sensitive || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
 			left = append(left, f.Label)
 			continue
 		}
-		if f.set(text); one.partKind() != "" {
+		if f.set(text); property.partKind() != "" {
 			p.give(f, value)
 		}
 		f.Linked = true

@@ -24,7 +24,7 @@ func TestBrowserOffer(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) {
+			d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) {
 				ben := access.Token{ID: "ben", Hash: sha256.Sum256([]byte(bens)), Scopes: annasToken(t).Scopes}
 				p.Tokens = []access.Token{annasToken(t), ben}
 			})

@@ -14,7 +14,7 @@ import (
 //
 // Shows: platform 4
 func TestOffer(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Results.Append("what the tool said\n")
 	id := d.Launch(t, "anna", `{"template":"lab/vpc","name":"hers","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
 	d.Ready(t, id)

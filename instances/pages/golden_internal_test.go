@@ -20,7 +20,7 @@ func TestGolden(t *testing.T) {
 		"approvals":       {Body: approvalsBody{}},
 		"kind":            {Body: kindBody{}},
 		"instance":        {Body: instanceBody{}},
-		"instance_reveal": {Body: revealBody{}},
+		"instance_reveal": {Body: sensitiveBody{}},
 		"instance_run":    {Body: runBody{}},
 		"instance_verb":   {Body: verbBody{}},
 
@@ -47,10 +47,10 @@ func everyKind(b any) {
 	l := b.(*launchBody)
 	l.Closed = ""
 	if len(l.Asks) > 0 {
-		one := l.Asks[0]
+		parameter := l.Asks[0]
 		l.Asks = nil
-		for _, one.Kind = range []string{kindText, kindNumber, kindSecret, kindCheck, kindChoose, kindArea, kindJSON} {
-			l.Asks = append(l.Asks, one)
+		for _, parameter.Kind = range []string{kindText, kindNumber, kindSecret, kindCheck, kindChoose, kindArea, kindJSON} {
+			l.Asks = append(l.Asks, parameter)
 		}
 	}
 }

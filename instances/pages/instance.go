@@ -215,7 +215,7 @@ type instanceBody struct {
 type value struct {
 	Name, Text string
 	Masked     bool
-	Reveal     string // page that asks whether to show it, "" if that is not the caller's to ask
+	ShowHref   string // page that asks whether to show it, "" if that is not the caller's to ask
 }
 
 // button is something to do: a form on the page, or the page of a form.
@@ -387,7 +387,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b.Parameters = valuesOf(i.Parameters)
 	for n := range b.Outputs {
 		if b.Outputs[n].Masked && i.Role == "owner" {
-			b.Outputs[n].Reveal = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
+			b.Outputs[n].ShowHref = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
 		}
 	}
 	b.Buttons = buttons(i)

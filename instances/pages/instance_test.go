@@ -20,7 +20,7 @@ import (
 // TestLaunch goes from the list of templates to an instance that was destroyed, by
 // links and forms alone.
 func TestLaunch(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
 	d.Shows(t, "anna", "templates/lab/vpc", "Launch", "small", "sensitive", "p.size=")
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "large", "p.secret", "hunter2hunter2", "name", "my network", "ttl", "10h")
@@ -70,7 +70,7 @@ func TestLaunch(t *testing.T) {
 // TestFormErrors shows what is wrong beside the field and in a summary, keeps what
 // was typed and forgets secrets.
 func TestFormErrors(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	for _, c := range []struct {
 		name  string
 		form  []string
@@ -109,7 +109,7 @@ func TestFormErrors(t *testing.T) {
 // TestLaunchVersion chooses the version of the module, where there are several and
 // no pool has made them already.
 func TestLaunchVersion(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
 	at := d.Send(t, "anna", "run/lab/vpc", "run/lab/vpc", "version", "1.1.0").Location
 	d.Shows(t, "anna", strings.TrimPrefix(at, "./../../"), "net/vpc/aws 1.1.0")
@@ -125,7 +125,7 @@ func TestLaunchVersion(t *testing.T) {
 // TestTemplateBehind tells who looks after a template that a release of its module does not
 // fit, and whoever may launch one why that cannot be done now.
 func TestTemplateBehind(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		e.Behind = "it stays at version 1.0.0 of the module, since version 1.2.0 does not fit"
 	})
@@ -149,9 +149,9 @@ func TestTemplateBehind(t *testing.T) {
 
 // TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
 func TestLaunchForced(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 1}}
-	d.Who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
+	d.Tokens["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
 	forced := d.Fill(t, "anna", "run/lab/vpc", "force", "true")
 	for _, who := range []string{"anna", "boss"} {
 		open := d.Fill(t, who, "run/lab/vpc", "name", "typed before")
@@ -172,7 +172,7 @@ func TestLaunchForced(t *testing.T) {
 
 // TestOwner asks for whom an instance is where several fit.
 func TestOwner(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	body := d.Open(t, 422, "anna", "run/lab/team", d.Fill(t, "anna", "run/lab/team")).Body
 	if !strings.Contains(body, `href="#owner"`) || !strings.Contains(body, "group team-b") {
 		t.Error(body)
@@ -186,7 +186,7 @@ func TestOwner(t *testing.T) {
 //
 // Shows: pages 7
 func TestLink(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	body := d.Shows(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
 		`<option value="large" selected>`, "from the link", "The link that you followed", "filled in:</strong> size", "may not fill in: secret")
 	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
@@ -215,7 +215,7 @@ func TestLink(t *testing.T) {
 //
 // Shows: pages 7
 func TestLinkKeys(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed) })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed) })
 	body := d.Shows(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "may not fill in: ssh_key, Number")
 	if strings.Contains(body, "planted") || !strings.Contains(body, `value="b"`) || !strings.Contains(body, `name="p.tags.0" value="x"`) || strings.Contains(body, `value="7"`) {
 		t.Error(body)
@@ -247,7 +247,7 @@ func TestLinkKeys(t *testing.T) {
 // beside it either, and is kept where nobody types one, even if the module says meanwhile
 // that it is none.
 func TestEditAgain(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	id := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
 	d.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "Invalid value for variable", Permanent: true})
 	path := "instances/" + id + "/update"

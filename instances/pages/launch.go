@@ -191,11 +191,11 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		create.Name = p.nameIn(f.Values)
 	}
 	for i := range body.Extra {
-		one := &body.Extra[i]
-		one.set(f.Get(one.Name))
-		if one.Name == "ttl" && one.Value != "" {
-			if create.TTL, err = api.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
-				one.Error = "must be a duration such as 8h or 30m"
+		extra := &body.Extra[i]
+		extra.set(f.Get(extra.Name))
+		if extra.Name == "ttl" && extra.Value != "" {
+			if create.TTL, err = api.ParseDuration(strings.TrimSpace(extra.Value)); err != nil {
+				extra.Error = "must be a duration such as 8h or 30m"
 				ok = false
 			}
 		}
@@ -252,8 +252,8 @@ func stillLinked(p parameters, fields []field, query, form url.Values) []string 
 // names reports whether a parameter is the name of what is made: then the form asks for no
 // other one.
 func (p parameters) names() bool {
-	one, ok := p.Properties["name"]
-	return ok && one.is("string") && !one.Sensitive && len(one.Enum) == 0
+	property, ok := p.Properties["name"]
+	return ok && property.is("string") && !property.Sensitive && len(property.Enum) == 0
 }
 
 // nameIn is what an instance is called after such a parameter; "": it has its default, as
@@ -268,13 +268,13 @@ func (p parameters) nameIn(form url.Values) string {
 
 // same reports whether a form has the value that a link filled in.
 func (p parameters) same(f field, query, form url.Values) bool {
-	one := p.Properties[strings.TrimPrefix(f.Name, prefix)]
-	if one.partKind() == "" {
+	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
+	if property.partKind() == "" {
 		return form.Get(f.Name) == query.Get(f.Name)
 	}
 	f.Rows = nil
 	f.Fields = nil
-	_, value := (&collector{form: form}).field(one, f, "", 0)
+	_, value := (&collector{form: form}).field(property, f, "", 0)
 	return compact(value) == compact(json.RawMessage(query.Get(f.Name)))
 }
 

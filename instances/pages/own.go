@@ -16,27 +16,27 @@ import (
 
 // ownBody is what the first page shows of instances.
 type ownBody struct {
-	Awaiting  []approvalRow // the newest
-	Approvals int
-	Offers    []templateCard // the first that the caller may launch
-	Templates int
-	Rows      []instanceRow // the newest that live, of the caller and the caller's groups
-	Total     int
-	Offered   []offeredRow // the first
+	Awaiting   []approvalRow // the newest
+	Approvals  int
+	Launchable []templateCard // the first that the caller may launch
+	Templates  int
+	Rows       []instanceRow // the newest that live, of the caller and the caller's groups
+	Total      int
+	Offered    []offeredRow // the first
 }
 
 // ownShown is how many of each the first page names.
 const ownShown = 6
 
-// homes make the part of the first page.
-type homes struct {
+// firstPage make the part of the first page.
+type firstPage struct {
 	api   *backend
 	clock site.Clock
 }
 
 // show asks for what this replica knows: the rest of the page waits for nobody. What is
 // refused is left out, and its own page says why.
-func (s *homes) show(r *site.Request) (template.HTML, error) {
+func (s *firstPage) show(r *site.Request) (template.HTML, error) {
 	if s.api.mine == nil || !admitted(r) {
 		return "", nil
 	}
@@ -52,7 +52,7 @@ func (s *homes) show(r *site.Request) (template.HTML, error) {
 		doc, _ := known[api.Templates](s.api, r, "templates", url.Values{"use": {"yes"}})
 		b.Templates = doc.Count
 		for _, t := range doc.Templates {
-			b.Offers = append(b.Offers, cardOf(t))
+			b.Launchable = append(b.Launchable, cardOf(t))
 		}
 	}
 	offers, _ := known[api.Instances](s.api, r, "instances", url.Values{"owner": {"offered"}})

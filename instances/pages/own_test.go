@@ -19,7 +19,7 @@ import (
 // TestHomeInstances shows each his own instances that live on the first page, by what
 // this replica knows, and nobody those of others.
 func TestHomeInstances(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	home := func(who string) string {
 		t.Helper()
 		return d.Open(t, http.StatusOK, who, "", nil).Body
@@ -27,12 +27,12 @@ func TestHomeInstances(t *testing.T) {
 	if strings.Contains(home("anna"), "Your instances") {
 		t.Error("who has none has a list of them")
 	}
-	one := d.Launch(t, "anna", `{"template":"lab/vpc","name":"<b>mine</b>","parameters":{"secret":"hunter2hunter2"}}`)
-	d.Ready(t, one)
+	launched := d.Launch(t, "anna", `{"template":"lab/vpc","name":"<b>mine</b>","parameters":{"secret":"hunter2hunter2"}}`)
+	d.Ready(t, launched)
 	other := d.Launch(t, "ben", `{"template":"lab/vpc","name":"of ben","parameters":{"secret":"hunter2hunter2"}}`)
 	before := d.Store.Commits()
 	body := home("anna")
-	for _, text := range []string{`Your instances <span class="count">1</span>`, `href="./instances/` + one, "&lt;b&gt;mine&lt;/b&gt;", "ready", "8 h</time> left", "lab/vpc"} {
+	for _, text := range []string{`Your instances <span class="count">1</span>`, `href="./instances/` + launched, "&lt;b&gt;mine&lt;/b&gt;", "ready", "8 h</time> left", "lab/vpc"} {
 		if !strings.Contains(body, text) {
 			t.Errorf("the page of anna lacks %q", text)
 		}
@@ -41,13 +41,13 @@ func TestHomeInstances(t *testing.T) {
 		t.Error("the page of anna tells of another's, or a secret")
 	}
 	for _, who := range []string{"reader", "stranger"} { // may read them all, and none
-		if body := d.Visit(t, who, "", nil).Body; strings.Contains(body, one) || strings.Contains(body, "of ben") {
+		if body := d.Visit(t, who, "", nil).Body; strings.Contains(body, launched) || strings.Contains(body, "of ben") {
 			t.Errorf("the page of %s has instances of others", who)
 		}
 	}
-	d.Send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "<b>mine</b>")
-	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, one), Result: lifecycle.Result{Outcome: lifecycle.Done}})
-	if body := home("anna"); strings.Contains(body, one) {
+	d.Send(t, "anna", "instances/"+launched+"/destroy", "instances/"+launched+"/destroy", "typed", "<b>mine</b>")
+	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, launched), Result: lifecycle.Result{Outcome: lifecycle.Done}})
+	if body := home("anna"); strings.Contains(body, launched) {
 		t.Error("what was destroyed is still listed")
 	}
 	if n := d.Store.Commits(); n == before {
@@ -58,32 +58,32 @@ func TestHomeInstances(t *testing.T) {
 // TestRejectedPlan calls a run rejected whose plan nobody wanted: somebody said no, and did not
 // cancel it.
 func TestRejectedPlan(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
-	one := d.Launch(t, "anna", `{"template":"lab/planned"}`)
+	d := portaltest.NewPages(t, nil)
+	launched := d.Launch(t, "anna", `{"template":"lab/planned"}`)
 	plan := "sha256:" + strings.Repeat("a1", 32)
-	d.Store.Finish(t, one, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
-	d.Send(t, "approver", "instances/"+one+"/reject", "instances/"+one+"/reject", "reason", "too many machines")
-	body := d.Shows(t, "anna", "instances/"+one, "too many machines", `<span class="mark plain">rejected</span>`)
+	d.Store.Finish(t, launched, lifecycle.Result{Outcome: lifecycle.Done, Plan: plan, Counts: &lifecycle.Counts{Add: 2}})
+	d.Send(t, "approver", "instances/"+launched+"/reject", "instances/"+launched+"/reject", "reason", "too many machines")
+	body := d.Shows(t, "anna", "instances/"+launched, "too many machines", `<span class="mark plain">rejected</span>`)
 	if strings.Contains(body, ">cancelled<") {
 		t.Error("what was rejected is called cancelled")
 	}
 	var runs api.Runs
-	d.Want(t, 200, &runs, d.Who["anna"], "GET", "instances/"+one+"/runs", "")
+	d.Want(t, 200, &runs, d.Tokens["anna"], "GET", "instances/"+launched+"/runs", "")
 	if len(runs.Runs) != 1 || runs.Runs[0].Result != "rejected" || runs.Runs[0].Error != "rejected: too many machines" {
 		t.Errorf("the API says %+v", runs.Runs)
 	}
 }
 
 // newShop has templates as a platform team writes them.
-func newShop(t *testing.T) *portaltest.Desk {
+func newShop(t *testing.T) *portaltest.Pages {
 	t.Helper()
-	return portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	return portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 }
 
 // TestHomeApprovals counts on the first page, and in the menu, what waits for the approval
 // of who looks: not what others approve, and not what he asked for himself.
 func TestHomeApprovals(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	const heading = `Waits for your approval <span class="count">1</span>`
 	of := func(who string) string {
 		t.Helper()
@@ -92,12 +92,12 @@ func TestHomeApprovals(t *testing.T) {
 	if strings.Contains(of("approver"), "Waits for your approval") {
 		t.Error("nothing waits, and the page says that something does")
 	}
-	one := d.Launch(t, "anna", `{"template":"lab/asked","name":"render farm"}`)
+	launched := d.Launch(t, "anna", `{"template":"lab/asked","name":"render farm"}`)
 	d.Launch(t, "approver", `{"template":"lab/asked","name":"own one"}`)
 	body := of("approver")
 	_, section, _ := strings.Cut(body, heading)
 	section, _, _ = strings.Cut(section, "</section>")
-	for _, text := range []string{"render farm", `href="./instances/` + one + `/approve"`, "a launch", "asked for by Name of anna"} {
+	for _, text := range []string{"render farm", `href="./instances/` + launched + `/approve"`, "a launch", "asked for by Name of anna"} {
 		if !strings.Contains(section, text) {
 			t.Errorf("what waits lacks %q:\n%s", text, section)
 		}
@@ -134,7 +134,7 @@ func TestHomeOffers(t *testing.T) {
 		}
 	}
 	d.Shows(t, "admin", "run/lab/vpc", `name="p.size"`) // who may go beyond limits
-	d.Want(t, http.StatusOK, nil, d.Who["admin"], "POST", "templates/lab/team/pause", `{"reason":"the account is full"}`)
+	d.Want(t, http.StatusOK, nil, d.Tokens["admin"], "POST", "templates/lab/team/pause", `{"reason":"the account is full"}`)
 	d.Shows(t, "anna", "templates?q=scratch", "It is paused: the account is full", "1 found")
 	if body := d.Open(t, http.StatusOK, "anna", "", nil).Body; strings.Contains(body, "Shared scratch account") {
 		t.Error("what is paused is offered")
@@ -164,22 +164,22 @@ func TestTemplateFilter(t *testing.T) {
 // TestLifetimeInWords says how long an instance lives, which begins when it is ready: not
 // the latest end that is possible before that, and nothing of an end once it is over.
 func TestLifetimeInWords(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
-	one := d.Launch(t, "anna", `{"template":"lab/vpc","name":"mine","parameters":{"secret":"hunter2hunter2"}}`)
+	d := portaltest.NewPages(t, nil)
+	launched := d.Launch(t, "anna", `{"template":"lab/vpc","name":"mine","parameters":{"secret":"hunter2hunter2"}}`)
 	pages := func() (list, page string) {
 		t.Helper()
-		return d.Visit(t, "anna", "instances?phase=", nil).Body, d.Visit(t, "anna", "instances/"+one, nil).Body
+		return d.Visit(t, "anna", "instances?phase=", nil).Body, d.Visit(t, "anna", "instances/"+launched, nil).Body
 	}
 	if list, page := pages(); !strings.Contains(list, ">8 h once it is ready<") || !strings.Contains(page, "Lives 8 h once it is ready") || strings.Contains(page, "Ends in") {
 		t.Errorf("before it is ready: %s\n%s", list, page)
 	}
-	d.Ready(t, one)
+	d.Ready(t, launched)
 	if list, page := pages(); !strings.Contains(list, ">8 h</time>") || !strings.Contains(page, "Ends in <time") {
 		t.Errorf("once it is ready: %s\n%s", list, page)
 	}
-	d.Send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "mine")
-	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, one), Result: lifecycle.Result{Outcome: lifecycle.Done}})
-	if list, page := pages(); !strings.Contains(list, one) || strings.Contains(list, "no end") || strings.Contains(page, "Ends in") {
+	d.Send(t, "anna", "instances/"+launched+"/destroy", "instances/"+launched+"/destroy", "typed", "mine")
+	d.Store.Serve(t, lifecycle.Ended{Ref: d.Store.Start(t, launched), Result: lifecycle.Result{Outcome: lifecycle.Done}})
+	if list, page := pages(); !strings.Contains(list, launched) || strings.Contains(list, "no end") || strings.Contains(page, "Ends in") {
 		t.Errorf("once it is over: %s\n%s", list, page)
 	}
 }
@@ -187,7 +187,7 @@ func TestLifetimeInWords(t *testing.T) {
 // TestApprovalsCounted shows who may approve how many instances wait, on every page, and
 // nobody else.
 func TestApprovalsCounted(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	menu := func(who string) string {
 		t.Helper()
 		return d.Visit(t, who, "", nil).Body

@@ -191,8 +191,8 @@ func waits(i api.Instance, now time.Time) string {
 		}
 		switch c.Reason {
 		case lifecycle.WaitQueued:
-			if i.Run != nil && i.Run.Place > 0 {
-				return fmt.Sprintf("It is number %d in the queue.", i.Run.Place)
+			if i.Run != nil && i.Run.Position > 0 {
+				return fmt.Sprintf("It is number %d in the queue.", i.Run.Position)
 			}
 			return "It waits in the queue."
 		case lifecycle.WaitRetry:

@@ -25,7 +25,7 @@ type planPiece struct{ Kind, Text string }
 
 // plan reads the plan of a run; nil: there is none, or not for the caller.
 func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
-	to := &wholeWriter{most: api.MaxPlan}
+	to := &wholeWriter{max: api.MaxPlan}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {
 		switch no.status {
@@ -69,12 +69,12 @@ func planPieces(text string) []planPiece {
 // wholeWriter keeps what is written, up to a bound that it tells of.
 type wholeWriter struct {
 	bytes.Buffer
-	most int
+	max  int
 	over bool
 }
 
 func (w *wholeWriter) Write(p []byte) (int, error) {
-	if w.over = w.over || w.Len()+len(p) > w.most; w.over {
+	if w.over = w.over || w.Len()+len(p) > w.max; w.over {
 		w.Reset()
 		return len(p), nil
 	}

@@ -12,30 +12,30 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// revealBody is the page that asks whether to show a sensitive output, and the one
+// sensitiveBody is the page that asks whether to show a sensitive output, and the one
 // that shows it.
-type revealBody struct {
+type sensitiveBody struct {
 	Instance site.Link
 	Name     string
 	Value    string
 	Shown    bool
 }
 
-// reveals show a sensitive output, once asked for it.
-type reveals struct {
+// sensitiveOutputs show a sensitive output, once asked for it.
+type sensitiveOutputs struct {
 	instances *instances
 	clock     site.Clock
 }
 
-func (s *reveals) page(i api.Instance, name string) *site.Page {
-	b := revealBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
+func (s *sensitiveOutputs) page(i api.Instance, name string) *site.Page {
+	b := sensitiveBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
 	return &site.Page{
 		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
 		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",
 	}
 }
 
-func (s *reveals) show(r *site.Request) (*site.Page, error) {
+func (s *sensitiveOutputs) show(r *site.Request) (*site.Page, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
@@ -48,24 +48,24 @@ func (s *reveals) show(r *site.Request) (*site.Page, error) {
 }
 
 // may is the check of the form: the caller may see the instance.
-func (s *reveals) may(r *site.Request) error {
+func (s *sensitiveOutputs) may(r *site.Request) error {
 	_, err := s.instances.in(r)
 	return err
 }
 
-// reveal shows one value, once; the API records it.
-func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
+// showValue shows one value, once; the API records it.
+func (s *sensitiveOutputs) showValue(r *site.Request, f *site.Form) (*site.Answer, error) {
 	i, err := s.instances.in(r)
 	if err != nil {
 		return nil, err
 	}
-	one, err := ask[api.Revealed](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.Reveal{Name: f.Get("name")}})
+	output, err := ask[api.ShownOutput](s.instances.api, r, asked{method: http.MethodPost, path: "instances/" + url.PathEscape(i.ID) + "/outputs/reveal", body: api.ShowSensitive{Name: f.Get("name")}})
 	if err != nil {
 		return nil, err
 	}
-	p := s.page(i, one.Name)
-	b := p.Body.(revealBody)
-	b.Value = valuesOf(map[string]json.RawMessage{one.Name: one.Value})[0].Text
+	p := s.page(i, output.Name)
+	b := p.Body.(sensitiveBody)
+	b.Value = valuesOf(map[string]json.RawMessage{output.Name: output.Value})[0].Text
 	b.Shown = true
 	p.Title = b.Name
 	p.Body = b

@@ -23,7 +23,7 @@ import (
 //
 // Shows: pages 4
 func TestInstanceRights(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) {
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, portaltest.Shop+hidden)
 	})
 	id := d.Full(t)
@@ -106,7 +106,7 @@ func plainBody(body, name string) string {
 
 // TestReaders shows nothing of values, logs and plans to those who may only read.
 func TestReaders(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
 	for _, path := range []string{"instances/" + id["ready"], "instances/" + id["working"], "instances/" + id["working"] + "/runs/1", "instances/" + id["planned"] + "/runs/1", "instances/" + id["failed"]} {
 		body := d.Shows(t, "reader", path)
@@ -129,7 +129,7 @@ func TestReaders(t *testing.T) {
 //
 // Shows: platform 9
 func TestApprove(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)["planned"]
 	d.Shows(t, "approver", "approvals", "load test", "7 to add, 1 to change, 2 to destroy, 1 of them replaced", "/approve")
 	at := "instances/" + id + "/approve"
@@ -147,9 +147,9 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestReveal shows a sensitive output once, to the owner, and records it.
-func TestReveal(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+// TestShowSensitive shows a sensitive output once, to the owner, and records it.
+func TestShowSensitive(t *testing.T) {
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	at := "instances/" + d.Full(t)["ready"]
 	page := at + "/reveal?name=password"
 	if body := d.Shows(t, "anna", page, "is sensitive", "audit log"); strings.Contains(body, "correct horse") {
@@ -171,7 +171,7 @@ func TestReveal(t *testing.T) {
 
 // TestNoLeader sends a form again whose answer got lost: it is done only once.
 func TestNoLeader(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "small")
 	d.Store.Break(nil, true) // it is done, and nobody hears of it
 	got := d.Open(t, 503, "anna", "run/lab/vpc", form)
@@ -195,7 +195,7 @@ func TestNoLeader(t *testing.T) {
 
 // TestPauseByPage stops and allows new instances of a template.
 func TestPauseByPage(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Send(t, "admin", "admin/templates", "templates/lab/vpc/pause")
 	d.Shows(t, "admin", "admin/templates", "paused", "Resume")
 	if body := d.Shows(t, "anna", "run/lab/vpc", "It is paused"); strings.Contains(body, "<button class=\"primary\">") {
@@ -208,9 +208,9 @@ func TestPauseByPage(t *testing.T) {
 
 // TestHostilePages shows what others wrote as text.
 func TestHostilePages(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
-	d.Store.Serve(t, lifecycle.Tick{ID: id["evil"]})
+	d.Store.Serve(t, lifecycle.ExpireCheck{ID: id["evil"]})
 	for _, path := range []string{"templates", "templates/lab/evil", "run/lab/evil", "run/lab/evil?p.zone=" + url.QueryEscape(`"><script>alert(1)</script>`), "instances", "instances/" + id["evil"], "instances/" + id["evil"] + "/destroy", "instances/" + id["working"], "instances?template=" + url.QueryEscape(`"><script>`)} {
 		body := d.Open(t, 200, "anna", path, nil).Body
 		for _, bad := range []string{"<script>alert", "<b>bold", "<img", "<i>zone", "<u>help", "\x1b", "\u202e", `"><script>`} {
@@ -226,7 +226,7 @@ func TestHostilePages(t *testing.T) {
 //
 // Shows: platform 9
 func TestApproveChange(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
 		changed := *e.Template
 		changed.Approval = template.ApprovalRequest
@@ -236,12 +236,12 @@ func TestApproveChange(t *testing.T) {
 		}
 		e.Template, e.Digest = &changed, digest
 	})
-	var one api.Instance
-	d.Want(t, 202, &one, d.Who["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
-	at := "instances/" + one.ID
+	var instance api.Instance
+	d.Want(t, 202, &instance, d.Tokens["anna"], "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"small"},"reason":"for the course"}`)
+	at := "instances/" + instance.ID
 	d.Shows(t, "approver", at+"/approve", "for the course", "small", "sha256:1", "8 h")
-	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
-	d.Store.Finish(t, one.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
+	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, instance.ID)))
+	d.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
 	d.Send(t, "anna", at+"/update", at+"/update", "p.size", "large", "version", "newest", "reason", "<b>more load</b>")
 	d.Shows(t, "anna", at, "change waits for approval", "an update")
 	d.Shows(t, "approver", "approvals", "an update")
@@ -249,11 +249,11 @@ func TestApproveChange(t *testing.T) {
 	if strings.Contains(body, "<b>more load") {
 		t.Error("a reason is HTML")
 	}
-	if r := d.Store.Record(t, one.ID); r.Run != nil || r.Pending == nil {
+	if r := d.Store.Record(t, instance.ID); r.Run != nil || r.Pending == nil {
 		t.Fatalf("it runs before anybody agreed: %+v", r.Run)
 	}
-	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, one.ID)))
-	if r := d.Store.Record(t, one.ID); r.Phase != lifecycle.Updating || string(r.Run.Parameters["size"]) != `"large"` {
+	d.Send(t, "approver", at+"/approve", at+"/approve", "plan", lifecycle.Awaits(d.Store.Record(t, instance.ID)))
+	if r := d.Store.Record(t, instance.ID); r.Phase != lifecycle.Updating || string(r.Run.Parameters["size"]) != `"large"` {
 		t.Errorf("%s %+v", r.Phase, r.Run)
 	}
 }

@@ -37,11 +37,11 @@ func New(o Options) site.Set {
 	t := &templates{api: api}
 	l := &launches{templates: t, clock: o.Now}
 	v := &verbs{instances: i, clock: o.Now}
-	re := &reveals{instances: i, clock: o.Now}
+	re := &sensitiveOutputs{instances: i, clock: o.Now}
 	ru := &runs{instances: i, clock: o.Now}
 	a := &admins{api: api, clock: o.Now}
 	se := &several{api: api, clock: o.Now}
-	return site.Set{Templates: files, Menu: api.menu, Home: (&homes{api: api, clock: o.Now}).show, Related: t.related, Routes: func(r *site.Routes) {
+	return site.Set{Templates: files, Menu: api.menu, Home: (&firstPage{api: api, clock: o.Now}).show, Related: t.related, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/templates", listed, t.list)
 		r.Show("GET /ui/templates/{namespace}/{name}", listed, t.show)
 		r.Show("GET /ui/kinds/{name}", listed, t.kind)
@@ -53,7 +53,7 @@ func New(o Options) site.Set {
 		r.Show("GET /ui/instances/{id}", listed, i.show)
 		r.Show("GET /ui/instances/{id}/runs/{n}", listed, ru.show)
 		r.Show("GET /ui/instances/{id}/reveal", listed, re.show)
-		r.Post("POST /ui/instances/{id}/reveal", sees(re.may), re.reveal)
+		r.Post("POST /ui/instances/{id}/reveal", sees(re.may), re.showValue)
 		r.Show("GET /ui/instances/{id}/{verb}", listed, v.show)
 		r.Post("POST /ui/instances/{id}/{verb}", sees(v.may), v.do)
 		r.Show("GET /ui/approvals", listed, a.approvals)

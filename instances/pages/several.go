@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxSeveral = 50 // instances that are destroyed at once
-	maxTold    = 3  // of those that could not be, with their reasons
+	maxSeveral  = 50 // instances that are destroyed at once
+	maxReported = 3  // of those that could not be, with their reasons
 )
 
 // severalBody is the page that destroys what was chosen on a list.
@@ -118,8 +118,8 @@ func destroyedWords(done int, failed []string) string {
 	if len(failed) == 0 {
 		return text
 	}
-	text += fmt.Sprintf(" %d could not be: %s", len(failed), strings.Join(failed[:min(len(failed), maxTold)], "; "))
-	if len(failed) > maxTold {
+	text += fmt.Sprintf(" %d could not be: %s", len(failed), strings.Join(failed[:min(len(failed), maxReported)], "; "))
+	if len(failed) > maxReported {
 		text += "; and others"
 	}
 	return text + "."

@@ -15,33 +15,33 @@ import (
 // TestSeveral destroys what was chosen, as far as its caller may: others' instances are not
 // named, what is protected stays, and looking destroys nothing.
 func TestSeveral(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	launch := func(who, name string) string {
 		id := d.Launch(t, who, `{"template":"lab/vpc","name":"`+name+`"}`)
 		d.Ready(t, id)
 		return id
 	}
-	one, two, kept, bens := launch("anna", "one"), launch("anna", "two"), launch("anna", "kept"), launch("ben", "secret")
+	first, second, kept, bens := launch("anna", "one"), launch("anna", "two"), launch("anna", "kept"), launch("ben", "secret")
 	d.Send(t, "anna", "instances/"+kept, "instances/"+kept+"/protect")
-	at := "instances/several?" + url.Values{"id": {one, two, one, kept, bens, "none", "../templates"}}.Encode()
+	at := "instances/several?" + url.Values{"id": {first, second, first, kept, bens, "none", "../templates"}}.Encode()
 	before := d.Store.Commits()
 	body := d.Shows(t, "anna", at, ">one</a>", ">two</a>", "These stay", ">kept</a>", "destroy 2")
 	if strings.Contains(body, "secret") || strings.Contains(body, bens) || d.Store.Commits() != before {
 		t.Error("the page names what is not the caller's, or changed something")
 	}
-	form := url.Values{"key": {portaltest.KeyOf(body)}, "id": {one, two, kept, bens}, "typed": {"destroy 3"}}
+	form := url.Values{"key": {portaltest.KeyOf(body)}, "id": {first, second, kept, bens}, "typed": {"destroy 3"}}
 	if body := d.Open(t, 422, "anna", "instances/several", form).Body; !strings.Contains(body, `href="#typed"`) || d.Store.Commits() != before {
 		t.Error("something was destroyed, or the page does not say what was wrong")
 	}
 	form.Set("typed", "destroy 2")
 	d.Open(t, 303, "anna", "instances/several", form)
-	for id, want := range map[string]lifecycle.Phase{one: lifecycle.Destroying, two: lifecycle.Destroying, kept: lifecycle.Ready, bens: lifecycle.Ready} {
+	for id, want := range map[string]lifecycle.Phase{first: lifecycle.Destroying, second: lifecycle.Destroying, kept: lifecycle.Ready, bens: lifecycle.Ready} {
 		if r := d.Store.Record(t, id); r.Phase != want {
 			t.Errorf("%s is %s, want %s", r.Name, r.Phase, want)
 		}
 	}
 	for _, who := range []string{"ben", "reader", "stranger"} {
-		form.Set("id", one)
+		form.Set("id", first)
 		if body := d.Open(t, 422, who, "instances/several", form).Body; !strings.Contains(body, "Nothing that you can destroy was chosen") {
 			t.Errorf("%s may destroy it", who)
 		}

@@ -31,7 +31,7 @@ template "lab/night" {
 `
 
 // shows looks for what a page says to an admin, and what it does not.
-func shows(t *testing.T, d *portaltest.Desk, path string, has, lacks []string) {
+func shows(t *testing.T, d *portaltest.Pages, path string, has, lacks []string) {
 	t.Helper()
 	body := d.Shows(t, "admin", path, has...)
 	for _, text := range lacks {
@@ -47,7 +47,7 @@ func TestBrowserSwitch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := portaltest.NewDesk(t, func(o *portal.Options, p *access.Policy) {
+			d := portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 				o.Catalog = portaltest.NewCatalog(t, nightly)
 				p.Tokens = []access.Token{annasToken(t)}
 			})

@@ -208,9 +208,9 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 	}
 	fill := url.Values{}
 	for _, name := range p.Order {
-		one := p.Properties[name]
+		property := p.Properties[name]
 		body.Parameters = append(body.Parameters, rowFor(p, name))
-		if value := p.field(name).Value; one.Link && !one.Sensitive && one.kind() != kindJSON && len(fill) < 3 {
+		if value := p.field(name).Value; property.Link && !property.Sensitive && property.kind() != kindJSON && len(fill) < 3 {
 			fill.Set(prefix+name, value)
 			if word := name + "=" + value; !strings.ContainsFunc(word, text.Hidden) {
 				body.CLI += " -p " + text.ShellWord(word)
@@ -226,21 +226,21 @@ func (s *templates) show(r *site.Request) (*site.Page, error) {
 }
 
 func rowFor(p parameters, name string) parameterRow {
-	one := p.Properties[name]
-	row := parameterRow{Name: name, Type: cmp.Or(text.Block(one.Written), "any"), Help: p.field(name).Help}
-	if label := one.label(name); label != name {
+	property := p.Properties[name]
+	row := parameterRow{Name: name, Type: cmp.Or(text.Block(property.Written), "any"), Help: p.field(name).Help}
+	if label := property.label(name); label != name {
 		row.Label = label
 	}
 	switch {
 	case slices.Contains(p.Required, name):
 		row.Marks = append(row.Marks, site.Mark{Text: "required", Kind: "plain"})
-	case !one.Sensitive && len(one.Default) > 0:
-		row.Default = text.Block(one.shown(one.Default))
+	case !property.Sensitive && len(property.Default) > 0:
+		row.Default = text.Block(property.shown(property.Default))
 	}
-	if one.Sensitive {
+	if property.Sensitive {
 		row.Marks = append(row.Marks, site.Mark{Text: "sensitive", Kind: "plain"})
 	}
-	if one.Update {
+	if property.Update {
 		row.Marks = append(row.Marks, site.Mark{Text: "may change later", Kind: "plain"})
 	}
 	return row
@@ -303,15 +303,15 @@ func (s *templates) mayPause(r *site.Request) error {
 
 // pause stops new instances of a template.
 func (s *templates) pause(r *site.Request, f *site.Form) (*site.Answer, error) {
-	return s.turn(r, f, "pause", "It is paused: nothing new is launched from it.")
+	return s.setPaused(r, f, "pause", "It is paused: nothing new is launched from it.")
 }
 
 // resume allows them again.
 func (s *templates) resume(r *site.Request, f *site.Form) (*site.Answer, error) {
-	return s.turn(r, f, "resume", "It can be launched again.")
+	return s.setPaused(r, f, "resume", "It can be launched again.")
 }
 
-func (s *templates) turn(r *site.Request, f *site.Form, word, text string) (*site.Answer, error) {
+func (s *templates) setPaused(r *site.Request, f *site.Form, word, text string) (*site.Answer, error) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
 	_, err := ask[api.Template](s.api, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 // verb is something to do with an instance: a button on its page, or a page of its
 // own that says what will happen.
 type verb struct {
-	button string // words of it
-	kind   string // primary, danger or ""
-	ask    bool   // it has a page of its own; else the button does it at once
-	typed  bool   // it cannot be undone: the name has to be typed
-	title  string // of the page
-	say    func(api.Instance) []string
-	fields func(*verbCall) ([]field, error)        // nil: none
-	asks   func(*verbCall, *site.Form) (any, bool) // of the request; nil: none. False: a field is wrong
-	done   func(after api.Instance, now time.Time) string
+	button   string // words of it
+	kind     string // primary, danger or ""
+	ask      bool   // it has a page of its own; else the button does it at once
+	typed    bool   // it cannot be undone: the name has to be typed
+	title    string // of the page
+	say      func(api.Instance) []string
+	fields   func(*verbCall) ([]field, error)        // nil: none
+	makeBody func(*verbCall, *site.Form) (any, bool) // of the request; nil: none. False: a field is wrong
+	done     func(after api.Instance, now time.Time) string
 }
 
-// said is a verb's text that needs nothing of the instance.
-func said(lines ...string) func(api.Instance) []string {
+// fixedLines is a verb's text that needs nothing of the instance.
+func fixedLines(lines ...string) func(api.Instance) []string {
 	return func(api.Instance) []string { return lines }
 }
 
-func told(text string) func(api.Instance, time.Time) string {
+func fixedText(text string) func(api.Instance, time.Time) string {
 	return func(api.Instance, time.Time) string { return text }
 }
 
@@ -42,7 +42,7 @@ func told(text string) func(api.Instance, time.Time) string {
 func allVerbs() map[string]verb {
 	return map[string]verb{
 		api.ActExtend: {
-			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, asks: extendAsks,
+			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, makeBody: extendBody,
 			done: func(i api.Instance, now time.Time) string {
 				if p := i.Pending; p != nil && p.What == api.PendingExtend {
 					return "Somebody has to approve that it lives until " + hourOf(p.Until, now) + "."
@@ -51,50 +51,50 @@ func allVerbs() map[string]verb {
 			},
 		},
 		api.ActRetry: {
-			button: "Try again", kind: "primary", title: "Try again", say: retrySays, done: told("It is tried again."),
+			button: "Try again", kind: "primary", title: "Try again", say: retrySays, done: fixedText("It is tried again."),
 		},
 		api.ActCancel: {
 			button: "Cancel", title: "Cancel the run", say: cancelSays, done: cancelDone,
 		},
 		api.ActStop: {
-			button: "Stop", title: "Stop", say: said("What its template switches off is switched off until it is started, by the schedule or by you."), done: told("It is being stopped."),
+			button: "Stop", title: "Stop", say: fixedLines("What its template switches off is switched off until it is started, by the schedule or by you."), done: fixedText("It is being stopped."),
 		},
 		api.ActStart: {
-			button: "Start", title: "Start", say: said("It is switched on again until it is stopped, by the schedule or by you."), done: told("It is being started."),
+			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
 		},
 		api.ActProtect: {
-			button: "Protect", title: "Protect", say: said("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: told("It is protected."),
+			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: fixedText("It is protected."),
 		},
 		api.ActUnprotect: {
-			button: "Remove protection", title: "Remove protection", say: said("It expires again as before. If its end has passed, it is destroyed at once."), done: told("It is no longer protected."),
+			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If its end has passed, it is destroyed at once."), done: fixedText("It is no longer protected."),
 		},
 		api.ActUpdate: {
-			button: "Change", ask: true, title: "Change", say: updateSays, fields: updateFields, asks: updateAsks, done: updateDone,
+			button: "Change", ask: true, title: "Change", say: updateSays, fields: updateFields, makeBody: updateBody, done: updateDone,
 		},
 		api.ActRename: {
-			button: "Rename", ask: true, title: "Rename", say: said("Only its name changes."), fields: renameFields, asks: renameAsks, done: told("It is renamed."),
+			button: "Rename", ask: true, title: "Rename", say: fixedLines("Only its name changes."), fields: renameFields, makeBody: renameBody, done: fixedText("It is renamed."),
 		},
 		api.ActTransfer: {
-			button: "Give away", ask: true, title: "Give it to another owner", say: transferSays, fields: transferFields, asks: transferAsks, done: transferDone,
+			button: "Give away", ask: true, title: "Give it to another owner", say: transferSays, fields: transferFields, makeBody: transferBody, done: transferDone,
 		},
 		api.ActTake: {
-			button: "Take it", kind: "primary", title: "Take it", say: said("It is yours then, and counts for your quota."), done: told("It has a new owner."),
+			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It is yours then, and counts for your quota."), done: fixedText("It has a new owner."),
 		},
 		api.ActDecline: {
-			button: "Decline", title: "Decline", say: said("It stays whose it is."), done: told("You declined it."),
+			button: "Decline", title: "Decline", say: fixedLines("It stays whose it is."), done: fixedText("You declined it."),
 		},
 		api.ActApprove: {
-			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, asks: approveAsks, done: told("It is approved."),
+			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
 		},
 		api.ActReject: {
-			button: "Reject", ask: true, title: "Reject", say: said("The request is not carried out. Whoever made it can read the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),
+			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. Whoever made it can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
 		},
 		api.ActDestroy: {
-			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: told("It is being destroyed."),
+			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: fixedText("It is being destroyed."),
 		},
 		api.ActOrphan: {
-			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, asks: reasonAsks,
-			say: said("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running, and keep costing.", "Its state and source stay in the registry, so that you can take over."), done: told("It is orphaned."),
+			button: "Orphan", kind: "danger", ask: true, typed: true, title: "Orphan this instance", fields: reasonFields, makeBody: reasonBody,
+			say: fixedLines("The server stops managing it: it is not destroyed when it expires, and not checked for drift. Its resources keep running, and keep costing.", "Its state and source stay in the registry, so that you can take over."), done: fixedText("It is orphaned."),
 		},
 	}
 }
@@ -302,8 +302,8 @@ func (c *verbCall) request(f *site.Form) (asked, bool) {
 	case api.ActRename:
 		q.path = at + "/update"
 	}
-	if c.asks != nil {
-		q.body, ok = c.asks(c, f)
+	if c.makeBody != nil {
+		q.body, ok = c.makeBody(c, f)
 	}
 	c.body.summary(c.body.Fields)
 	if c.typed && strings.TrimSpace(f.Get("typed")) != c.body.Typed {

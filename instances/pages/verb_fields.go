@@ -28,7 +28,7 @@ func extendFields(c *verbCall) ([]field, error) {
 	return []field{{Name: "by", ID: "by", Label: "By", Kind: kindText, Help: []string{"Such as 30m or 2h; empty means " + c.i.ExtendBy.String() + "."}}}, nil
 }
 
-func extendAsks(c *verbCall, f *site.Form) (any, bool) {
+func extendBody(c *verbCall, f *site.Form) (any, bool) {
 	body := api.Extend{}
 	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(text)
@@ -46,7 +46,7 @@ func renameFields(c *verbCall) ([]field, error) {
 	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: text.Block(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
 }
 
-func renameAsks(c *verbCall, f *site.Form) (any, bool) {
+func renameBody(c *verbCall, f *site.Form) (any, bool) {
 	name := strings.TrimSpace(f.Get("name"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(name)
@@ -58,7 +58,7 @@ func reasonFields(*verbCall) ([]field, error) {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Other people can read it."}}}, nil
 }
 
-func reasonAsks(c *verbCall, f *site.Form) (any, bool) {
+func reasonBody(c *verbCall, f *site.Form) (any, bool) {
 	reason := strings.TrimSpace(f.Get("reason"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
@@ -82,7 +82,7 @@ func commentFields(*verbCall) ([]field, error) {
 	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindText, Help: []string{"For who asked and who owns it; may be empty."}}}, nil
 }
 
-func approveAsks(c *verbCall, f *site.Form) (any, bool) {
+func approveBody(c *verbCall, f *site.Form) (any, bool) {
 	reason := strings.TrimSpace(f.Get("reason"))
 	if len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(reason)
@@ -125,12 +125,12 @@ func transferFields(c *verbCall) ([]field, error) {
 	return []field{f, other}, nil
 }
 
-func transferAsks(c *verbCall, f *site.Form) (any, bool) {
+func transferBody(c *verbCall, f *site.Form) (any, bool) {
 	to := ""
 	for i := range c.body.Fields {
-		one := strings.TrimSpace(f.Get(c.body.Fields[i].Name))
-		c.body.Fields[i].set(one)
-		to = cmp.Or(to, one)
+		value := strings.TrimSpace(f.Get(c.body.Fields[i].Name))
+		c.body.Fields[i].set(value)
+		to = cmp.Or(to, value)
 	}
 	return api.Transfer{To: to}, true
 }
@@ -155,18 +155,18 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
 	p.Order = slices.DeleteFunc(p.Order, p.never)
 	for _, name := range p.Order { // what was a secret stays one, whatever the module says now
-		if one := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
-			one.Sensitive = true
-			one.Default = nil
-			p.Properties[name] = one
+		if property := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
+			property.Sensitive = true
+			property.Default = nil
+			p.Properties[name] = property
 		}
 	}
 	fields := p.fields()
 	for n := range fields {
 		f := &fields[n]
-		one := p.Properties[p.Order[n]]
+		property := p.Properties[p.Order[n]]
 		f.Required = false
-		if one.Sensitive {
+		if property.Sensitive {
 			f.Help = append(f.Help, "Leave it empty to keep the value.")
 			f.set("")
 			continue
@@ -190,7 +190,7 @@ func reasonField(approval string) []field {
 	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Help: []string{"For the approver; may be empty."}}}
 }
 
-func updateAsks(c *verbCall, f *site.Form) (any, bool) {
+func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	p, fields, err := c.updatable()
 	if err != nil { // it was there a moment ago: the API says what became of it
 		return api.Update{Version: f.Get("version")}, true

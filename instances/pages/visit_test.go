@@ -17,9 +17,9 @@ import (
 const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 
 // visit opens a page as somebody who may launch, and logs in on the way.
-func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Desk, *webtest.Tab) {
+func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Pages, *webtest.Tab) {
 	t.Helper()
-	d := portaltest.NewDesk(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []access.Token{annasToken(t)} })
+	d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []access.Token{annasToken(t)} })
 	return d, logged(t, b, d, script, path)
 }
 
@@ -29,12 +29,12 @@ func annasToken(t *testing.T) access.Token {
 }
 
 // logged opens a page as the bearer of that token.
-func logged(t *testing.T, b *webtest.Browser, d *portaltest.Desk, script bool, path string) *webtest.Tab {
+func logged(t *testing.T, b *webtest.Browser, d *portaltest.Pages, script bool, path string) *webtest.Tab {
 	t.Helper()
 	return loggedAs(t, b, d, personal, script, path)
 }
 
-func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Desk, token string, script bool, path string) *webtest.Tab {
+func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Pages, token string, script bool, path string) *webtest.Tab {
 	t.Helper()
 	tab := b.Tab(t, d.Pages.URL+"/ui/"+path, webtest.Look{Width: 1280, Theme: "light", Script: script})
 	tab.Wait("A token of this server")
@@ -46,7 +46,7 @@ func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Desk, token string
 
 // launch fills the form behind a link, sends it, and returns the id of the instance, whose
 // page is open then.
-func launch(t *testing.T, b *webtest.Browser, script bool) (d *portaltest.Desk, tab *webtest.Tab, id string) {
+func launch(t *testing.T, b *webtest.Browser, script bool) (d *portaltest.Pages, tab *webtest.Tab, id string) {
 	t.Helper()
 	d, tab = visit(t, b, script, "run/lab/vpc?p.size=large")
 	tab.Wait("The link that you followed")

@@ -50,7 +50,7 @@ func NewRuns(o RunsOptions) site.Set {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	w := &workspaces{runs: o.Runs, states: o.States, cold: &site.Cold{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
+	w := &workspaces{runs: o.Runs, states: o.States, background: &site.Cold{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
 	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/runs", site.List, w.all) // lists what may be read
 		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(access.Read), w.list)
@@ -63,30 +63,30 @@ func NewRuns(o RunsOptions) site.Set {
 
 // workspaces are the pages of runs of workspaces.
 type workspaces struct {
-	runs    Runs
-	states  *states.States
-	cold    *site.Cold
-	clock   site.Clock
-	streams *service.Streams
+	runs       Runs
+	states     *states.States
+	background *site.Cold
+	clock      site.Clock
+	streams    *service.Streams
 }
 
-// workspacePlace names a workspace as tfe.v2 does, wherever its state is.
-type workspacePlace struct{ organization, workspace string }
+// workspaceRef names a workspace as tfe.v2 does, wherever its state is.
+type workspaceRef struct{ organization, workspace string }
 
-func placeOf(r *site.Request) workspacePlace {
-	return workspacePlace{r.PathValue("organization"), r.PathValue("workspace")}
+func workspaceOf(r *site.Request) workspaceRef {
+	return workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 }
 
-// placeOfRecord is the workspace that a record is of; ok is false for an instance.
-func placeOfRecord(rec *lifecycle.Record) (workspacePlace, bool) {
+// workspaceOfRecord is the workspace that a record is of; ok is false for an instance.
+func workspaceOfRecord(rec *lifecycle.Record) (workspaceRef, bool) {
 	namespace, organization, _ := strings.Cut(rec.Template, "/")
-	return workspacePlace{organization, rec.Workspace}, namespace == addr.TemplateReserved && rec.Workspace != ""
+	return workspaceRef{organization, rec.Workspace}, namespace == addr.TemplateReserved && rec.Workspace != ""
 }
 
-func (p workspacePlace) String() string { return p.organization + "/" + p.workspace }
+func (p workspaceRef) String() string { return p.organization + "/" + p.workspace }
 
 // path is the page of the runs of the workspace, or of something of them, below Up.
-func (p workspacePlace) path(more ...string) string {
+func (p workspaceRef) path(more ...string) string {
 	all := append([]string{"runs", p.organization, p.workspace}, more...)
 	for i := range all {
 		all[i] = site.EscapePath(all[i])
@@ -96,10 +96,10 @@ func (p workspacePlace) path(more ...string) string {
 
 // may is the right to do something with the workspace that a path names.
 func (s *workspaces) may(action access.Action) site.Right {
-	return func(r *site.Request) (access.Right, error) { return s.right(action, placeOf(r)), nil }
+	return func(r *site.Request) (access.Right, error) { return s.right(action, workspaceOf(r)), nil }
 }
 
-func (s *workspaces) right(action access.Action, p workspacePlace) access.Right {
+func (s *workspaces) right(action access.Action, p workspaceRef) access.Right {
 	return access.StateRight(s.states.Layout(), action, p.organization, p.workspace)
 }
 
@@ -137,9 +137,9 @@ func (s *workspaces) beside(r *site.Request, name, workspace string) []site.Link
 		}
 		return []site.Link{{Text: "Runs on the server", Href: "runs"}}
 	}
-	p := workspacePlace{name, workspace}
+	p := workspaceRef{name, workspace}
 	if of, its, split := s.states.Layout().SplitState(name); split && workspace == "default" {
-		p = workspacePlace{of, its}
+		p = workspaceRef{of, its}
 	}
 	if d.WorkspaceRecord(p.organization, p.workspace) == nil {
 		return nil
@@ -166,7 +166,7 @@ type workspaceRow struct {
 	Error     string
 }
 
-func (s *workspaces) row(p workspacePlace, rec *lifecycle.Record, u *lifecycle.Run) workspaceRow {
+func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run) workspaceRow {
 	row := workspaceRow{
 		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: p.path(rec.ID + "." + strconv.Itoa(u.N))}, Workspace: site.Link{Text: text.Block(p.String()), Href: p.path()},
 		What: "plan and apply", Result: workspaceMark(u), By: actorName(u.By), Asked: s.clock.When(u.CreatedAt), Changes: workspaceChanges(u), Error: text.Block(u.Error),
@@ -232,7 +232,7 @@ func workspaceChanges(u *lifecycle.Run) string {
 func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow {
 	var all []workspaceRow
 	for _, rec := range d.Records {
-		p, ok := placeOfRecord(rec)
+		p, ok := workspaceOfRecord(rec)
 		if !ok || !rec.Phase.Live() || !r.Grant.May(s.right(access.Read, p)) {
 			continue
 		}
@@ -264,7 +264,7 @@ func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := placeOf(r)
+	p := workspaceOf(r)
 	rec := d.WorkspaceRecord(p.organization, p.workspace)
 	if rec == nil {
 		return nil, site.NotFound("workspace %s had no run on this server", text.Block(p.String()))
@@ -277,7 +277,7 @@ func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 }
 
 // crumbs lead to what a page of the workspace belongs to: its state, if it has one.
-func (s *workspaces) crumbs(r *site.Request, p workspacePlace) []site.Link {
+func (s *workspaces) crumbs(r *site.Request, p workspaceRef) []site.Link {
 	all := []site.Link{{Text: "States", Href: "states"}}
 	if name, workspace, w := s.stateOf(r, p); w != nil {
 		all = append(all, site.Link{Text: text.Block(p.String()), Href: "states/" + site.EscapePath(name) + "/" + site.EscapePath(workspace)})
@@ -286,7 +286,7 @@ func (s *workspaces) crumbs(r *site.Request, p workspacePlace) []site.Link {
 }
 
 // stateOf finds the state of a workspace; nil: none was written, or nobody knows.
-func (s *workspaces) stateOf(r *site.Request, p workspacePlace) (name, workspace string, w *states.Workspace) {
+func (s *workspaces) stateOf(r *site.Request, p workspaceRef) (name, workspace string, w *states.Workspace) {
 	layout := s.states.Layout()
 	if slices.Contains(layout.Split, p.organization) {
 		name = p.organization + "." + p.workspace

@@ -48,14 +48,14 @@ type wroteBody struct {
 
 // workspaceRun is the run that a path names: RECORD.N, as its id ends.
 type workspaceRun struct {
-	workspacePlace
+	workspaceRef
 	doc *lifecycle.Document
 	rec *lifecycle.Record
 	run *lifecycle.Run
 }
 
 func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
-	w.workspacePlace = placeOf(r)
+	w.workspaceRef = workspaceOf(r)
 	if w.doc, err = s.document(r); err != nil {
 		return w, err
 	}
@@ -66,10 +66,10 @@ func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
 	if w.rec == nil || err != nil || strconv.Itoa(n) != number {
 		return w, none
 	}
-	p, ok := placeOfRecord(w.rec)
+	p, ok := workspaceOfRecord(w.rec)
 	runs := w.rec.WorkspaceRuns()
 	at := slices.IndexFunc(runs, func(u *lifecycle.Run) bool { return u.N == n })
-	if !ok || p != w.workspacePlace || at < 0 {
+	if !ok || p != w.workspaceRef || at < 0 {
 		return w, none
 	}
 	w.run = runs[at]
@@ -82,8 +82,8 @@ func (w workspaceRun) id() string { return w.rec.ID + "." + strconv.Itoa(w.run.N
 // at is the page of the run, or of something of it, below Up.
 func (w workspaceRun) at(more ...string) string { return w.path(append([]string{w.id()}, more...)...) }
 
-// planDue reports whether somebody has to decide about the plan of a run.
-func planDue(u *lifecycle.Run) bool {
+// planPending reports whether somebody has to decide about the plan of a run.
+func planPending(u *lifecycle.Run) bool {
 	return u.Result == "" && u.Plan != "" && u.Approved == "" && !u.Active()
 }
 
@@ -94,7 +94,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	u := w.run
-	body := workspaceRunBody{workspaceRow: s.row(w.workspacePlace, w.rec, u), Watch: u.Result == "" && !planDue(u), Still: r.URL.Query().Has("still")}
+	body := workspaceRunBody{workspaceRow: s.row(w.workspaceRef, w.rec, u), Watch: u.Result == "" && !planPending(u), Still: r.URL.Query().Has("still")}
 	body.Facts = s.facts(body.workspaceRow, u)
 	body.Next = w.next()
 	if u.Plan != "" || u.Result == lifecycle.Done {
@@ -107,7 +107,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 			return nil, err
 		}
 	}
-	if r.Grant.May(s.right(access.Run, w.workspacePlace)) {
+	if r.Grant.May(s.right(access.Run, w.workspaceRef)) {
 		body.decide(w)
 	}
 	if u.Kind == lifecycle.RunApply {
@@ -117,7 +117,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	}
 	return &site.Page{
 		Template: "workspace_run.html", Title: body.Text + " of " + text.Block(w.String()), Key: s.clock.NewKey(), Body: body, Refresh: body.Watch && !body.Still,
-		Crumbs: append(s.crumbs(r, w.workspacePlace), site.Link{Text: "Runs on the server", Href: w.path()}),
+		Crumbs: append(s.crumbs(r, w.workspaceRef), site.Link{Text: "Runs on the server", Href: w.path()}),
 	}, nil
 }
 
@@ -155,16 +155,16 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 
 // waiting is why a run does not go on.
 type waiting struct {
-	Reason  string `json:"reason,omitempty"`
-	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
-	Message string `json:"message,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message  string `json:"message,omitempty"`
 }
 
 // waits is why the run does not go on; zero: it does, or it has ended.
 func (w workspaceRun) waits() waiting {
 	u := w.run
 	switch {
-	case u.Result != "" || planDue(u) || u.Active():
+	case u.Result != "" || planPending(u) || u.Active():
 		return waiting{}
 	case w.rec.Run == nil || w.rec.Run.N != u.N:
 		return waiting{Reason: "turn", Message: "runs of this workspace come before it."}
@@ -174,17 +174,17 @@ func (w workspaceRun) waits() waiting {
 		return waiting{}
 	}
 	c := w.rec.Conditions[at]
-	return waiting{c.Reason, w.doc.Place(w.rec.ID), text.Block(c.Message)}
+	return waiting{c.Reason, w.doc.QueuePosition(w.rec.ID), text.Block(c.Message)}
 }
 
 // next says what happens next with the run.
 func (w workspaceRun) next() []string {
 	why := w.waits()
 	switch {
-	case planDue(w.run):
+	case planPending(w.run):
 		return []string{"Its plan is made. It is applied when somebody confirms it, here or where it was asked for."}
-	case why.Place > 0:
-		return []string{fmt.Sprintf("It is number %d in the queue.", why.Place)}
+	case why.Position > 0:
+		return []string{fmt.Sprintf("It is number %d in the queue.", why.Position)}
 	case why.Message != "":
 		return []string{"It waits: " + why.Message}
 	}
@@ -193,7 +193,7 @@ func (w workspaceRun) next() []string {
 
 // plan is what the tool said of the plan, whole.
 func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
-	to := &wholeWriter{most: api.MaxPlan}
+	to := &wholeWriter{max: api.MaxPlan}
 	_, there, err := s.copy(r.Context(), to, w, false)
 	switch {
 	case err != nil:
@@ -232,12 +232,12 @@ func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, app
 		return over, false, err
 	}
 	defer from.Close()
-	_, err = io.Copy(to, io.LimitReader(from, mostLog))
+	_, err = io.Copy(to, io.LimitReader(from, maxLog))
 	return over, true, err
 }
 
 // mostLog bounds what is read of one log, in bytes: as much as one may be kept.
-const mostLog = 64 << 20
+const maxLog = 64 << 20
 
 // decide adds what the caller may do with a run now.
 func (b *workspaceRunBody) decide(w workspaceRun) {
@@ -249,7 +249,7 @@ func (b *workspaceRunBody) decide(w workspaceRun) {
 	switch {
 	case u.Result != "":
 		return
-	case planDue(u):
+	case planPending(u):
 		if b.Plan != nil && !b.Plan.Closed {
 			b.Seen = u.Plan
 			add("confirm")
@@ -336,7 +336,7 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 		}
 		from, over, err := s.runs.Log(ctx, w.rec, w.run, phase == "apply", offset)
 		if from != nil {
-			offset, err = out.Text(from, offset, mostLog, over, func(offset int64) string { return strconv.FormatInt(offset, 10) })
+			offset, err = out.Text(from, offset, maxLog, over, func(offset int64) string { return strconv.FormatInt(offset, 10) })
 			from.Close()
 		}
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -360,7 +360,7 @@ const (
 
 // wrote finds the version that a run wrote last.
 func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) {
-	name, workspace, there := s.stateOf(r, w.workspacePlace)
+	name, workspace, there := s.stateOf(r, w.workspaceRef)
 	if there == nil {
 		return nil, nil //nolint:nilnil // the page does without
 	}
@@ -374,7 +374,7 @@ func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) 
 			continue
 		}
 		var d *states.VersionView
-		if err := s.cold.Do(r.Grant.Caller, func() (err error) {
+		if err := s.background.Do(r.Grant.Caller, func() (err error) {
 			d, err = s.states.Document(r.Context(), name, workspace, v.N)
 			return err
 		}); err != nil {

@@ -33,31 +33,31 @@ func TestActions(t *testing.T) {
 			t.Run(c.phase+" "+who, func(t *testing.T) {
 				for _, verb := range verbs {
 					s := portaltest.NewServer(t, nil) // each verb changes something
-					all := people(t, s)
+					all := tokens(t, s)
 					_, _, b := s.Ask(t, all["anna"], "POST", "instances", `{"template":"`+c.template+`"}`)
-					var one api.Instance
-					if err := json.Unmarshal(b, &one); err != nil {
+					var instance api.Instance
+					if err := json.Unmarshal(b, &instance); err != nil {
 						t.Fatal(err)
 					}
-					c.do(s, one.ID)
-					one = api.Instance{ID: one.ID}
-					if status, _, b := s.Ask(t, all[who], "GET", "instances/"+one.ID, ""); status == http.StatusOK {
-						if err := json.Unmarshal(b, &one); err != nil {
+					c.do(s, instance.ID)
+					instance = api.Instance{ID: instance.ID}
+					if status, _, b := s.Ask(t, all[who], "GET", "instances/"+instance.ID, ""); status == http.StatusOK {
+						if err := json.Unmarshal(b, &instance); err != nil {
 							t.Fatal(err)
 						}
 					}
-					method, path, body := "POST", "instances/"+one.ID+"/"+verb, bodies[verb]
+					method, path, body := "POST", "instances/"+instance.ID+"/"+verb, bodies[verb]
 					switch verb {
 					case "destroy":
-						method, path = "DELETE", "instances/"+one.ID
+						method, path = "DELETE", "instances/"+instance.ID
 					case "rename":
-						path = "instances/" + one.ID + "/update"
+						path = "instances/" + instance.ID + "/update"
 					case "approve":
-						body = `{"plan":"` + one.Plan + `"}`
+						body = `{"plan":"` + instance.Plan + `"}`
 					}
-					before := s.Store.Record(t, one.ID)
+					before := s.Store.Record(t, instance.ID)
 					status, _, answer := s.Ask(t, all[who], method, path, body)
-					said := slices.Contains(one.Actions, verb)
+					said := slices.Contains(instance.Actions, verb)
 					// What is free already may be freed again, and need not be offered.
 					if may := status < 300 && (verb != "unprotect" || before.Protected != ""); may != said {
 						t.Errorf("%s: it says %t and answers %d %s", verb, said, status, answer)
@@ -68,24 +68,24 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestPlace tells where a run stands in the queue, and the stream of its log why it
+// TestQueuePosition tells where a run stands in the queue, and the stream of its log why it
 // waits.
-func TestPlace(t *testing.T) {
+func TestQueuePosition(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	var ids []string
 	for range 3 {
 		ids = append(ids, create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID)
-		s.Store.Pass(time.Minute)
+		s.Store.Advance(time.Minute)
 	}
-	places := map[int]bool{}
+	positions := map[int]bool{}
 	for _, id := range ids {
-		var one api.Instance
-		s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
-		places[one.Run.Place] = true
+		var instance api.Instance
+		s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+id, "")
+		positions[instance.Run.Position] = true
 	}
-	if !places[1] || !places[2] || !places[3] {
-		t.Errorf("places %v", places)
+	if !positions[1] || !positions[2] || !positions[3] {
+		t.Errorf("places %v", positions)
 	}
 	frames, _ := streamOf(t, s, all["anna"], "instances/"+ids[0]+"/runs/1/log", "")
 	if f := <-frames; f.event != "wait" || !strings.Contains(f.data, `"place":`) || !strings.Contains(f.data, "Queued") {
@@ -100,7 +100,7 @@ func TestPlace(t *testing.T) {
 // TestStreamAsksAgain ends the stream of somebody who may not read the log any more.
 func TestStreamAsksAgain(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Again = time.Millisecond })
-	all := people(t, s)
+	all := tokens(t, s)
 	id := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID
 	s.Store.Start(t, id)
 	s.Results.Append("first\n")

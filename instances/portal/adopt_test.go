@@ -35,7 +35,7 @@ func newSealer(t *testing.T) *envelope.Envelope {
 	return e
 }
 
-// leave writes the result of an attempt, as a child does.
+// release writes the result of an attempt, as a child does.
 func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
@@ -104,8 +104,8 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		lost := newMemory(time.Now)
-		w.memory, w.options.Store, w.options.Changed, w.options.Machine = lost, lost, lost.Changed, lost.machine
+		lost := newMemoryStore(time.Now)
+		w.memoryStore, w.options.Store, w.options.Changed, w.options.Machine = lost, lost, lost.Changed, lost.machine
 		if _, err := w.Do(t.Context(), w.command(e, lifecycle.Actor{Subject: "carla"})); !errors.Is(err, lifecycle.ErrDenied) {
 			t.Errorf("adopted by nobody in particular: %v", err)
 		}

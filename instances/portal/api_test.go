@@ -24,7 +24,7 @@ import (
 // Shows: platform 16
 func TestSeen(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	id := ready(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"secret":"hunter2","size":"large"}}`).ID
 	for who, want := range map[string][]string{
 		"anna": {"connection?", "outputs", "parameters", "plan?"}, "admin": {"outputs", "parameters"}, "approver": {"parameters"}, "reader": nil,
@@ -43,18 +43,18 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%s sees a secret: %s", who, body)
 		}
 	}
-	var one api.Instance
-	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+	var instance api.Instance
+	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+id, "")
 	want := map[string]json.RawMessage{"secret": json.RawMessage(`"(sensitive)"`), "size": json.RawMessage(`"large"`)}
-	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+	if diff := cmp.Diff(want, instance.Parameters); diff != "" {
 		t.Errorf("parameters:\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`), "password": json.RawMessage(`"(sensitive)"`)}, one.Outputs); diff != "" {
+	if diff := cmp.Diff(map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`), "password": json.RawMessage(`"(sensitive)"`)}, instance.Outputs); diff != "" {
 		t.Errorf("outputs:\n%s", diff)
 	}
 	s.Catalog.Remove("lab/vpc")
-	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
-	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+id, "")
+	if diff := cmp.Diff(want, instance.Parameters); diff != "" {
 		t.Errorf("parameters without the template:\n%s", diff)
 	}
 	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || !strings.Contains(audit, `"action":"create"`) {
@@ -68,12 +68,12 @@ func TestSeen(t *testing.T) {
 // Shows: instances 6
 func TestReveal(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 	path := "instances/" + id + "/outputs/reveal"
 	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"password"}`)
 	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}, "other": {Value: json.RawMessage(`1`)}})
-	var got api.Revealed
+	var got api.ShownOutput
 	s.Want(t, 200, &got, all["anna"], "POST", path, `{"name":"password"}`)
 	if string(got.Value) != `"hunter2"` || !got.Sensitive {
 		t.Errorf("%+v", got)
@@ -92,7 +92,7 @@ func TestReveal(t *testing.T) {
 // Shows: instances 6
 func TestGroups(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	var refused api.Error
 	s.Want(t, 422, &refused, all["carla"], "POST", "instances", `{"template":"lab/team"}`)
 	if !strings.Contains(refused.Fields["/owner"], "group:team-a, group:team-b") || strings.Contains(refused.Fields["/owner"], "elsewhere") {
@@ -100,12 +100,12 @@ func TestGroups(t *testing.T) {
 	}
 	s.Want(t, 422, nil, all["carla"], "POST", "instances", `{"template":"lab/team","owner":"group:elsewhere"}`)
 	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/team"}`)
-	one := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // one fits
-	if one.Owner == nil || one.Owner.Kind != "group" || one.Owner.ID != "team-a" {
-		t.Errorf("%+v", one.Owner)
+	instance := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // one fits
+	if instance.Owner == nil || instance.Owner.Kind != "group" || instance.Owner.ID != "team-a" {
+		t.Errorf("%+v", instance.Owner)
 	}
-	s.Want(t, 200, nil, all["carla"], "GET", "instances/"+one.ID, "")
-	s.Want(t, 404, nil, all["anna"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 200, nil, all["carla"], "GET", "instances/"+instance.ID, "")
+	s.Want(t, 404, nil, all["anna"], "GET", "instances/"+instance.ID, "")
 	var list api.Instances
 	s.Want(t, 200, &list, all["carla"], "GET", "instances?owner=mine", "")
 	if list.Count != 1 || list.Shared != 1 || list.Used != 0 {
@@ -119,7 +119,7 @@ func TestGroups(t *testing.T) {
 	old := s.Issuer.Sign(t, map[string]any{
 		"iss": s.Issuer.URL, "aud": "okara", "sub": "ben", "groups": []string{"use", "team-a"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	})
-	s.Want(t, 401, nil, old, "GET", "instances/"+one.ID, "")
+	s.Want(t, 401, nil, old, "GET", "instances/"+instance.ID, "")
 	s.Want(t, 401, nil, old, "POST", "instances", `{"template":"lab/team"}`)
 	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // a user is who he is
 	// A list does not do as if what may be his were not there; one of others is whole.
@@ -132,7 +132,7 @@ func TestGroups(t *testing.T) {
 	elsewhere := s.Issuer.Sign(t, map[string]any{
 		"iss": s.Issuer.URL, "aud": "okara", "sub": "dora", "groups": []string{"use", "team-b"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	})
-	s.Want(t, 404, nil, elsewhere, "GET", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, elsewhere, "GET", "instances/"+instance.ID, "")
 	s.Want(t, 200, &list, elsewhere, "GET", "instances", "")
 	if list.Count != 0 {
 		t.Errorf("who never was in the group sees %+v", list)
@@ -144,21 +144,21 @@ func TestGroups(t *testing.T) {
 // Shows: platform 3
 func TestTransfer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
-	one := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
-	path := "instances/" + one.ID + "/transfer"
+	all := tokens(t, s)
+	instance := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
+	path := "instances/" + instance.ID + "/transfer"
 	s.Want(t, 422, nil, all["carla"], "POST", path, `{"to":"user:anna"}`)
-	s.Want(t, 202, &one, all["ben"], "POST", path, `{"to":"group:team-b"}`) // he is not in it: see TestOffer
-	if one.Owner.ID != "team-a" {
-		t.Errorf("an offer made %+v its owner", one.Owner)
+	s.Want(t, 202, &instance, all["ben"], "POST", path, `{"to":"group:team-b"}`) // he is not in it: see TestOffer
+	if instance.Owner.ID != "team-a" {
+		t.Errorf("an offer made %+v its owner", instance.Owner)
 	}
-	s.Want(t, 200, &one, all["carla"], "POST", path, `{"to":"group:team-b"}`)
-	if one.Owner.ID != "team-b" {
-		t.Errorf("%+v", one.Owner)
+	s.Want(t, 200, &instance, all["carla"], "POST", path, `{"to":"group:team-b"}`)
+	if instance.Owner.ID != "team-b" {
+		t.Errorf("%+v", instance.Owner)
 	}
-	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+instance.ID, "")
 	s.Want(t, 200, nil, all["admin"], "POST", path, `{"to":"group:team-c","issuer":"`+s.Issuer.URL+`"}`)
-	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+instance.ID, "")
 }
 
 // TestIdempotent repeats requests: each is done once, whatever becomes of its
@@ -168,40 +168,40 @@ func TestTransfer(t *testing.T) {
 // Shows: platform-attacks 4 | an idempotency key of another caller, route, body or hour
 func TestIdempotent(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	key := []string{api.IdempotencyKey, "k1"}
-	var one, again api.Instance
+	var instance, again api.Instance
 	s.Store.Break(nil, true)
 	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
 	if status != 503 || header.Get("Retry-After") != "2" || !strings.Contains(string(body), "repeat with key k1, it is done once") {
 		t.Errorf("%d %v %s", status, header, body)
 	}
 	s.Store.Break(nil, false)
-	s.Want(t, 201, &one, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	s.Want(t, 201, &instance, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
 	before := s.Store.Commits()
 	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
-	if one.ID != again.ID || s.Store.Commits() != before {
-		t.Errorf("%s, then %s", one.ID, again.ID)
+	if instance.ID != again.ID || s.Store.Commits() != before {
+		t.Errorf("%s, then %s", instance.ID, again.ID)
 	}
 	s.Want(t, 422, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc","name":"x"}`, key...)
 	s.Want(t, 422, nil, all["anna"], "POST", "instances?x=1", `{"template":"lab/vpc"}`, key...)
 	s.Want(t, 200, &again, all["anna"], "POST", "run/lab/vpc", "{}", key...) // on another route it is another key
-	if one.ID != again.ID {
-		t.Errorf("the one instance of hers is %s, and then %s", one.ID, again.ID)
+	if instance.ID != again.ID {
+		t.Errorf("the one instance of hers is %s, and then %s", instance.ID, again.ID)
 	}
 	s.Want(t, 201, &again, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
-	if one.ID == again.ID {
+	if instance.ID == again.ID {
 		t.Error("the key of somebody else found his instance")
 	}
 	s.Catalog.Remove("lab/vpc") // the answer does not depend on what is now
 	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
-	if one.ID != again.ID {
-		t.Errorf("%s, then %s", one.ID, again.ID)
+	if instance.ID != again.ID {
+		t.Errorf("%s, then %s", instance.ID, again.ID)
 	}
-	s.Store.Finish(t, one.ID, done())
+	s.Store.Finish(t, instance.ID, done())
 	first, second := api.Instance{}, api.Instance{}
-	s.Want(t, 200, &first, all["anna"], "POST", "instances/"+one.ID+"/extend", "", api.IdempotencyKey, "k2")
-	s.Want(t, 200, &second, all["anna"], "POST", "instances/"+one.ID+"/extend", "", api.IdempotencyKey, "k2")
+	s.Want(t, 200, &first, all["anna"], "POST", "instances/"+instance.ID+"/extend", "", api.IdempotencyKey, "k2")
+	s.Want(t, 200, &second, all["anna"], "POST", "instances/"+instance.ID+"/extend", "", api.IdempotencyKey, "k2")
 	if first.Extends != 1 || second.Extends != 1 {
 		t.Errorf("extended %d, then %d times", first.Extends, second.Extends)
 	}
@@ -228,11 +228,11 @@ func TestOnce(t *testing.T) {
 		for i := range ids {
 			all.Go(func() {
 				status, _, answer := s.Ask(t, token, "POST", path, body)
-				var one api.Instance
-				if err := json.Unmarshal(answer, &one); err != nil || status != 200 && status != 201 || one.Template != want {
+				var instance api.Instance
+				if err := json.Unmarshal(answer, &instance); err != nil || status != 200 && status != 201 || instance.Template != want {
 					t.Errorf("%d %s", status, answer)
 				}
-				ids[i] = one.ID
+				ids[i] = instance.ID
 			})
 		}
 		all.Wait()
@@ -247,7 +247,7 @@ func TestOnce(t *testing.T) {
 // Shows: platform 10
 func TestErrors(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	vpc := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 	endless := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
 	asked := create(t, s, all["anna"], `{"template":"lab/asked"}`, 202).ID
@@ -315,16 +315,16 @@ func TestErrors(t *testing.T) {
 func TestApproval(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	both := s.Issuer.Token(t, "both", "use", "approve")
-	all := people(t, s)
+	all := tokens(t, s)
 	for _, self := range []string{both, s.Issuer.Token(t, "boss", "use", "admin")} {
-		one := create(t, s, self, `{"template":"lab/asked"}`, 202)
-		s.Want(t, 403, nil, self, "POST", "instances/"+one.ID+"/approve", `{"plan":"`+one.Plan+`"}`)
+		instance := create(t, s, self, `{"template":"lab/asked"}`, 202)
+		s.Want(t, 403, nil, self, "POST", "instances/"+instance.ID+"/approve", `{"plan":"`+instance.Plan+`"}`)
 		var seen api.Instance
-		s.Want(t, 200, &seen, all["approver"], "GET", "instances/"+one.ID, "")
-		if seen.Plan == "" || seen.Plan != one.Plan {
-			t.Errorf("the approver sees %q, the owner %q", seen.Plan, one.Plan)
+		s.Want(t, 200, &seen, all["approver"], "GET", "instances/"+instance.ID, "")
+		if seen.Plan == "" || seen.Plan != instance.Plan {
+			t.Errorf("the approver sees %q, the owner %q", seen.Plan, instance.Plan)
 		}
-		s.Want(t, 200, nil, all["approver"], "POST", "instances/"+one.ID+"/approve", `{"plan":"`+seen.Plan+`"}`)
+		s.Want(t, 200, nil, all["approver"], "POST", "instances/"+instance.ID+"/approve", `{"plan":"`+seen.Plan+`"}`)
 		if audit := s.Audit.String(); !strings.Contains(audit, `"action":"approve"`) || !strings.Contains(audit, `"digest":"`+seen.Plan+`"`) {
 			t.Errorf("the audit does not name what was approved: %s", audit)
 		}
@@ -344,9 +344,9 @@ func TestPool(t *testing.T) {
 	for id := range v.Document.Records {
 		s.Store.Finish(t, id, done())
 	}
-	one := create(t, s, anna, `{"template":"lab/pool"}`, 201)
-	if one.Phase != "ready" {
-		t.Errorf("%+v", one)
+	instance := create(t, s, anna, `{"template":"lab/pool"}`, 201)
+	if instance.Phase != "ready" {
+		t.Errorf("%+v", instance)
 	}
 	var got api.Template
 	s.Want(t, 200, &got, anna, "GET", "templates/lab/pool", "")
@@ -366,21 +366,21 @@ func TestPages(t *testing.T) {
 	admin := s.Issuer.Token(t, "admin", "admin")
 	want := map[string]bool{}
 	for i := range 7 {
-		one := create(t, s, admin, `{"template":"other/vpc"}`, 201)
-		want[one.ID] = true
+		instance := create(t, s, admin, `{"template":"other/vpc"}`, 201)
+		want[instance.ID] = true
 		if i%2 == 0 {
-			s.Store.Pass(time.Minute)
+			s.Store.Advance(time.Minute)
 		}
 	}
 	got, next := map[string]bool{}, ""
 	for range 10 {
 		var page api.Instances
 		s.Want(t, 200, &page, admin, "GET", "instances?limit=2&after="+next, "")
-		for _, one := range page.Instances {
-			if got[one.ID] {
-				t.Errorf("%s comes twice", one.ID)
+		for _, instance := range page.Instances {
+			if got[instance.ID] {
+				t.Errorf("%s comes twice", instance.ID)
 			}
-			got[one.ID] = true
+			got[instance.ID] = true
 		}
 		if page.Count != 7 {
 			t.Errorf("count %d", page.Count)
@@ -414,7 +414,7 @@ func TestRate(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) {
 		o.Rate, o.Now = 3, func() time.Time { return now }
 	})
-	all := people(t, s)
+	all := tokens(t, s)
 	for range 3 {
 		s.Want(t, 201, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`)
 	}
@@ -431,9 +431,9 @@ func TestRate(t *testing.T) {
 // TestAnonymous launches where a request without a token may.
 func TestAnonymous(t *testing.T) {
 	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = access.AnonymousAll() })
-	one := create(t, s, "", `{"template":"lab/one"}`, 201)
-	if one.Owner == nil || one.Owner.ID != "anonymous" || one.CreatedBy == nil {
-		t.Errorf("%+v", one)
+	instance := create(t, s, "", `{"template":"lab/one"}`, 201)
+	if instance.Owner == nil || instance.Owner.ID != "anonymous" || instance.CreatedBy == nil {
+		t.Errorf("%+v", instance)
 	}
 	s.Want(t, 202, nil, "", "DELETE", "run/lab/one", "")
 	only := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {

@@ -106,7 +106,7 @@ func (r driver) drive(ctx context.Context, a *attempt) error {
 		if handle, err = r.start(ctx, a, rec, t, spec, x); err != nil || handle == "" {
 			return err
 		}
-		if err := r.tell(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
+		if err := r.report(ctx, lifecycle.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (r driver) drive(ctx context.Context, a *attempt) error {
 // start starts an attempt. It goes on trying where something cannot be reached.
 // Without a handle and an error the attempt is over.
 func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
-	told := ""
+	reported := ""
 	for n := 1; ; n++ {
 		if closed(a.cancelled) {
 			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}})
@@ -133,9 +133,9 @@ func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 			return "", notStarted(ctx, r.Reconciler, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
 		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
-		if message := err.Error(); message != told {
-			told = message
-			if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
+		if message := err.Error(); message != reported {
+			reported = message
+			if err := r.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: lifecycle.WaitRetry, Message: message}); err != nil {
 				return "", err
 			}
 		}
@@ -185,7 +185,7 @@ func passing(err error) bool {
 
 // watch looks at an attempt until it has ended.
 func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
-	told := lifecycle.Condition{}
+	reported := lifecycle.Condition{}
 	cancelled := a.cancelled
 	killed := a.killed
 	var ended <-chan struct{} // asked for before the first look, which may be late
@@ -204,9 +204,9 @@ func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 		case st.State == run.Gone:
 			return r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, State: true, Error: st.Message}})
 		default:
-			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != told {
-				told = c
-				if err := r.tell(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
+			if c := (lifecycle.Condition{Reason: st.Waiting, Message: st.Message}); c != reported {
+				reported = c
+				if err := r.report(ctx, lifecycle.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
 					return err
 				}
 			}
@@ -261,7 +261,7 @@ func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why e
 
 // end tells the machine how an attempt ended.
 func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
-	if err := r.tell(ctx, e); err != nil {
+	if err := r.report(ctx, e); err != nil {
 		return err
 	}
 	if v, err := r.o.Store.View(ctx); err == nil {

@@ -374,12 +374,12 @@ func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, 
 // words says who may.
 func (r role) words() string {
 	var words []string
-	for _, one := range []struct {
+	for _, check := range []struct {
 		role
 		word string
 	}{{receives, "that it is offered to you"}, {owns, "its owner"}, {approves, "an approver"}, {administers, "an admin"}} {
-		if r&one.role != 0 {
-			words = append(words, one.word)
+		if r&check.role != 0 {
+			words = append(words, check.word)
 		}
 	}
 	return strings.Join(words, " or ")

@@ -128,14 +128,14 @@ func fieldErrors(err error) []*template.FieldError {
 	var all []*template.FieldError
 	switch e := err.(type) { //nolint:errorlint // likewise
 	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			if all = append(all, fieldErrors(one)...); len(all) > maxFields {
+		for _, inner := range e.Unwrap() {
+			if all = append(all, fieldErrors(inner)...); len(all) > maxFields {
 				return all[:maxFields]
 			}
 		}
 	case interface{ Unwrap() error }:
-		if one := e.Unwrap(); one != nil {
-			return fieldErrors(one)
+		if inner := e.Unwrap(); inner != nil {
+			return fieldErrors(inner)
 		}
 	}
 	return all

@@ -24,7 +24,7 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 	if err != nil {
 		return err
 	}
-	f := &feed{s: s, c: r.caller, newest: map[string]told{}}
+	f := &feed{s: s, c: r.caller, newest: map[string]reported{}}
 	if resumed {
 		f.since = time.Unix(0, since)
 	} else {
@@ -47,11 +47,11 @@ type feed struct {
 	c      caller
 	since  time.Time // older events were told before the stream broke
 	last   *lifecycle.Document
-	newest map[string]told // by instance
+	newest map[string]reported // by instance
 }
 
-// told is what was told last of an instance.
-type told struct {
+// reported is what was told last of an instance.
+type reported struct {
 	event lifecycle.History
 	phase lifecycle.Phase
 }
@@ -60,7 +60,7 @@ type told struct {
 func (f *feed) remember(d *lifecycle.Document) {
 	f.last = d
 	for id, r := range d.Records {
-		f.newest[id] = toldOf(r)
+		f.newest[id] = reportedOf(r)
 	}
 }
 
@@ -84,14 +84,14 @@ func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	return false, nil
 }
 
-// tells reports whether somebody who is so much to an instance hears of an event: who is
+// mayHear reports whether somebody who is so much to an instance hears of an event: who is
 // only offered it, of the offer.
-func tells(r *lifecycle.Record, h lifecycle.History, have role) bool {
+func mayHear(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }
 
-func toldOf(r *lifecycle.Record) told {
-	t := told{phase: r.Phase}
+func reportedOf(r *lifecycle.Record) reported {
+	t := reported{phase: r.Phase}
 	if len(r.Events) > 0 {
 		t.event = r.Events[0]
 	}
@@ -118,7 +118,7 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 	as := f.c.judge(d)
 	for id, r := range d.Records {
 		before, known := f.newest[id]
-		if reserved(r.Template) || known && before == toldOf(r) {
+		if reserved(r.Template) || known && before == reportedOf(r) {
 			continue
 		}
 		have := as.role(r)
@@ -136,7 +136,7 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 			if known && h == before.event || !known && !h.At.After(f.since) {
 				break
 			}
-			if tells(r, h, have) {
+			if mayHear(r, h, have) {
 				add(eventDoc(h, have))
 			}
 		}

@@ -260,9 +260,9 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 		tpl := testTemplate("sandbox/vpc")
 		s.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: s.source})
 		owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: "anna"}
-		id := s.asks(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID
+		id := s.send(t, "create", lifecycle.Create{Template: tpl, Digest: digestOf(tpl), Source: s.source, Owner: owner}).ID
 		s.sees(t, id, lifecycle.Ready)
-		s.asks(t, "destroy", lifecycle.DestroyNow{ID: id})
+		s.send(t, "destroy", lifecycle.DestroyNow{ID: id})
 		s.sees(t, id, lifecycle.Destroyed)
 		time.Sleep(time.Minute)
 		hit = fault.Seen() >= n
@@ -272,8 +272,8 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 	return hit
 }
 
-// asks sends a command of anna's.
-func (s *site) asks(t *testing.T, key string, e lifecycle.Event) *lifecycle.Record {
+// send sends a command of anna's.
+func (s *site) send(t *testing.T, key string, e lifecycle.Event) *lifecycle.Record {
 	t.Helper()
 	c := s.command(e, lifecycle.Actor{Issuer: "https://idp", Subject: "anna"})
 	c.Key, c.Caller = key, "anna"
@@ -289,8 +289,8 @@ func (s *site) sees(t *testing.T, id string, phase lifecycle.Phase) {
 	t.Helper()
 	var rec *lifecycle.Record
 	for end := time.Now().Add(30 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		for _, one := range s.servers {
-			v, err := one.View(t.Context())
+		for _, server := range s.servers {
+			v, err := server.View(t.Context())
 			if err != nil || !v.Leading {
 				continue
 			}

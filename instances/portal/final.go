@@ -44,7 +44,7 @@ func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 			return err
 		}
 	}
-	return r.tell(ctx, lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+	return r.report(ctx, lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
 // archive writes what is kept of a final record.
@@ -65,7 +65,7 @@ func (r *Reconciler) archive(ctx context.Context, id string) error {
 	if err != nil && !errors.Is(err, oci.ErrExists) { // a leader that was cut off wrote it
 		return err
 	}
-	return r.tell(ctx, lifecycle.Archived{ID: id})
+	return r.report(ctx, lifecycle.Archived{ID: id})
 }
 
 // remove deletes the tags of an instance that has ended, where the registry can,
@@ -92,7 +92,7 @@ func (r *Reconciler) remove(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return r.tell(ctx, lifecycle.Removed{ID: id})
+	return r.report(ctx, lifecycle.Removed{ID: id})
 }
 
 // ofInstance reports whether a tag is of an instance, and not its record.

@@ -34,7 +34,7 @@ const (
 const (
 	forwardBody   = 10 * time.Second
 	forwardHeader = 15 * time.Second // until the leader begins to answer
-	forwardPlaces = 64               // requests that wait for a leader
+	maxForwarded  = 64               // requests that wait for a leader
 	maxStreams    = 256              // answers that go on while something happens
 	forwardStall  = 30 * time.Second // for a client to take a piece of an answer
 )
@@ -64,13 +64,13 @@ type ForwardOptions struct {
 // say. It is safe for concurrent use.
 type Forward struct {
 	o       ForwardOptions
-	places  *service.Places
+	limiter *service.Places
 	streams *service.Places
 }
 
 // NewForward returns a handler that answers here where this replica leads.
 func NewForward(o ForwardOptions) *Forward {
-	return &Forward{o: o, places: service.NewPlaces(forwardPlaces), streams: service.NewPlaces(maxStreams)}
+	return &Forward{o: o, limiter: service.NewPlaces(maxForwarded), streams: service.NewPlaces(maxStreams)}
 }
 
 // CheckPeer refuses addresses of replicas to which a token must not go: those that
@@ -160,24 +160,24 @@ func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string
 		return err
 	}
 	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
-	if !f.places.Take(x.client) {
+	if !f.limiter.Take(x.client) {
 		return service.TooMany("requests")
 	}
-	x.leave = func() { f.places.Leave(x.client) }
-	defer func() { x.leave() }()
+	x.release = func() { f.limiter.Leave(x.client) }
+	defer func() { x.release() }()
 	return x.run(w, r)
 }
 
 // exchange is one request to the leader.
 type exchange struct {
-	f      *Forward
-	client netip.Prefix
-	to     *url.URL
-	body   []byte
-	leave  func() // gives back the place that it has now
-	begin  *time.Timer
-	failed error
-	stream chan struct{} // closed when the answer is one that goes on
+	f       *Forward
+	client  netip.Prefix
+	to      *url.URL
+	body    []byte
+	release func() // gives back the place that it has now
+	begin   *time.Timer
+	failed  error
+	stream  chan struct{} // closed when the answer is one that goes on
 }
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
@@ -225,8 +225,8 @@ func (x *exchange) answer(resp *http.Response) error {
 	if !x.f.streams.Take(x.client) {
 		return service.TooMany("streams")
 	}
-	x.leave()
-	x.leave = func() { x.f.streams.Leave(x.client) }
+	x.release()
+	x.release = func() { x.f.streams.Leave(x.client) }
 	close(x.stream)
 	return nil
 }

@@ -271,12 +271,12 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// TestForwardPlaces shows that requests which wait for the leader leave a place for
+// TestForwardLimit shows that requests which wait for the leader leave a place for
 // others, that answers which go on take none of them, and that who is asked for a
 // stream gets its events at once.
 //
 // Shows: platform-attacks 14
-func TestForwardPlaces(t *testing.T) {
+func TestForwardLimit(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)
 	follower.leads(leader.URL, false)

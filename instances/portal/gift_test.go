@@ -30,10 +30,10 @@ func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
 	s.Results.SetResources("aws_vpc.hers")
 	id := ready(t, s, anna, `{"template":"lab/vpc","name":"hers","parameters":{"size":"large","secret":"hunter2hunter2"}}`).ID
-	var one api.Instance
-	s.Want(t, 202, &one, anna, "POST", "instances/"+id+"/transfer", `{"to":"`+to+`"}`)
-	if one.Owner.ID != "anna" || one.Offer == nil || one.Offer.To.ID != strings.TrimPrefix(to, "user:") || one.Offer.By.Subject != "anna" || one.Offer.Until.Sub(one.Offer.At) != 7*24*time.Hour {
-		t.Fatalf("%+v, %+v", one, one.Offer)
+	var instance api.Instance
+	s.Want(t, 202, &instance, anna, "POST", "instances/"+id+"/transfer", `{"to":"`+to+`"}`)
+	if instance.Owner.ID != "anna" || instance.Offer == nil || instance.Offer.To.ID != strings.TrimPrefix(to, "user:") || instance.Offer.By.Subject != "anna" || instance.Offer.Until.Sub(instance.Offer.At) != 7*24*time.Hour {
+		t.Fatalf("%+v, %+v", instance, instance.Offer)
 	}
 	return id
 }
@@ -46,7 +46,7 @@ func TestOffer(t *testing.T) {
 	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
 		p.Tokens = []access.Token{{ID: "ben", Hash: sha256.Sum256([]byte(namesake)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
 	})
-	all := people(t, s)
+	all := tokens(t, s)
 	all["namesake"] = namesake
 	id := offerOf(t, s, all["anna"], "user:ben")
 	at := "instances/" + id
@@ -65,11 +65,11 @@ func TestOffer(t *testing.T) {
 	seesLittle(t, s, all["ben"], id)
 
 	before := *s.Store.Record(t, id)
-	var one, again api.Instance
-	s.Want(t, 200, &one, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
+	var instance, again api.Instance
+	s.Want(t, 200, &instance, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
 	s.Want(t, 200, &again, all["ben"], "POST", at+"/take", "", api.IdempotencyKey, "k1")
-	if one.Owner.ID != "ben" || one.Owner.Label != "Name of ben" || one.Role != "owner" || one.Offer != nil || string(one.Parameters["size"]) != `"large"` || one.ID != again.ID {
-		t.Errorf("%+v", one)
+	if instance.Owner.ID != "ben" || instance.Owner.Label != "Name of ben" || instance.Role != "owner" || instance.Offer != nil || string(instance.Parameters["size"]) != `"large"` || instance.ID != again.ID {
+		t.Errorf("%+v", instance)
 	}
 	if after := s.Store.Record(t, id); !after.ExpiresAt.Equal(before.ExpiresAt) || after.Extends != before.Extends {
 		t.Errorf("its end moved: %v, %v", before.ExpiresAt, after.ExpiresAt)
@@ -87,12 +87,12 @@ func TestOffer(t *testing.T) {
 func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 	t.Helper()
 	at := "instances/" + id
-	var one api.Instance
+	var instance api.Instance
 	_, _, body := s.Ask(t, token, "GET", at, "")
-	if err := json.Unmarshal(body, &one); err != nil {
+	if err := json.Unmarshal(body, &instance); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{api.ActTake, api.ActDecline}, one.Actions); diff != "" || one.Role != "receiver" || one.Template != "lab/vpc" || one.Source.Version == "" || one.ExpiresAt.IsZero() || one.Cost == nil || one.Owner.ID != "anna" || one.Offer.Refused != "" {
+	if diff := cmp.Diff([]string{api.ActTake, api.ActDecline}, instance.Actions); diff != "" || instance.Role != "receiver" || instance.Template != "lab/vpc" || instance.Source.Version == "" || instance.ExpiresAt.IsZero() || instance.Cost == nil || instance.Owner.ID != "anna" || instance.Offer.Refused != "" {
 		t.Errorf("it shows too little: %s\n%s", body, diff)
 	}
 	var list api.Instances
@@ -125,7 +125,7 @@ func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 // Shows: platform 4
 func TestOfferEnds(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	id := offerOf(t, s, all["anna"], "user:ben")
 	at := "instances/" + id
 	s.Want(t, 200, nil, all["ben"], "POST", at+"/decline", "")
@@ -133,28 +133,28 @@ func TestOfferEnds(t *testing.T) {
 	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
 
 	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
-	var one api.Instance
-	s.Want(t, 200, &one, all["anna"], "POST", at+"/transfer", `{"to":"user:anna"}`)
-	if one.Offer != nil || one.Owner.ID != "anna" {
-		t.Errorf("withdrawn: %+v", one)
+	var instance api.Instance
+	s.Want(t, 200, &instance, all["anna"], "POST", at+"/transfer", `{"to":"user:anna"}`)
+	if instance.Offer != nil || instance.Owner.ID != "anna" {
+		t.Errorf("withdrawn: %+v", instance)
 	}
 	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
 
 	s.Want(t, 202, nil, all["anna"], "POST", at+"/transfer", `{"to":"user:ben"}`)
-	s.Want(t, 200, &one, all["admin"], "POST", at+"/transfer", `{"to":"user:carla"}`) // at once
-	if one.Owner.ID != "carla" || one.Offer != nil {
-		t.Errorf("an admin gave it: %+v", one)
+	s.Want(t, 200, &instance, all["admin"], "POST", at+"/transfer", `{"to":"user:carla"}`) // at once
+	if instance.Owner.ID != "carla" || instance.Offer != nil {
+		t.Errorf("an admin gave it: %+v", instance)
 	}
 	s.Want(t, 404, nil, all["ben"], "POST", at+"/take", "")
 
 	old := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
 	s.Want(t, 202, nil, all["anna"], "POST", "instances/"+old+"/transfer", `{"to":"user:ben"}`)
-	s.Store.Pass(7 * 24 * time.Hour)
+	s.Store.Advance(7 * 24 * time.Hour)
 	s.Want(t, 409, nil, all["ben"], "POST", "instances/"+old+"/take", "") // before anything ticked
-	s.Store.Serve(t, lifecycle.Tick{ID: old})
+	s.Store.Serve(t, lifecycle.ExpireCheck{ID: old})
 	s.Want(t, 404, nil, all["ben"], "POST", "instances/"+old+"/take", "")
-	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+old, "")
-	if e := one.Events[0]; e.Action != "offer ended" || e.Detail != "nobody took it in time" {
+	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+old, "")
+	if e := instance.Events[0]; e.Action != "offer ended" || e.Detail != "nobody took it in time" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -165,7 +165,7 @@ func TestOfferEnds(t *testing.T) {
 // Shows: platform 4
 func TestOfferLimits(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 	to := "instances/" + id + "/transfer"
 	for _, bad := range []string{`{"to":"user:"}`, `{"to":"ben"}`, `{"to":"claim:x"}`, `{"to":"user:be\u0000n"}`, `{"to":"user:ben","issuer":"https://other.example"}`, `{"to":"group:team-a"}`} {
@@ -183,10 +183,10 @@ func TestOfferLimits(t *testing.T) {
 	}
 	var refused api.Error
 	s.Want(t, 403, &refused, all["ben"], "POST", "instances/"+id+"/take", "")
-	var one api.Instance
-	s.Want(t, 200, &one, all["ben"], "GET", "instances/"+id, "")
-	if diff := cmp.Diff([]string{api.ActDecline}, one.Actions); refused.Reason != api.ReasonQuota || refused.Limit != 3 || !strings.HasPrefix(one.Offer.Refused, "you have 3 of 3 instances of lab/vpc") || diff != "" {
-		t.Errorf("%+v, %+v, %s", refused, one.Offer, diff)
+	var instance api.Instance
+	s.Want(t, 200, &instance, all["ben"], "GET", "instances/"+id, "")
+	if diff := cmp.Diff([]string{api.ActDecline}, instance.Actions); refused.Reason != api.ReasonQuota || refused.Limit != 3 || !strings.HasPrefix(instance.Offer.Refused, "you have 3 of 3 instances of lab/vpc") || diff != "" {
+		t.Errorf("%+v, %+v, %s", refused, instance.Offer, diff)
 	}
 	s.Want(t, 202, nil, all["ben"], "DELETE", "instances/"+last, "")
 	s.Want(t, 200, nil, all["ben"], "POST", "instances/"+id+"/take", "")
@@ -197,7 +197,7 @@ func TestOfferLimits(t *testing.T) {
 // Shows: platform 4
 func TestOfferOfGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	id := ready(t, s, all["ben"], `{"template":"lab/team"}`).ID
 	s.Want(t, 202, nil, all["ben"], "POST", "instances/"+id+"/transfer", `{"to":"group:team-b"}`)
 	before := s.Issuer.Sign(t, map[string]any{
@@ -207,23 +207,23 @@ func TestOfferOfGroup(t *testing.T) {
 		s.Want(t, want, nil, before, "GET", path, "")
 	}
 	s.Want(t, 404, nil, all["anna"], "POST", "instances/"+id+"/take", "")
-	var one api.Instance
-	s.Want(t, 200, &one, s.Issuer.Token(t, "dora", "use", "team-b"), "POST", "instances/"+id+"/take", "")
-	if one.Owner.Kind != "group" || one.Owner.ID != "team-b" {
-		t.Errorf("%+v", one.Owner)
+	var instance api.Instance
+	s.Want(t, 200, &instance, s.Issuer.Token(t, "dora", "use", "team-b"), "POST", "instances/"+id+"/take", "")
+	if instance.Owner.Kind != "group" || instance.Owner.ID != "team-b" {
+		t.Errorf("%+v", instance.Owner)
 	}
 	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+id, "")
 }
 
-// TestOfferTold tells whom something is offered to of the offer, and of nothing else.
+// TestOfferReported tells whom something is offered to of the offer, and of nothing else.
 //
 // Shows: platform 4
-func TestOfferTold(t *testing.T) {
+func TestOfferReported(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	ben, _ := streamOf(t, s, all["ben"], "events", "")
 	id := offerOf(t, s, all["anna"], "user:ben")
-	s.Store.Pass(time.Minute)
+	s.Store.Advance(time.Minute)
 	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+id+"/extend", "")
 	mine := create(t, s, all["ben"], `{"template":"lab/vpc"}`, 201).ID
 	var heard []string

@@ -19,8 +19,8 @@ func TestNestedGroup(t *testing.T) {
 		e.Template = &changed
 	})
 	token := s.Issuer.Token(t, "dora", "use", "org/unit/team", "team-a")
-	one := create(t, s, token, `{"template":"lab/team"}`, 201)
-	if one.Owner == nil || one.Owner.ID != "org/unit/team" {
-		t.Errorf("%+v", one.Owner)
+	instance := create(t, s, token, `{"template":"lab/team"}`, 201)
+	if instance.Owner == nil || instance.Owner.ID != "org/unit/team" {
+		t.Errorf("%+v", instance.Owner)
 	}
 }

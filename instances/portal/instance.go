@@ -231,7 +231,7 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 	have := c.role(v.Document, r)
 	doc := document(v.Document, r, have)
 	for _, e := range r.Events {
-		if tells(r, e, have) {
+		if mayHear(r, e, have) {
 			doc.Events = append(doc.Events, eventDoc(e, have))
 		}
 	}
@@ -248,7 +248,7 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 	}
 	doc.Actions = s.possible(c, v, r, have)
 	if doc.Run != nil {
-		doc.Run.Place = v.Document.Place(r.ID)
+		doc.Run.Position = v.Document.QueuePosition(r.ID)
 	}
 	if t := v.Document.Templates[r.Snapshot]; t != nil {
 		doc.Cost = costDoc(t.Cost)

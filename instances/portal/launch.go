@@ -45,12 +45,12 @@ func (s launches) run(w http.ResponseWriter, r call[string]) error {
 }
 
 // launchOne is create, once it is known what of.
-func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, one bool) error {
+func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, single bool) error {
 	had, ok, err := repeated(c, v, a)
 	if err == nil && !ok {
 		var event lifecycle.Create
 		if event, err = s.creation(r.Context(), c, body); err == nil {
-			event.One = one
+			event.One = single
 			had, err = s.do(r, c, "create", body.Template, a, event)
 		}
 	}

@@ -399,7 +399,7 @@ func TestPassIsOneCommit(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Second)
-		w.options.Places = 100
+		w.options.Concurrency = 100
 		tpl := testTemplate("sandbox/vpc")
 		stop := w.run(t)
 		var ids []string
@@ -416,14 +416,14 @@ func TestPassIsOneCommit(t *testing.T) {
 		time.Sleep(time.Until(last) + time.Second)
 		synctest.Wait()
 		w.lose = func(lifecycle.Effect) bool { return true }
-		w.passes = nil
+		w.reconciles = nil
 		defer w.run(t)()
 		synctest.Wait()
 		if got := w.phases(); got[lifecycle.Destroying] != 40 {
 			t.Fatalf("%v, want forty that are destroyed", got)
 		}
-		if len(w.passes) != 1 {
-			t.Errorf("%d commits, want 1", len(w.passes))
+		if len(w.reconciles) != 1 {
+			t.Errorf("%d commits, want 1", len(w.reconciles))
 		}
 	})
 }
@@ -436,7 +436,7 @@ func TestIdle(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Second)
-		w.options.Places = 2000
+		w.options.Concurrency = 2000
 		tpl := testTemplate("sandbox/vpc")
 		tpl.TTL.Default = 48 * time.Hour
 		w.bulk(t, tpl, 1000)

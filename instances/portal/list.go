@@ -78,7 +78,7 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	}
 	d := r.view.Document
 	as := r.judge(d)
-	if r.URL.Query().Get("owner") == offers {
+	if r.URL.Query().Get("owner") == offeredToCaller {
 		needed = receives
 	}
 	approves := slices.Contains(strings.Split(r.URL.Query().Get("phase"), ","), approvable)
@@ -140,7 +140,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 			return false
 		case owner == "":
 			return true
-		case owner == offers:
+		case owner == offeredToCaller:
 			return record.Offer != nil
 		case owner == "me":
 			return record.Owner.Same(own)
@@ -152,7 +152,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 }
 
 // offers stands for the owner of what is offered to the caller.
-const offers = "offered"
+const offeredToCaller = "offered"
 
 // Words for all that waits for approval, whatever its phase, and for what of it waits for
 // the caller's.

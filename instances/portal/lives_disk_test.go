@@ -75,7 +75,7 @@ func newSite(t testing.TB, registry http.Handler) *site {
 	t.Helper()
 	s := &site{world: newWorld(t, registry, time.Millisecond)}
 	s.machine = &sleeper{base: s.counted.base, begun: time.Now()}
-	s.options.Places, s.options.Observe = 50, 5*time.Millisecond
+	s.options.Concurrency, s.options.Observe = 50, 5*time.Millisecond
 	return s
 }
 
@@ -89,9 +89,9 @@ func (s *site) serve(t testing.TB, ways ...http.RoundTripper) (stop func()) {
 		if i > 0 {
 			time.Sleep(time.Second) // the first one leads, if it can
 		}
-		one, reconciler := s.start(t, way)
-		s.servers = append(s.servers, one)
-		for _, loop := range []func(context.Context) error{one.Run, reconciler.Run} {
+		server, reconciler := s.start(t, way)
+		s.servers = append(s.servers, server)
+		for _, loop := range []func(context.Context) error{server.Run, reconciler.Run} {
 			wg.Go(func() {
 				if err := loop(ctx); err != nil {
 					t.Error(err)
@@ -123,13 +123,13 @@ func newSiteOnDisk(t testing.TB) *site {
 // start makes a server that reaches the registry by a way.
 func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.Reconciler) {
 	t.Helper()
-	one := &siteServer{requests: &counter{base: way}}
-	client, err := oci.New("registry.test", oci.Options{Transport: one.requests, PlainHTTP: true})
+	server := &siteServer{requests: &counter{base: way}}
+	client, err := oci.New("registry.test", oci.Options{Transport: server.requests, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var reconciler *portal.Reconciler
-	one.Ledger, err = ledger.New(ledger.Options{
+	server.Ledger, err = ledger.New(ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return client.Repo(s.layout.Ledger(number)) },
 		Machine: s.world.machine, BuiltIn: true, Folder: t.TempDir(), Now: s.machine.now, Uptime: s.machine.uptime,
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
@@ -143,19 +143,19 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.
 		t.Fatal(err)
 	}
 	o := s.options
-	o.Store, o.Changed, o.Client = one.Ledger, one.Changed, client
+	o.Store, o.Changed, o.Client = server.Ledger, server.Changed, client
 	if s.executor != nil {
 		o.Executors = map[string]run.Executor{"local": s.executor(client)}
 	}
 	reconciler = portal.NewReconciler(o)
-	return one, reconciler
+	return server, reconciler
 }
 
 // do has a command kept by whoever leads, as a client does with its key.
 func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	for ctx.Err() == nil {
-		for _, one := range s.servers {
-			if a, err := one.Do(ctx, c); !errors.Is(err, lifecycle.ErrNoLeader) {
+		for _, server := range s.servers {
+			if a, err := server.Do(ctx, c); !errors.Is(err, lifecycle.ErrNoLeader) {
 				return a, err
 			}
 		}
@@ -191,9 +191,9 @@ func (s *site) until(t testing.TB, phase lifecycle.Phase, n int) *lifecycle.Docu
 	var v lifecycle.View
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		there := 0
-		for _, one := range s.servers {
+		for _, server := range s.servers {
 			var err error
-			if v, err = one.View(t.Context()); err == nil && count(v.Document, phase) == n {
+			if v, err = server.View(t.Context()); err == nil && count(v.Document, phase) == n {
 				there++
 			}
 		}
@@ -221,9 +221,9 @@ func count(d *lifecycle.Document, phase lifecycle.Phase) (n int) {
 func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for i, one := range s.servers {
-			if _, here := one.Leader(t.Context()); here {
-				return one, s.servers[1-i]
+		for i, server := range s.servers {
+			if _, here := server.Leader(t.Context()); here {
+				return server, s.servers[1-i]
 			}
 		}
 	}

@@ -29,7 +29,7 @@ import (
 // is left and nothing failed on the way.
 func live(t *testing.T, w *world, n int) {
 	t.Helper()
-	w.options.Places = 50
+	w.options.Concurrency = 50
 	tpl := testTemplate("sandbox/vpc")
 	tpl.TTL.Default = time.Hour
 	stop := w.run(t)
@@ -72,11 +72,11 @@ func BenchmarkLives(b *testing.B) {
 	handler := ocitest.Handler(b, ocitest.Quirks{})
 	for b.Loop() {
 		w := newWorld(b, handler, time.Millisecond)
-		w.options.Places, w.options.Observe = 50, 5*time.Millisecond
+		w.options.Concurrency, w.options.Observe = 50, 5*time.Millisecond
 		w.machine.Limits = lifecycle.Limits{}
 		tpl := testTemplate("sandbox/vpc")
 		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
-		shift := newShift(w.memory)
+		shift := newShift(w.memoryStore)
 		stop := w.run(b)
 		for i := range n {
 			owner := template.Owner{Kind: template.OwnerUser, Issuer: "https://idp", ID: fmt.Sprint("person ", i)}
@@ -109,12 +109,12 @@ func BenchmarkLives(b *testing.B) {
 
 // shift moves the clock of a store.
 type shift struct {
-	m  *memory
+	m  *memoryStore
 	mu sync.Mutex // guards d
 	d  time.Duration
 }
 
-func newShift(m *memory) *shift {
+func newShift(m *memoryStore) *shift {
 	s := &shift{m: m}
 	m.now = func() time.Time {
 		s.mu.Lock()
@@ -162,12 +162,12 @@ func TestNoticeThroughQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex // guards told
-		var told []string
+		var reported []string
 		queue := jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{
 			portal.KindNotice: func(_ context.Context, j jobs.Job) (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, j.Data["kind"])
+				reported = append(reported, j.Data["kind"])
 				if j.Data["template"] != "sandbox/vpc" || addr.CheckInstance(j.Data["id"]) != nil || len(j.Data) != 5 {
 					t.Errorf("job %v", j.Data)
 				}
@@ -188,7 +188,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff(told, []string{"ready", "expires_30m0s", "destroyed"}); diff != "" {
+		if diff := cmp.Diff(reported, []string{"ready", "expires_30m0s", "destroyed"}); diff != "" {
 			t.Errorf("notices (-got +want)\n%s", diff)
 		}
 	})

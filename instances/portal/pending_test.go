@@ -35,10 +35,10 @@ func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 // Shows: platform 9
 func TestApproverSees(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	asksFor(t, s, "request")
-	one := create(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"secret":"hunter2","size":"small"},"reason":"a course"}`, 202)
-	path := "instances/" + one.ID
+	instance := create(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"secret":"hunter2","size":"small"},"reason":"a course"}`, 202)
+	path := "instances/" + instance.ID
 	see := func(who string) api.Instance {
 		t.Helper()
 		var seen api.Instance
@@ -61,7 +61,7 @@ func TestApproverSees(t *testing.T) {
 		t.Error("a reader sees what is asked for")
 	}
 	approve()
-	s.Store.Finish(t, one.ID, done())
+	s.Store.Finish(t, instance.ID, done())
 
 	s.Want(t, 202, nil, all["anna"], "POST", path+"/update", `{"parameters":{"size":"large"},"version":"1.1.0","reason":"more load"}`)
 	seen := see("approver")
@@ -82,7 +82,7 @@ func TestApproverSees(t *testing.T) {
 	approve()
 	s.Results.Append("the tool said this")
 	s.Want(t, 200, nil, all["approver"], "GET", path+"/runs/2/log", "")
-	s.Store.Finish(t, one.ID, done())
+	s.Store.Finish(t, instance.ID, done())
 
 	s.Want(t, 202, nil, all["anna"], "POST", path+"/extend", `{"reason":"the course is longer"}`)
 	if p = see("approver").Pending; p.What != api.PendingExtend || p.Until.Sub(p.Ends) != 2*time.Hour || p.Reason != "the course is longer" {
@@ -105,15 +105,15 @@ func TestApproverSees(t *testing.T) {
 // Shows: platform 9
 func TestApproverSeesThePlan(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	asksFor(t, s, "plan")
-	one := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201)
-	path := "instances/" + one.ID
+	instance := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201)
+	path := "instances/" + instance.ID
 	for n, body := range []string{"", `{"parameters":{"size":"large"}}`} {
 		if body != "" {
 			s.Want(t, 200, nil, all["anna"], "POST", path+"/update", body)
 		}
-		s.Store.Finish(t, one.ID, lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan", Counts: &lifecycle.Counts{Add: 1}, Resources: -1})
+		s.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:plan", Counts: &lifecycle.Counts{Add: 1}, Resources: -1})
 		var seen api.Instance
 		s.Want(t, 200, &seen, all["approver"], "GET", path, "")
 		p := seen.Pending
@@ -124,6 +124,6 @@ func TestApproverSeesThePlan(t *testing.T) {
 			t.Errorf("values %+v", p.Values)
 		}
 		s.Want(t, 200, nil, all["approver"], "POST", path+"/approve", `{"plan":"sha256:plan"}`)
-		s.Store.Finish(t, one.ID, done())
+		s.Store.Finish(t, instance.ID, done())
 	}
 }

@@ -31,9 +31,9 @@ func TestHidden(t *testing.T) {
 	s.Catalog.Change("lab/one", func(e *template.Entry) { e.Template.Enabled = false })
 	var list api.Templates
 	s.Want(t, 200, &list, anna, "GET", "templates", "")
-	for _, one := range list.Templates {
-		if one.Name == "lab/vpc" || one.Name == "lab/one" && one.Enabled {
-			t.Errorf("listed: %+v", one)
+	for _, listed := range list.Templates {
+		if listed.Name == "lab/vpc" || listed.Name == "lab/one" && listed.Enabled {
+			t.Errorf("listed: %+v", listed)
 		}
 	}
 	s.Want(t, 200, nil, anna, "GET", "templates/lab/vpc", "")
@@ -46,7 +46,7 @@ func TestHidden(t *testing.T) {
 // need not count; nobody else.
 func TestOffered(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	for _, c := range []struct {
 		who, name string
 		versions  []string
@@ -55,21 +55,21 @@ func TestOffered(t *testing.T) {
 		{"anna", "lab/vpc", []string{"1.1.0", "1.0.0"}, false}, {"anna", "lab/pool", nil, false},
 		{"both", "lab/vpc", []string{"1.1.0", "1.0.0"}, true},
 	} {
-		var one api.Template
+		var doc api.Template
 		token := all[c.who]
 		if c.who == "both" {
 			token = s.Issuer.Token(t, "both", "use", "admin")
 		}
-		s.Want(t, 200, &one, token, "GET", "templates/"+c.name, "")
-		if !slices.Equal(one.Versions, c.versions) || one.Force != c.force {
-			t.Errorf("%s is offered versions %q of %s, force %t", c.who, one.Versions, c.name, one.Force)
+		s.Want(t, 200, &doc, token, "GET", "templates/"+c.name, "")
+		if !slices.Equal(doc.Versions, c.versions) || doc.Force != c.force {
+			t.Errorf("%s is offered versions %q of %s, force %t", c.who, doc.Versions, c.name, doc.Force)
 		}
 	}
 	var list api.Templates
 	s.Want(t, 200, &list, all["anna"], "GET", "templates", "")
-	for _, one := range list.Templates {
-		if len(one.Versions) > 0 {
-			t.Errorf("a list has versions of %s", one.Name)
+	for _, listed := range list.Templates {
+		if len(listed.Versions) > 0 {
+			t.Errorf("a list has versions of %s", listed.Name)
 		}
 	}
 }
@@ -91,20 +91,20 @@ func TestClaimOwner(t *testing.T) {
 		return s.Issuer.Sign(t, claims)
 	}
 	anna, ben, carla, dora := who("anna", "R&D"), who("ben", "R&D"), who("carla", "r&d"), who("dora", "")
-	one := create(t, s, anna, `{"template":"lab/one"}`, 201)
-	if one.Owner == nil || one.Owner.Kind != "claim" || one.Owner.ID != "R&D" {
-		t.Errorf("owner %+v", one.Owner)
+	instance := create(t, s, anna, `{"template":"lab/one"}`, 201)
+	if instance.Owner == nil || instance.Owner.Kind != "claim" || instance.Owner.ID != "R&D" {
+		t.Errorf("owner %+v", instance.Owner)
 	}
-	if again := create(t, s, ben, `{"template":"lab/one"}`, 200); again.ID != one.ID { // one for each owner
-		t.Errorf("%s beside %s", again.ID, one.ID)
+	if again := create(t, s, ben, `{"template":"lab/one"}`, 200); again.ID != instance.ID { // one for each owner
+		t.Errorf("%s beside %s", again.ID, instance.ID)
 	}
-	s.Want(t, 404, nil, carla, "GET", "instances/"+one.ID, "")
-	if other := create(t, s, carla, `{"template":"lab/one"}`, 201); other.ID == one.ID {
+	s.Want(t, 404, nil, carla, "GET", "instances/"+instance.ID, "")
+	if other := create(t, s, carla, `{"template":"lab/one"}`, 201); other.ID == instance.ID {
 		t.Error("another value of the claim is the same owner")
 	}
 	s.Want(t, 403, nil, dora, "POST", "instances", `{"template":"lab/one"}`)
-	s.Want(t, 404, nil, dora, "GET", "instances/"+one.ID, "")
-	s.Want(t, 202, nil, ben, "DELETE", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, dora, "GET", "instances/"+instance.ID, "")
+	s.Want(t, 202, nil, ben, "DELETE", "instances/"+instance.ID, "")
 }
 
 // TestCounts has one number in all the places that tell it.
@@ -151,7 +151,7 @@ func TestCounts(t *testing.T) {
 // Shows: platform 19 | metrics | on the leader
 func TestMetrics(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	e, _ := s.Catalog.Current("lab/pool")
 	s.Store.Serve(t, lifecycle.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source})
 	v, _ := s.Store.View(t.Context())

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	defaultPlaces = 4
+	defaultConcurrency = 4
 	// observeEvery is how often a running attempt is looked at. A look that finds
 	// nothing new asks the registry nothing.
 	observeEvery = 2 * time.Second
@@ -48,13 +48,13 @@ type ReconcilerOptions struct {
 	// RunID is how tfe.v2 calls a run of a workspace; nil: none are run.
 	RunID func(organization, workspace, record string, n int) string
 
-	Places  int               // runs at once; 0: 4
-	Limits  run.Limits        // of each attempt; its Timeout is the template's
-	Config  map[string]string // free values for templates
-	Queue   *jobs.Queue       // of notices; nil: nobody is told
-	Metrics *Metrics
-	Logger  *slog.Logger
-	Audit   *slog.Logger // what the server does by itself; nil: nobody hears
+	Concurrency int               // runs at once; 0: 4
+	Limits      run.Limits        // of each attempt; its Timeout is the template's
+	Config      map[string]string // free values for templates
+	Queue       *jobs.Queue       // of notices; nil: nobody is told
+	Metrics     *Metrics
+	Logger      *slog.Logger
+	Audit       *slog.Logger // what the server does by itself; nil: nobody hears
 	// Observe is how often running attempts are looked at; 0: 2 s.
 	Observe time.Duration
 }
@@ -72,9 +72,9 @@ type Reconciler struct {
 	// closed at the end of the leader's time to which it belongs.
 	doing map[lifecycle.Effect]<-chan struct{}
 
-	places  chan struct{}       // for effects beside attempts
-	audited *lifecycle.Document // for audit, which Run alone calls
-	wg      sync.WaitGroup
+	concurrency chan struct{}       // for effects beside attempts
+	audited     *lifecycle.Document // for audit, which Run alone calls
+	wg          sync.WaitGroup
 }
 
 // What the reconciler does for one record.
@@ -90,8 +90,8 @@ func (r *Reconciler) sources() sources { return sources{r} }
 
 // NewReconciler returns a reconciler that does nothing until [Reconciler.Run].
 func NewReconciler(o ReconcilerOptions) *Reconciler {
-	if o.Places <= 0 {
-		o.Places = defaultPlaces
+	if o.Concurrency <= 0 {
+		o.Concurrency = defaultConcurrency
 	}
 	if o.Observe <= 0 {
 		o.Observe = observeEvery
@@ -101,7 +101,7 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 	}
 	return &Reconciler{
 		o: o, attempts: map[lifecycle.Ref]*attempt{}, doing: map[lifecycle.Effect]<-chan struct{}{},
-		places: make(chan struct{}, effectsAtOnce),
+		concurrency: make(chan struct{}, effectsAtOnce),
 	}
 }
 
@@ -159,8 +159,8 @@ func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
 
 func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
 	select {
-	case r.places <- struct{}{}:
-		defer func() { <-r.places }()
+	case r.concurrency <- struct{}{}:
+		defer func() { <-r.concurrency }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -181,7 +181,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	for ctx.Err() == nil {
 		changed := r.o.Changed()
-		wait := r.pass(ctx)
+		wait := r.reconcile(ctx)
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -193,9 +193,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// pass has what is due kept in one commit. It returns after how long there may be
+// reconcile has what is due kept in one commit. It returns after how long there may be
 // more to do if nothing changes.
-func (r *Reconciler) pass(ctx context.Context) time.Duration {
+func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
 	if err != nil {
 		r.audited = nil
@@ -207,12 +207,12 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 		return lookEvery
 	}
 	r.audit(ctx, view.Document)
-	events, next := view.Document.Pending(r.o.Templates, r.o.Places, view.AsOf)
+	events, next := view.Document.Pending(r.o.Templates, r.o.Concurrency, view.AsOf)
 	wait := lookEvery
 	if !next.IsZero() {
 		wait = min(wait, next.Sub(view.AsOf))
 	}
-	c := r.command(lifecycle.Pass{Events: events})
+	c := r.command(lifecycle.Reconcile{Events: events})
 	// The machine is asked first: what changes nothing costs no commit.
 	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
 		return wait
@@ -255,8 +255,8 @@ func (r *Reconciler) command(e lifecycle.Event) lifecycle.Command {
 	return c
 }
 
-// tell has an event of the server kept, again after a failure, until ctx ends.
-func (r *Reconciler) tell(ctx context.Context, e lifecycle.Event) error {
+// report has an event of the server kept, again after a failure, until ctx ends.
+func (r *Reconciler) report(ctx context.Context, e lifecycle.Event) error {
 	c := r.command(e)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		_, err := r.o.Store.Do(ctx, c)

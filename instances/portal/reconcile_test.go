@@ -196,7 +196,7 @@ func (s *shelf) Current(name string) (*template.Entry, bool) {
 
 // world is a leader with a program, templates and a registry.
 type world struct {
-	*memory
+	*memoryStore
 	program *program
 	shelf   *shelf
 	client  *oci.Client
@@ -229,7 +229,7 @@ func (c *counter) count() int {
 // newWorld has the module net/vpc/aws in a registry, and nothing else.
 func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	t.Helper()
-	w := &world{memory: newMemory(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
+	w := &world{memoryStore: newMemoryStore(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
 	w.counted = &counter{base: ocitest.Direct{Handler: handler}}
 	client, err := oci.New("registry.test", oci.Options{Transport: w.counted, PlainHTTP: true})
 	if err != nil {

@@ -113,8 +113,8 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[st
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}
 	outputs := make(map[string]Output, len(all))
-	for name, one := range all {
-		outputs[name] = Output{Value: one.Value, Sensitive: one.Sensitive}
+	for name, output := range all {
+		outputs[name] = Output{Value: output.Value, Sensitive: output.Sensitive}
 	}
 	return outputs, nil
 }
@@ -131,9 +131,9 @@ func (r *Reconciler) Resources(ctx context.Context, rec *lifecycle.Record) ([]st
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}
 	var all []string
-	for _, one := range d.Resources() {
-		if one.Mode == states.ModeManaged {
-			all = append(all, one.Address)
+	for _, resource := range d.Resources() {
+		if resource.Mode == states.ModeManaged {
+			all = append(all, resource.Address)
 		}
 	}
 	return all, nil
@@ -157,9 +157,9 @@ func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.Ra
 	return shown
 }
 
-// reveal answers one output as the state has it, for the owner, and records that.
-func (s *server) reveal(w http.ResponseWriter, r call[*lifecycle.Record]) error {
-	var body api.Reveal
+// showSensitive answers one output as the state has it, for the owner, and records that.
+func (s *server) showSensitive(w http.ResponseWriter, r call[*lifecycle.Record]) error {
+	var body api.ShowSensitive
 	if _, err := readBody(r.Request, r.caller, &body); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (s *server) reveal(w http.ResponseWriter, r call[*lifecycle.Record]) error 
 		return field("/name", "the template lists no such output")
 	}
 	status := http.StatusOK
-	one, err := s.output(r, body.Name)
+	output, err := s.output(r, body.Name)
 	if err != nil {
 		status = http.StatusInternalServerError
 		if code, _, ok := service.Own(err); ok {
@@ -179,7 +179,7 @@ func (s *server) reveal(w http.ResponseWriter, r call[*lifecycle.Record]) error 
 	if err != nil {
 		return err
 	}
-	return service.WriteJSON(w, http.StatusOK, api.Revealed{Name: body.Name, Value: one.Value, Sensitive: one.Sensitive})
+	return service.WriteJSON(w, http.StatusOK, api.ShownOutput{Name: body.Name, Value: output.Value, Sensitive: output.Sensitive})
 }
 
 func (s *server) output(r call[*lifecycle.Record], name string) (Output, error) {
@@ -190,11 +190,11 @@ func (s *server) output(r call[*lifecycle.Record], name string) (Output, error) 
 	if err != nil {
 		return Output{}, absent(err, "state")
 	}
-	one, ok := all[name]
+	output, ok := all[name]
 	if !ok {
 		return Output{}, &service.Error{Status: http.StatusNotFound, Text: "the state of instance " + r.at.ID + " has no such output"}
 	}
-	return one, nil
+	return output, nil
 }
 
 // resources answers what the last state of an instance has.

@@ -139,7 +139,7 @@ func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	if !wantsEvents(r.Request) {
 		return s.logText(w, r)
 	}
-	at, err := lastPlace(r.Request)
+	at, err := lastPosition(r.Request)
 	if err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	return s.streams.Answer(w, r.Request, r.caller.key, again, tail.next)
 }
 
-// lastPlace is how far a stream that broke had come; zero for one that begins.
-func lastPlace(r *http.Request) (api.LogPlace, error) {
+// lastPosition is how far a stream that broke had come; zero for one that begins.
+func lastPosition(r *http.Request) (api.LogPosition, error) {
 	text := r.Header.Get(service.LastEventID)
 	if text == "" {
-		return api.LogPlace{}, nil
+		return api.LogPosition{}, nil
 	}
-	at, err := api.ParseLogPlace(text)
+	at, err := api.ParseLogPosition(text)
 	if err != nil {
 		return at, service.NotSent(err)
 	}
@@ -170,8 +170,8 @@ func lastPlace(r *http.Request) (api.LogPlace, error) {
 
 // wantsEvents reports whether a client asks for server-sent events.
 func wantsEvents(r *http.Request) bool {
-	for one := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		if mediaType, _, err := mime.ParseMediaType(one); err == nil && mediaType == "text/event-stream" {
+	for mediaType := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if mediaType, _, err := mime.ParseMediaType(mediaType); err == nil && mediaType == "text/event-stream" {
 			return true
 		}
 	}
@@ -196,7 +196,7 @@ func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
 type tail struct {
 	s     *server
 	r     call[runOf]
-	at    api.LogPlace // of attempt 0: nothing was sent yet
+	at    api.LogPosition // of attempt 0: nothing was sent yet
 	waits waiting
 	known string          // why it waits, as the reader was told elsewhere
 	phase lifecycle.Phase // of the instance; "": the reader knows of none
@@ -204,9 +204,9 @@ type tail struct {
 
 // waiting is why a run does not go on.
 type waiting struct {
-	Reason  string `json:"reason"`          // of the condition Waiting
-	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
-	Message string `json:"message,omitempty"`
+	Reason   string `json:"reason"`          // of the condition Waiting
+	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message  string `json:"message,omitempty"`
 }
 
 // waits is why the run of an instance does not go on; zero: it does, or it is not
@@ -217,7 +217,7 @@ func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
 		return waiting{}
 	}
 	c := of.record.Conditions[i]
-	return waiting{c.Reason, d.Place(of.record.ID), c.Message}
+	return waiting{c.Reason, d.QueuePosition(of.record.ID), c.Message}
 }
 
 // run returns the run as it is now, or an error if the caller may not see its log
@@ -258,7 +258,7 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 		}
 	}
 	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
-		t.at = api.LogPlace{Attempt: of.run.Attempt}
+		t.at = api.LogPosition{Attempt: of.run.Attempt}
 		if before != 0 {
 			out.Send(t.at.String(), "attempt", t.at.Attempt)
 		}
@@ -285,7 +285,7 @@ func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
 	}
 	defer from.Close()
 	t.at.Offset, err = out.Text(from, t.at.Offset, maxLog, over(of.run), func(offset int64) string {
-		return api.LogPlace{Attempt: t.at.Attempt, Offset: offset}.String()
+		return api.LogPosition{Attempt: t.at.Attempt, Offset: offset}.String()
 	})
 	return err
 }

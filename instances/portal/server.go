@@ -158,7 +158,7 @@ func (s *server) routes() http.Handler {
 	stream("instances/{id}/runs/{n}/log", to(s, s.runRoutes().runIn(readsLogs), s.runRoutes().log))
 	get("instances/{id}/outputs", to(s, s.callers().instanceIn(owns|administers), s.outputs))
 	get("instances/{id}/resources", to(s, s.callers().instanceIn(owns|approves|administers), s.resources))
-	post("instances/{id}/outputs/reveal", to(s, s.callers().instanceIn(owns), s.reveal))
+	post("instances/{id}/outputs/reveal", to(s, s.callers().instanceIn(owns), s.showSensitive))
 
 	post("run/{namespace}/{name}", to(s, s.callers().launchIn, s.launches().run))
 	get("run/{namespace}/{name}/status", to(s, s.callers().ownIn, s.showInstance))

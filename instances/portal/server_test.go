@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// people have tokens for every role that somebody may have to an instance of anna.
-func people(t *testing.T, s *portaltest.Server) map[string]string {
+// tokens have tokens for every role that somebody may have to an instance of anna.
+func tokens(t *testing.T, s *portaltest.Server) map[string]string {
 	t.Helper()
 	return map[string]string{
 		"nobody":   "",
@@ -40,9 +40,9 @@ func people(t *testing.T, s *portaltest.Server) map[string]string {
 // create launches a template, and fails the test if it does not begin.
 func create(t *testing.T, s *portaltest.Server, token, body string, want int) api.Instance {
 	t.Helper()
-	var one api.Instance
-	s.Want(t, want, &one, token, "POST", "instances", body)
-	return one
+	var instance api.Instance
+	s.Want(t, want, &instance, token, "POST", "instances", body)
+	return instance
 }
 
 // done is a run that made everything.
@@ -55,9 +55,9 @@ func done() lifecycle.Result {
 // ready launches a template and lets its run end.
 func ready(t *testing.T, s *portaltest.Server, token, body string) api.Instance {
 	t.Helper()
-	one := create(t, s, token, body, 201)
-	s.Store.Finish(t, one.ID, done())
-	return one
+	instance := create(t, s, token, body, 201)
+	s.Store.Finish(t, instance.ID, done())
+	return instance
 }
 
 // asked is a request, and what each caller is answered with.
@@ -139,7 +139,7 @@ func TestMatrix(t *testing.T) {
 			s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Kinds = vpcs{} })
 			s.Results.Append("the log\n")
 			s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"secret"`), Sensitive: true}})
-			all := people(t, s)
+			all := tokens(t, s)
 			id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 			before := s.Store.Commits()
 			var status int

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// memory is a Store in memory that leads while somebody lets it: every command
+// memoryStore is a Store in memory that leads while somebody lets it: every command
 // that changes something is a commit, and its effects are delivered in order
 // after it. Before its first time it takes commands, and delivers no effects.
-type memory struct {
+type memoryStore struct {
 	machine *lifecycle.Machine
 	now     func() time.Time
 
@@ -29,31 +29,31 @@ type memory struct {
 	effects []lifecycle.Effect // not yet delivered
 	some    chan struct{}      // there are some
 	// lose drops effects that were committed, as a leader does that dies; nil: none.
-	lose   func(lifecycle.Effect) bool
-	passes []lifecycle.Pass // that were a commit each
+	lose       func(lifecycle.Effect) bool
+	reconciles []lifecycle.Reconcile // that were a commit each
 }
 
-func newMemory(now func() time.Time) *memory {
-	return &memory{
+func newMemoryStore(now func() time.Time) *memoryStore {
+	return &memoryStore{
 		machine: &lifecycle.Machine{}, now: now,
 		doc:     &lifecycle.Document{Version: 1},
 		changed: make(chan struct{}), some: make(chan struct{}, 1),
 	}
 }
 
-func (m *memory) View(context.Context) (lifecycle.View, error) {
+func (m *memoryStore) View(context.Context) (lifecycle.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return lifecycle.View{Document: m.doc, AsOf: m.now(), Leading: m.leads}, nil
 }
 
-func (m *memory) Changed() <-chan struct{} {
+func (m *memoryStore) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-func (m *memory) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
+func (m *memoryStore) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended {
@@ -65,8 +65,8 @@ func (m *memory) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, e
 	}
 	m.doc = after
 	m.commits++
-	if p, ok := c.Event.(lifecycle.Pass); ok {
-		m.passes = append(m.passes, p)
+	if p, ok := c.Event.(lifecycle.Reconcile); ok {
+		m.reconciles = append(m.reconciles, p)
 	}
 	for _, e := range effects {
 		if m.lose == nil || !m.lose(e) {
@@ -77,8 +77,8 @@ func (m *memory) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, e
 	return answer, nil
 }
 
-// tell says that something changed. The caller holds mu.
-func (m *memory) tell() {
+// report says that something changed. The caller holds mu.
+func (m *memoryStore) tell() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 	select {
@@ -89,7 +89,7 @@ func (m *memory) tell() {
 
 // lead makes the store lead until ctx ends, and has effects delivered, first those
 // that are outstanding.
-func (m *memory) lead(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
+func (m *memoryStore) lead(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
 	m.mu.Lock()
 	m.leads, m.ended = true, false
 	m.effects = m.machine.Outstanding(m.doc)
@@ -119,7 +119,7 @@ func (m *memory) lead(ctx context.Context, begin func(context.Context, []lifecyc
 }
 
 // must does what has to be taken, and returns the record as it is answered.
-func (m *memory) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor) *lifecycle.Record {
+func (m *memoryStore) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor) *lifecycle.Record {
 	t.Helper()
 	a, err := m.Do(t.Context(), m.command(e, who))
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *memory) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor) *lif
 }
 
 // command is an event with a seed that no other one has.
-func (m *memory) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.Command {
+func (m *memoryStore) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seed := sha256.Sum256([]byte(strconv.Itoa(m.commits) + m.now().String() + who.Subject))
@@ -137,14 +137,14 @@ func (m *memory) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.Comma
 }
 
 // record is an instance as it was committed last; nil: there is none.
-func (m *memory) record(id string) *lifecycle.Record {
+func (m *memoryStore) record(id string) *lifecycle.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.doc.Records[id]
 }
 
 // count returns how many commits there were.
-func (m *memory) count() int {
+func (m *memoryStore) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.commits

@@ -128,7 +128,7 @@ func TestLogStreamOverAttempts(t *testing.T) {
 	f := <-frames
 	stop()
 	s.Store.Finish(t, id, lifecycle.Result{Outcome: lifecycle.Lost, Resources: -1, Error: "the host died"})
-	s.Store.Pass(time.Hour)
+	s.Store.Advance(time.Hour)
 	if ref := s.Store.Start(t, id); ref.Attempt != 2 {
 		t.Fatalf("attempt %d", ref.Attempt)
 	}
@@ -147,7 +147,7 @@ func TestLogStreamOverAttempts(t *testing.T) {
 // Shows: platform-attacks 14
 func TestStreamsBounded(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	for range 4 {
 		streamOf(t, s, all["anna"], "events", "")
 	}
@@ -159,7 +159,7 @@ func TestStreamsBounded(t *testing.T) {
 // would wait for them, and nothing but them.
 func TestStreamsEndWithServer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	frames, _ := streamOf(t, s, all["anna"], "events", "")
 	s.Kit.Close()
 	for f := range frames {
@@ -171,7 +171,7 @@ func TestStreamsEndWithServer(t *testing.T) {
 // TestEvents tells each what happens to the instances that he may see.
 func TestEvents(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	ben, _ := streamOf(t, s, all["ben"], "events", "")
 	reader, stop := streamOf(t, s, all["reader"], "events", "")
 	id := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID
@@ -201,14 +201,14 @@ func TestEvents(t *testing.T) {
 		t.Errorf("the reader hears of %v", seen)
 	}
 	stop()
-	s.Store.Pass(time.Minute)
+	s.Store.Advance(time.Minute)
 	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+id+"/protect", "")
 	reader, _ = streamOf(t, s, all["reader"], "events", last) // goes on where it was
 	e, _ := next(reader)
 	if e.Instance != id || e.Action != "protected" || e.Actor == "" {
 		t.Errorf("the reader hears %+v", e)
 	}
-	s.Store.Pass(time.Minute)
+	s.Store.Advance(time.Minute)
 	s.Store.Finish(t, id, done())
 	if e, _ = next(reader); e.Instance != id || e.Action != "ready" || e.Phase != "ready" {
 		t.Errorf("the reader hears %+v", e)

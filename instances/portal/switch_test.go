@@ -42,9 +42,9 @@ template "lab/night" {
 // An owner stops and starts, an admin does, and nobody else; what is possible is offered.
 func TestSwitch(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
-	who := people(t, s)
-	one := ready(t, s, who["anna"], `{"template":"lab/night"}`)
-	at := "instances/" + one.ID
+	who := tokens(t, s)
+	instance := ready(t, s, who["anna"], `{"template":"lab/night"}`)
+	at := "instances/" + instance.ID
 	var seen api.Instance
 	s.Want(t, 200, &seen, who["anna"], "GET", at, "")
 	if seen.Stopped || seen.StoppedUntil != "" || seen.StopsAt.IsZero() || seen.StartsAt.IsZero() || !slices.Contains(seen.Actions, api.ActStop) || slices.Contains(seen.Actions, api.ActStart) {
@@ -56,14 +56,14 @@ func TestSwitch(t *testing.T) {
 	if seen.Run == nil || seen.Run.Switch != api.ActStop || seen.Run.By.Subject != "anna" {
 		t.Errorf("it runs %+v", seen.Run)
 	}
-	s.Store.Finish(t, one.ID, done())
+	s.Store.Finish(t, instance.ID, done())
 	s.Want(t, 200, &seen, who["anna"], "GET", at, "")
 	if !seen.Stopped || !strings.HasSuffix(seen.StoppedUntil, " 07:00") || seen.Phase != "ready" || !slices.Contains(seen.Actions, api.ActStart) || slices.Contains(seen.Actions, api.ActStop) {
 		t.Errorf("stopped: %+v", seen)
 	}
 	s.Want(t, 200, nil, who["anna"], "POST", at+"/stop", "")
 	s.Want(t, 202, &seen, who["admin"], "POST", at+"/start", "")
-	s.Store.Finish(t, one.ID, done())
+	s.Store.Finish(t, instance.ID, done())
 	var again api.Instance
 	s.Want(t, 200, &again, who["anna"], "GET", at, "")
 	if again.Stopped || again.StoppedUntil != "" {
@@ -79,13 +79,13 @@ func TestSwitch(t *testing.T) {
 // Who launches or changes an instance has no way to the variable of a schedule.
 func TestSwitchIsNoParameter(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
-	anna := people(t, s)["anna"]
-	one := ready(t, s, anna, `{"template":"lab/night","parameters":{"size":"a"}}`)
+	anna := tokens(t, s)["anna"]
+	instance := ready(t, s, anna, `{"template":"lab/night","parameters":{"size":"a"}}`)
 	for path, body := range map[string]string{
-		"instances":                         `{"template":"lab/night","parameters":{"enabled":false}}`,
-		"instances/" + one.ID + "/update":   `{"parameters":{"enabled":false}}`,
-		"run/lab/night":                     `{"parameters":{"enabled":false}}`,
-		"instances/" + one.ID + "/update?x": `{"parameters":{"size":"b","enabled":true}}`,
+		"instances":                              `{"template":"lab/night","parameters":{"enabled":false}}`,
+		"instances/" + instance.ID + "/update":   `{"parameters":{"enabled":false}}`,
+		"run/lab/night":                          `{"parameters":{"enabled":false}}`,
+		"instances/" + instance.ID + "/update?x": `{"parameters":{"size":"b","enabled":true}}`,
 	} {
 		if status, _, b := s.Ask(t, anna, "POST", path, body); status != 422 || !strings.Contains(string(b), `"/parameters/enabled":"there is no such parameter"`) {
 			t.Errorf("%s %s: %d %s", path, body, status, b)

@@ -35,12 +35,12 @@ func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error 
 		case len(doc.Templates) == p.limit:
 			doc.Next = last
 		default:
-			one := s.entryDoc(r.caller, r.view.Document, &e)
+			listed := s.entryDoc(r.caller, r.view.Document, &e)
 			// a list is for choosing
-			one.Schema = nil
-			one.Parameters = nil
-			doc.Templates = append(doc.Templates, one)
-			last = one.Name
+			listed.Schema = nil
+			listed.Parameters = nil
+			doc.Templates = append(doc.Templates, listed)
+			last = listed.Name
 		}
 	}
 	if q := r.URL.Query(); p.after == "" && q.Get("module")+q.Get("use") == "" {
@@ -135,13 +135,13 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 		doc.Schema = e.Schema.JSON()
 	}
 	for _, p := range t.Parameters {
-		one := api.Parameter{
+		parameter := api.Parameter{
 			Name: p.Name, Title: p.Title, Help: p.Help, Default: p.Default, Enum: p.Enum, Pattern: p.Pattern, Minimum: p.Minimum, Maximum: p.Maximum, Update: p.Update, When: p.When,
 		}
-		if one.Sensitive = e.Schema == nil || e.Schema.Sensitive(p.Name); one.Sensitive {
-			one.Default = nil
+		if parameter.Sensitive = e.Schema == nil || e.Schema.Sensitive(p.Name); parameter.Sensitive {
+			parameter.Default = nil
 		}
-		doc.Parameters = append(doc.Parameters, one)
+		doc.Parameters = append(doc.Parameters, parameter)
 	}
 	doc.Paused = paused(d, t.Name)
 	mends := c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name)
@@ -253,27 +253,27 @@ func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error
 		if reserved(record.Template) {
 			continue
 		}
-		one := byName[record.Template]
-		if one == nil {
-			one = &api.AdminTemplate{Template: api.Template{Name: record.Template}, Gone: true}
-			byName[record.Template] = one
+		entry := byName[record.Template]
+		if entry == nil {
+			entry = &api.AdminTemplate{Template: api.Template{Name: record.Template}, Gone: true}
+			byName[record.Template] = entry
 		}
-		if one.Phases == nil {
-			one.Phases = map[string]int{}
+		if entry.Phases == nil {
+			entry.Phases = map[string]int{}
 		}
-		one.Phases[string(record.Phase)]++
+		entry.Phases[string(record.Phase)]++
 		if record.Phase.Live() {
-			one.Live++
+			entry.Live++
 		}
 	}
 	doc := api.AdminTemplates{Templates: []api.AdminTemplate{}}
-	for name, one := range byName {
+	for name, entry := range byName {
 		if pool := d.Pools[name]; pool != nil {
-			one.Failures = pool.Failures
-			one.Backoff = pool.Backoff
-			one.PausedBy = pool.By
+			entry.Failures = pool.Failures
+			entry.Backoff = pool.Backoff
+			entry.PausedBy = pool.By
 		}
-		doc.Templates = append(doc.Templates, *one)
+		doc.Templates = append(doc.Templates, *entry)
 	}
 	slices.SortFunc(doc.Templates, func(a, b api.AdminTemplate) int { return strings.Compare(a.Name, b.Name) })
 	return service.WriteJSON(w, http.StatusOK, doc)

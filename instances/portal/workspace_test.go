@@ -36,7 +36,7 @@ func enqueue(id string, a lifecycle.Ask) lifecycle.Enqueue {
 // Shows: cloud 30
 func TestWorkspaceUnseen(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
-	all := people(t, s)
+	all := tokens(t, s)
 	s.Store.Serve(t, lifecycle.OpenWorkspace{Template: organization(), Digest: digestOf(organization()), Workspace: "prod"})
 	v, err := s.Store.View(t.Context())
 	if err != nil {
@@ -56,10 +56,10 @@ func TestWorkspaceUnseen(t *testing.T) {
 			t.Errorf("%s has it in the list: %d %s", who, status, body)
 		}
 	}
-	var one api.Instance
-	s.Want(t, 200, &one, all["admin"], "GET", "instances/"+id, "")
-	if one.Template != "tfe/acme" {
-		t.Errorf("the admin sees %+v", one)
+	var instance api.Instance
+	s.Want(t, 200, &instance, all["admin"], "GET", "instances/"+id, "")
+	if instance.Template != "tfe/acme" {
+		t.Errorf("the admin sees %+v", instance)
 	}
 	before := s.Store.Commits()
 	for _, verb := range []string{"cancel", "retry", "approve"} {

@@ -118,17 +118,17 @@ func NewCatalog(t testing.TB, text string) *Catalog {
 		t.Fatal(err)
 	}
 	c := &Catalog{}
-	for _, one := range list {
-		schema, err := template.NewSchema(one, template.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
+	for _, tmpl := range list {
+		schema, err := template.NewSchema(tmpl, template.Module{Inputs: json.RawMessage(module), Outputs: map[string]bool{"url": false, "password": true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		digest, err := one.Digest()
+		digest, err := tmpl.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.entries = append(c.entries, template.Entry{
-			Template: one, Digest: digest, Schema: schema, From: "templates.hcl:1",
+			Template: tmpl, Digest: digest, Schema: schema, From: "templates.hcl:1",
 			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:a1"},
 		})
 	}

@@ -27,17 +27,17 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Desk is the pages of instances over a store in memory, with the API beside them.
-type Desk struct {
+// Pages is the pages of instances over a store in memory, with the API beside them.
+type Pages struct {
 	*Server
-	Pages *httptest.Server
-	Who   map[string]string // tokens by name
+	Pages  *httptest.Server
+	Tokens map[string]string // tokens by name
 }
 
-// NewDesk starts it; change has a say in the API and the rules.
-func NewDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *Desk {
+// NewPages starts it; change has a say in the API and the rules.
+func NewPages(t testing.TB, change func(*portal.Options, *access.Policy)) *Pages {
 	t.Helper()
-	d := &Desk{Server: NewServer(t, change), Who: map[string]string{"": ""}}
+	d := &Pages{Server: NewServer(t, change), Tokens: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})
 	client, err := oci.New(empty, oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -59,7 +59,7 @@ func NewDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *Desk {
 	for name, groups := range map[string][]string{
 		"anna": {"use", "team-a", "team-b"}, "ben": {"use", "team-b"}, "reader": {"read"}, "approver": {"approve", "use"}, "admin": {"admin"}, "stranger": {"nothing"},
 	} {
-		d.Who[name] = d.Issuer.Token(t, name, groups...)
+		d.Tokens[name] = d.Issuer.Token(t, name, groups...)
 	}
 	return d
 }
@@ -74,7 +74,7 @@ type Reply struct {
 
 // Visit makes a request for a page in the name of somebody; a form is sent as a browser
 // sends it.
-func (d *Desk) Visit(t *testing.T, who, path string, form url.Values) Reply {
+func (d *Pages) Visit(t *testing.T, user, path string, form url.Values) Reply {
 	t.Helper()
 	method := http.MethodGet
 	from := io.Reader(nil)
@@ -90,7 +90,7 @@ func (d *Desk) Visit(t *testing.T, who, path string, form url.Values) Reply {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", d.Pages.URL)
 	}
-	if token := d.Who[who]; token != "" {
+	if token := d.Tokens[user]; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
@@ -106,11 +106,11 @@ func (d *Desk) Visit(t *testing.T, who, path string, form url.Values) Reply {
 }
 
 // Open is Visit for one status.
-func (d *Desk) Open(t *testing.T, status int, who, path string, form url.Values) Reply {
+func (d *Pages) Open(t *testing.T, status int, user, path string, form url.Values) Reply {
 	t.Helper()
-	got := d.Visit(t, who, path, form)
+	got := d.Visit(t, user, path, form)
 	if got.Status != status {
-		t.Fatalf("%s: %s %v: status %d, want %d\n%s", who, path, form, got.Status, status, got.Body)
+		t.Fatalf("%s: %s %v: status %d, want %d\n%s", user, path, form, got.Status, status, got.Body)
 	}
 	return got
 }
@@ -127,11 +127,11 @@ func KeyOf(body string) string {
 }
 
 // Fill opens the page of a form, and returns its fields with some of them filled.
-func (d *Desk) Fill(t *testing.T, who, path string, fields ...string) url.Values {
+func (d *Pages) Fill(t *testing.T, user, path string, fields ...string) url.Values {
 	t.Helper()
-	key := KeyOf(d.Open(t, 200, who, path, nil).Body)
+	key := KeyOf(d.Open(t, 200, user, path, nil).Body)
 	if key == "" {
-		t.Fatalf("%s: %s has no form", who, path)
+		t.Fatalf("%s: %s has no form", user, path)
 	}
 	form := url.Values{"key": {key}}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -141,24 +141,24 @@ func (d *Desk) Fill(t *testing.T, who, path string, fields ...string) url.Values
 }
 
 // Send opens the page of a form and sends it; it has to lead to another page.
-func (d *Desk) Send(t *testing.T, who, page, to string, fields ...string) Reply {
+func (d *Pages) Send(t *testing.T, user, page, to string, fields ...string) Reply {
 	t.Helper()
-	return d.Open(t, 303, who, to, d.Fill(t, who, page, fields...))
+	return d.Open(t, 303, user, to, d.Fill(t, user, page, fields...))
 }
 
 // Launch makes an instance as the API does, and returns its id.
-func (d *Desk) Launch(t *testing.T, who, body string) string {
+func (d *Pages) Launch(t *testing.T, user, body string) string {
 	t.Helper()
-	status, _, b := d.Ask(t, d.Who[who], "POST", "instances", body)
-	var one api.Instance
-	if err := json.Unmarshal(b, &one); err != nil || status >= 300 {
+	status, _, b := d.Ask(t, d.Tokens[user], "POST", "instances", body)
+	var instance api.Instance
+	if err := json.Unmarshal(b, &instance); err != nil || status >= 300 {
 		t.Fatalf("%s: %d %s", body, status, b)
 	}
-	return one.ID
+	return instance.ID
 }
 
 // Ready lets the run of an instance end well.
-func (d *Desk) Ready(t *testing.T, id string) {
+func (d *Pages) Ready(t *testing.T, id string) {
 	t.Helper()
 	u := d.Store.Record(t, id).Run
 	ref := lifecycle.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
@@ -287,17 +287,17 @@ template "lab/evil" {
 `
 
 // Full launches instances in every state that has a page of its own; ids by name.
-func (d *Desk) Full(t *testing.T) map[string]string {
+func (d *Pages) Full(t *testing.T) map[string]string {
 	t.Helper()
 	id := map[string]string{}
-	launch := func(name, who, body string) { id[name] = d.Launch(t, who, body) }
+	launch := func(name, user, body string) { id[name] = d.Launch(t, user, body) }
 	d.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
 	launch("ready", "anna", `{"template":"lab/vpc","name":"payments network","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
 	d.Ready(t, id["ready"])
 	launch("failed", "anna", `{"template":"lab/postgres","name":"reports"}`)
 	for range 3 {
 		d.Store.Finish(t, id["failed"], lifecycle.Result{Outcome: lifecycle.RunFailed, Error: "creating RDS DB Instance: InvalidParameterValue: the password is too short\nwith aws_db_instance.main"})
-		d.Store.Pass(10 * time.Minute)
+		d.Store.Advance(10 * time.Minute)
 	}
 	launch("planned", "anna", `{"template":"lab/cluster","name":"load test"}`)
 	d.Store.Finish(t, id["planned"], lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &lifecycle.Counts{Add: 7, Change: 1, Remove: 2, Replace: 1}, Cost: &prices.Cost{Before: 100_000, After: 520_000, Currency: "EUR", Priced: 5, Unpriced: 3}})
@@ -307,17 +307,17 @@ func (d *Desk) Full(t *testing.T) map[string]string {
 	launch("working", "anna", `{"template":"lab/postgres","name":"orders"}`)
 	d.Store.Start(t, id["working"])
 	d.Results.Append("Initializing provider plugins...\nPlan: 4 to add, 0 to change, 0 to destroy.\naws_vpc.main: Creating...\naws_vpc.main: Creation complete after 3s [id=vpc-0a1]\naws_subnet.a: Creating...\naws_subnet.a: Creation complete after 1s [id=subnet-77]\naws_db_instance.main: Creating...\naws_db_instance.main: Still creating... [10s elapsed]\n\x1b[31mred\x1b[0m\r \u202eevent: end\n\n</pre><script>alert(1)</script>\n")
-	d.Store.Pass(7 * time.Minute)
+	d.Store.Advance(7 * time.Minute)
 	return id
 }
 
 // Shows fetches a page and looks for what it must say.
-func (d *Desk) Shows(t *testing.T, who, path string, texts ...string) string {
+func (d *Pages) Shows(t *testing.T, user, path string, texts ...string) string {
 	t.Helper()
-	body := d.Open(t, 200, who, path, nil).Body
+	body := d.Open(t, 200, user, path, nil).Body
 	for _, text := range texts {
 		if !strings.Contains(body, text) {
-			t.Errorf("%s: %s does not say %q:\n%s", who, path, text, body[strings.Index(body, "<main"):])
+			t.Errorf("%s: %s does not say %q:\n%s", user, path, text, body[strings.Index(body, "<main"):])
 		}
 	}
 	return body

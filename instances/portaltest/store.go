@@ -78,8 +78,8 @@ func (s *Store) Break(before error, after bool) {
 	s.lost = after
 }
 
-// Pass lets time pass.
-func (s *Store) Pass(d time.Duration) {
+// Advance lets time pass.
+func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
@@ -116,7 +116,7 @@ func (s *Store) Record(t testing.TB, id string) *lifecycle.Record {
 // Start begins the run that waits, and returns which attempt that is.
 func (s *Store) Start(t testing.TB, id string) lifecycle.Ref {
 	t.Helper()
-	s.Serve(t, lifecycle.Schedule{Places: 100})
+	s.Serve(t, lifecycle.Schedule{Concurrency: 100})
 	u := s.Record(t, id).Run
 	if u == nil || u.Attempt == 0 {
 		t.Fatalf("instance %s has no run that was started", id)

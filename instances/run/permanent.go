@@ -19,7 +19,7 @@ func Permanent(said string) bool {
 	if says(configured, said) || says(unavailable, said) {
 		return true
 	}
-	return refused(said) && !says(passes, said)
+	return refused(said) && !says(transient, said)
 }
 
 // configured are the summaries of errors in modules and values
@@ -32,8 +32,8 @@ const (
 		`Incorrect attribute value type|Inconsistent conditional result types|Conflicting configuration arguments|Duplicate |Self-referential block|Cycle|Module not found|Unreadable module|Argument or block definition required)`
 	unavailable = `was not found in any of the search locations|does not have a provider named|no available releases match|no available versions|not available for your current platform|` +
 		`Provider dependency changes detected|Incompatible provider version|[Uu]nresolvable module version|doesn't match any of the checksums`
-	numbered = `(?i)(?:status ?code|status|http(?:/[0-9.]+)?|error|code|response)[^0-9a-z]{0,6}(4[0-9][0-9])\b|\b(4[0-9][0-9]) (?:bad request|unauthorized|forbidden|not found|gone|unprocessable)`
-	passes   = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending|expired|security token`
+	numbered  = `(?i)(?:status ?code|status|http(?:/[0-9.]+)?|error|code|response)[^0-9a-z]{0,6}(4[0-9][0-9])\b|\b(4[0-9][0-9]) (?:bad request|unauthorized|forbidden|not found|gone|unprocessable)`
+	transient = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending|expired|security token`
 )
 
 // refused reports whether an API refused a request for what it asks: by one of the

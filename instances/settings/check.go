@@ -37,7 +37,7 @@ const LocalExecutor = "local"
 
 const (
 	defaultRuns = 4
-	mostRuns    = 64
+	maxRuns     = 64
 	defaultRate = 60
 )
 
@@ -158,7 +158,7 @@ func (b *Block) role(o *Options, beside Beside) error {
 		return syntax.WrongAt(in.Range, fmt.Errorf("the role %q is not all, portal or runner", in.Role))
 	}
 	if o.Role != RolePortal {
-		return b.leads(beside)
+		return b.checkLeader(beside)
 	}
 	refused := func(message string) error { return syntax.WrongAt(in.Range, errors.New(message)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
@@ -182,8 +182,8 @@ func (b *Block) role(o *Options, beside Beside) error {
 	return nil
 }
 
-// leads refuses what a replica that leads cannot do without.
-func (b *Block) leads(beside Beside) error {
+// checkLeader refuses what a replica that leads cannot do without.
+func (b *Block) checkLeader(beside Beside) error {
 	in := b.Instances
 	switch {
 	case beside.Registry && !beside.StateKeys && !in.Unsealed:
@@ -204,8 +204,8 @@ func (b *Block) numbers(o *Options, _ Beside) error {
 	switch {
 	case o.Rate < 1:
 		return syntax.WrongAt(in.Range, fmt.Errorf("rate %d: at least 1 change a minute", o.Rate))
-	case o.Runs < 1 || o.Runs > mostRuns:
-		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.Runs, mostRuns))
+	case o.Runs < 1 || o.Runs > maxRuns:
+		return syntax.WrongAt(in.Range, fmt.Errorf("runs %d: from 1 to %d at once", o.Runs, maxRuns))
 	}
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
@@ -238,8 +238,8 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 var configName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
 const (
-	noEnd   = "none"
-	leastTo = 10 * time.Minute // no lifetime is shorter
+	noEnd  = "none"
+	minTTL = 10 * time.Minute // no lifetime is shorter
 )
 
 // read returns the lifetime, nil for none.
@@ -268,8 +268,8 @@ func (t *TTL) read() (*template.TTL, error) {
 		return nil, refused("a lifetime without an end has no other attributes")
 	case !end:
 		return nil, nil
-	case out.Default < leastTo:
-		return nil, refused("default %s: at least %s", t.Default, leastTo)
+	case out.Default < minTTL:
+		return nil, refused("default %s: at least %s", t.Default, minTTL)
 	case out.Max != 0 && out.Max < out.Default:
 		return nil, refused("max %s is less than default %s", t.Max, t.Default)
 	case out.Extends < 0 || (out.Extends == 0) != (out.Extend == 0):

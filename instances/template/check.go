@@ -52,9 +52,9 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	}
 	for _, f := range []struct {
 		name, text string
-		most       int
+		limit      int
 	}{{"title", t.Title, maxTitle}, {"description", t.Description, maxDescription}, {"category", t.Category, maxTitle}, {"icon", t.Icon, maxTitle}} {
-		if problem := textProblem(f.text, f.most, f.name == "description"); problem != "" {
+		if problem := textProblem(f.text, f.limit, f.name == "description"); problem != "" {
 			r.fail(here(f.name), "%s %s", f.name, problem)
 		}
 	}
@@ -247,9 +247,9 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 		seen[p.Name] = true
 		for _, f := range []struct {
 			name, text string
-			most       int
+			limit      int
 		}{{"title", p.Title, maxTitle}, {"help", p.Help, maxDescription}, {"pattern", p.Pattern, maxPattern}} {
-			if problem := textProblem(f.text, f.most, f.name == "help"); problem != "" {
+			if problem := textProblem(f.text, f.limit, f.name == "help"); problem != "" {
 				r.fail(r.at(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
 			}
 		}
@@ -275,7 +275,7 @@ func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {
-		i := slices.IndexFunc(before, func(one Parameter) bool { return one.Name == name })
+		i := slices.IndexFunc(before, func(p Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
 			r.fail(at, "parameter %s: when: there is no parameter %.100q before it", p.Name, name)
@@ -299,9 +299,9 @@ func (r *templateReader) oneOf(at hcl.Range, name, value string, allowed ...stri
 	}
 }
 
-func (r *templateReader) count(at hcl.Range, name string, n, most int) {
-	if n < 0 || n > most {
-		r.fail(at, "%s %d is not between 0 and %d", name, n, most)
+func (r *templateReader) count(at hcl.Range, name string, n, limit int) {
+	if n < 0 || n > limit {
+		r.fail(at, "%s %d is not between 0 and %d", name, n, limit)
 	}
 }
 
@@ -320,11 +320,11 @@ func (r *templateReader) list(at hcl.Range, name string, list []string, valid fu
 }
 
 // textProblem is what is wrong with text that people read, "" if nothing is.
-func textProblem(s string, most int, lines bool) string {
+func textProblem(s string, limit int, lines bool) string {
 	switch {
 	case !utf8.ValidString(s):
 		return "is not UTF-8"
-	case utf8.RuneCountInString(s) > most:
+	case utf8.RuneCountInString(s) > limit:
 		return "is too long"
 	case strings.ContainsFunc(s, func(c rune) bool { return text.Hidden(c) && (!lines || c != '\n' && c != '\t') }):
 		return "has a control character"

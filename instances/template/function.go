@@ -16,7 +16,7 @@ import (
 
 // arity is how many arguments a function takes. None of them reads files, the
 // environment, the clock or the network.
-func arity(name string) (least, most int, ok bool) {
+func arity(name string) (minimum, limit int, ok bool) {
 	switch name {
 	case "lower", "upper", "jsonencode", "urlencode":
 		return 1, 1, true
@@ -108,14 +108,14 @@ func join(args []cty.Value) (cty.Value, error) {
 // checkCall refuses functions that there are not, and formats that grow.
 func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	n := len(e.Args)
-	least, most, ok := arity(e.Name)
+	minimum, limit, ok := arity(e.Name)
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no function %s; there are lower, upper, replace, format, join, trim, substr, jsonencode and urlencode", e.Name)
 	case e.ExpandFinal:
 		return fmt.Errorf("%s: write out its arguments instead of …", e.Name)
-	case n < least || n > most:
-		return fmt.Errorf("%s has %d arguments, not %d", e.Name, least, n)
+	case n < minimum || n > limit:
+		return fmt.Errorf("%s has %d arguments, not %d", e.Name, minimum, n)
 	case e.Name != "format":
 		return nil
 	}

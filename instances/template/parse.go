@@ -251,8 +251,8 @@ func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (
 	if diags.HasErrors() || len(list) == 0 {
 		r.fail(at, "%s", wanted)
 	}
-	for _, one := range list {
-		all = append(all, r.value(one))
+	for _, item := range list {
+		all = append(all, r.value(item))
 	}
 	return all
 }

@@ -104,8 +104,8 @@ func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]
 	decoded := map[string]any{}
 	conditions := []condition{}
 	for _, name := range document.Order {
-		one := document.Properties[name]
-		decoded[name] = one.Default
+		property := document.Properties[name]
+		decoded[name] = property.Default
 		if raw, given := values[name]; given {
 			var v any
 			if err := decodeData(raw, maxDepth-1, &v); err != nil {
@@ -113,10 +113,10 @@ func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]
 			}
 			decoded[name] = v
 		}
-		if one.When == nil {
+		if property.When == nil {
 			continue
 		}
-		c, err := newCondition(name, one.When)
+		c, err := newCondition(name, property.When)
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: when: %w", name, err)
 		}

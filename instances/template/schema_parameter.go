@@ -86,18 +86,18 @@ func (b *schemaBuilder) when(p Parameter) error {
 		}
 		property = maps.Clone(property)
 		delete(property, "default")
-		one, err := compile(property)
+		compiled, err := compile(property)
 		if err != nil {
 			return err
 		}
 		for _, value := range p.When[name] {
-			if err := fits(one, value); err != nil {
+			if err := fits(compiled, value); err != nil {
 				return fmt.Errorf("%s is never %s: %w", name, value, err)
 			}
 		}
 	}
-	one, err := newCondition(p.Name, p.When)
-	b.s.conditions = append(b.s.conditions, one)
+	condition, err := newCondition(p.Name, p.When)
+	b.s.conditions = append(b.s.conditions, condition)
 	return err
 }
 

@@ -109,7 +109,7 @@ func mustParse(t *testing.T, src string) *template.Template {
 // Shows: platform-mistakes 3
 func TestParseWhole(t *testing.T) {
 	got := mustParse(t, whole)
-	one, two := 1.0, 2.5
+	first, second := 1.0, 2.5
 	want := &template.Template{
 		Name: "sandbox/vpc", Title: "VPC sandbox", Description: "A network.\nOf your own.", Icon: "network", Category: "aws/network",
 		Module:   template.ModuleRef{Address: "net/vpc/aws", Version: "~> 1.4", Path: "modules/small"},
@@ -118,7 +118,7 @@ func TestParseWhole(t *testing.T) {
 		Parameters: []template.Parameter{
 			{Name: "cidr", Title: "Range", Help: "Which.", Default: json.RawMessage(`"10.0.0.0/16"`), Pattern: "^10[.]", Link: true},
 			{Name: "size", Default: json.RawMessage("null"), Enum: []json.RawMessage{json.RawMessage(`"small"`), json.RawMessage(`"large"`)}, Update: true},
-			{Name: "count", Minimum: &one, Maximum: &two, Update: true, Link: true, When: map[string][]json.RawMessage{
+			{Name: "count", Minimum: &first, Maximum: &second, Update: true, Link: true, When: map[string][]json.RawMessage{
 				"cidr": {json.RawMessage(`"10.0.0.0/16"`)}, "size": {json.RawMessage(`"large"`), json.RawMessage(`"small"`)},
 			}},
 		},
@@ -186,14 +186,14 @@ func TestCanonical(t *testing.T) {
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Error(diff)
 		}
-		one, _ := first.Digest()
+		before, _ := first.Digest()
 		two, _ := second.Digest()
-		if one != two || len(one) != len("sha256:")+64 {
-			t.Errorf("digests %s, %s", one, two)
+		if before != two || len(before) != len("sha256:")+64 {
+			t.Errorf("digests %s, %s", before, two)
 		}
 		changed := *first
 		changed.Max++
-		if three, _ := changed.Digest(); three == one {
+		if three, _ := changed.Digest(); three == before {
 			t.Error("another template has the same digest")
 		}
 	}

@@ -134,7 +134,7 @@ func (w *whole) start(t *testing.T) {
 // launch makes an instance and has it ready.
 func (w *whole) launch(t *testing.T, template, name string) {
 	t.Helper()
-	d := &portaltest.Desk{Server: w.api, Who: map[string]string{owner: callerToken(owner)}}
+	d := &portaltest.Pages{Server: w.api, Tokens: map[string]string{owner: callerToken(owner)}}
 	d.Ready(t, d.Launch(t, owner, `{"template":"`+template+`","name":"`+name+`"}`))
 }
 

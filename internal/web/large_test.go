@@ -57,9 +57,9 @@ func TestLarge(t *testing.T) {
 //
 // Shows: pages 11
 func TestLargeInstances(t *testing.T) {
-	d := portaltest.NewDesk(t, nil)
+	d := portaltest.NewPages(t, nil)
 	many(t, d)
-	d.Who["person"] = d.Issuer.Token(t, "person 7", "use")
+	d.Tokens["person"] = d.Issuer.Token(t, "person 7", "use")
 	before := d.Store.Commits()
 	for who, path := range map[string]string{"person": "instances", "admin": "admin/instances"} {
 		reply := d.Visit(t, who, path, nil)

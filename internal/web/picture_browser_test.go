@@ -123,7 +123,7 @@ func (a *album) states(t *testing.T) {
 
 // instances are the pages of templates and instances.
 func (a *album) instances(t *testing.T) {
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
 	for name, of := range map[string][2]string{
 		"home-own": {"anna", ""}, "templates": {"anna", "templates"}, "template": {"anna", "templates/lab/vpc"}, "template-hostile": {"anna", "templates/lab/evil"},
@@ -134,7 +134,7 @@ func (a *album) instances(t *testing.T) {
 		"instance-run": {"anna", "instances/" + id["ready"] + "/runs/1"}, "instance-approve": {"approver", "instances/" + id["planned"] + "/approve"}, "approvals": {"approver", "approvals"},
 		"admin-instances": {"admin", "admin/instances"}, "admin-templates": {"admin", "admin/templates"}, "me-oidc": {"anna", "me"}, "error-403-instances": {"stranger", "instances"},
 	} {
-		a.take(t, picture{name: name, url: d.Pages.URL + "/ui/" + of[1], token: d.Who[of[0]]})
+		a.take(t, picture{name: name, url: d.Pages.URL + "/ui/" + of[1], token: d.Tokens[of[0]]})
 	}
 }
 
@@ -149,11 +149,11 @@ func (a *album) nothing(t *testing.T) {
 	a.take(t, picture{name: "empty-states-reader", url: s.URL + "/ui/states", token: callerToken(publisher)}, picture{name: "empty-me", url: s.URL + "/ui/me"})
 	s.depots.view.Runs = true
 	a.take(t, picture{name: "empty-depot-file", url: s.URL + "/ui/depot", token: callerToken(admin)})
-	d := portaltest.NewDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, "") })
+	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, "") })
 	for name, of := range map[string][2]string{
 		"empty-templates": {"anna", "templates"}, "empty-instances": {"anna", "instances"}, "empty-approvals": {"approver", "approvals"},
 		"empty-admin-instances": {"admin", "admin/instances"}, "empty-admin-templates": {"admin", "admin/templates"},
 	} {
-		a.take(t, picture{name: name, url: d.Pages.URL + "/ui/" + of[1], token: d.Who[of[0]]})
+		a.take(t, picture{name: name, url: d.Pages.URL + "/ui/" + of[1], token: d.Tokens[of[0]]})
 	}
 }

@@ -172,7 +172,7 @@ func warmPages() map[string]string {
 //
 // Shows: pages 11
 func BenchmarkInstances(b *testing.B) {
-	d := portaltest.NewDesk(b, nil)
+	d := portaltest.NewPages(b, nil)
 	many(b, d)
 	own := d.Issuer.Token(b, "person 7", "use")
 	if got := strings.Count(fetch(b, d.Pages, own, "instances"), `/extend"`); got == 0 {
@@ -188,7 +188,7 @@ func BenchmarkInstances(b *testing.B) {
 }
 
 // many makes the instances of 50 people.
-func many(b testing.TB, d *portaltest.Desk) {
+func many(b testing.TB, d *portaltest.Pages) {
 	b.Helper()
 	e, ok := d.Catalog.Current("lab/vpc")
 	if !ok {

@@ -21,7 +21,7 @@ type chain struct {
 	mu     sync.Mutex // guards the fields below
 	number int        // of the repository that counts
 	stores map[int]*statebackend.Store
-	told   string // address of the leader, of a portal
+	leader string // address of the leader, of a portal
 	failed error
 	asked  time.Time
 
@@ -167,8 +167,8 @@ func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 // address reads who leads, for a portal, at most every two seconds. One asks for
 // all, and to the end: that a client went away says nothing of the leader.
 func (c *chain) address(ctx context.Context) (string, error) {
-	if told, failed, fresh := c.lastTold(); fresh {
-		return told, failed
+	if address, failed, fresh := c.lastAnswer(); fresh {
+		return address, failed
 	}
 	select {
 	case c.asking <- struct{}{}:
@@ -176,23 +176,23 @@ func (c *chain) address(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if told, failed, fresh := c.lastTold(); fresh { // while we waited
-		return told, failed
+	if address, failed, fresh := c.lastAnswer(); fresh { // while we waited
+		return address, failed
 	}
-	told, err := c.ask(context.WithoutCancel(ctx))
+	address, err := c.ask(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = told
+	c.leader = address
 	c.failed = err
 	c.asked = c.l.o.Now()
-	return told, err
+	return address, err
 }
 
-// lastTold is what the last answer was; fresh: it still counts.
-func (c *chain) lastTold() (told string, failed error, fresh bool) {
+// lastAnswer is what the last answer was; fresh: it still counts.
+func (c *chain) lastAnswer() (address string, failed error, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.told, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
+	return c.leader, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
 }
 
 // ask looks where the hint points: what is found there has to be proven anyway.

@@ -49,14 +49,14 @@ type clock struct {
 // newClock begins with the first beat of a lock. committed is the time of the last
 // commit and beat of the last beat that anybody is known to have sent, both by
 // the clock of the ledger; zero: there was none. held is why the last leader held.
-func newClock(o *Options, first statebackend.Beat, committed, beat time.Time, held string) *clock {
+func newClock(o *Options, first statebackend.Beat, committed, heartbeat time.Time, held string) *clock {
 	c := &clock{local: o.Now, uptime: o.Uptime, floor: committed, base: first}
-	if beat.Before(committed) {
-		beat = committed
+	if heartbeat.Before(committed) {
+		heartbeat = committed
 	}
 	if o.BuiltIn {
 		switch {
-		case !beat.IsZero() && first.Date.Sub(beat) > maxAway:
+		case !heartbeat.IsZero() && first.Date.Sub(heartbeat) > maxAway:
 			c.latch = heldAway
 		case held != "":
 			c.latch = held // nothing here can tell that it is over

@@ -129,7 +129,7 @@ func commitsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies 
 		b := start(t, direct{h}, ledger.Options{})
 		ask(t, "one", a, b)
 		for _, r := range []*replica{a, b} {
-			_, _ = r.Do(t.Context(), lifecycle.Command{Event: lifecycle.Schedule{Places: 10}, Seed: sha256.Sum256([]byte("start"))})
+			_, _ = r.Do(t.Context(), lifecycle.Command{Event: lifecycle.Schedule{Concurrency: 10}, Seed: sha256.Sum256([]byte("start"))})
 		}
 		ask(t, "two", a, b)
 		time.Sleep(15 * time.Second)

@@ -98,12 +98,12 @@ func (l *Ledger) learn(s snapshot) error {
 	if l.tenure != nil || s.number < l.seen.number || s.number == l.seen.number && s.version <= l.seen.version {
 		return nil
 	}
-	if err := l.memory.known.older(s.page); err != nil {
+	if err := l.serials.known.older(s.page); err != nil {
 		return err
 	}
 	l.seen = s
 	l.empty = time.Time{}
-	l.memory.see(s.page)
+	l.serials.see(s.page)
 	l.notify()
 	return nil
 }

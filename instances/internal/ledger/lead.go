@@ -86,7 +86,7 @@ func (l *Ledger) judge(ctx context.Context, p page) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	l.mu.Lock()
-	older := l.memory.known.older(p)
+	older := l.serials.known.older(p)
 	l.mu.Unlock()
 	switch {
 	case older != nil:

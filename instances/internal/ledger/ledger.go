@@ -114,7 +114,7 @@ type Ledger struct {
 	empty    time.Time     // when there was no document; zero: there was one, or nobody could tell
 	refused  error         // why this replica does not lead though nobody does
 	changed  chan struct{} // closed when any of the above changes
-	memory   *memory
+	serials  *serials
 	dangling []*statebackend.Lock // whose end the registry has not confirmed
 }
 
@@ -141,11 +141,11 @@ func New(o Options) (*Ledger, error) {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	m, err := newMemory(o.Folder)
+	m, err := newSerials(o.Folder)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{o: o, memory: m, changed: make(chan struct{})}
+	l := &Ledger{o: o, serials: m, changed: make(chan struct{})}
 	l.book = newChain(l)
 	return l, nil
 }

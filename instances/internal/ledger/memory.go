@@ -16,20 +16,20 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// memory is what a replica knows of the ledger when its registry forgets: the
+// serials is what a replica knows of the ledger when its registry forgets: the
 // highest serial, in a file where it has a folder. The owner's lock guards it.
-type memory struct {
+type serials struct {
 	file    string // "": none
 	known   known
 	written known
 	saving  sync.Mutex // one writes at a time; taken before the owner's lock
 }
 
-func newMemory(folder string) (*memory, error) {
+func newSerials(folder string) (*serials, error) {
 	if folder == "" {
-		return &memory{}, nil
+		return &serials{}, nil
 	}
-	m := &memory{file: filepath.Join(folder, "ledger.json")}
+	m := &serials{file: filepath.Join(folder, "ledger.json")}
 	b, err := files.ReadPrivate(m.file, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, os.MkdirAll(folder, 0o700)
@@ -45,7 +45,7 @@ func newMemory(folder string) (*memory, error) {
 }
 
 // see notes a page that counts.
-func (m *memory) see(p page) {
+func (m *serials) see(p page) {
 	if p.doc != nil {
 		m.known.Lineage = p.Lineage
 		m.known.Serial = p.Serial
@@ -53,20 +53,20 @@ func (m *memory) see(p page) {
 	}
 }
 
-// beat notes that somebody led then.
-func (m *memory) beat(at time.Time) {
+// heartbeat notes that somebody led then.
+func (m *serials) heartbeat(at time.Time) {
 	if at.After(m.known.At) {
 		m.known.At = at
 	}
 }
 
 // unsaved returns what is to be written to the file; false if it is there.
-func (m *memory) unsaved() (known, bool) {
+func (m *serials) unsaved() (known, bool) {
 	return m.known, m.file != "" && m.known != m.written
 }
 
 // save writes what unsaved returned. m.saving is held.
-func (m *memory) save(k known) error {
+func (m *serials) save(k known) error {
 	b, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *memory) save(k known) error {
 // save notes what is known of the ledger in the file, by leaders and followers
 // alike: who led last may have lost its folder.
 func (l *Ledger) save(ctx context.Context) {
-	m := l.memory
+	m := l.serials
 	m.saving.Lock()
 	defer m.saving.Unlock()
 	l.mu.Lock()

@@ -34,7 +34,7 @@ func TestManyAskPortal(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := seen.n.Load()
 		_, _ = portal.Leader(t.Context()) // told above
-		one := seen.n.Load() - before
+		asked := seen.n.Load() - before
 		time.Sleep(time.Minute)
 		before = seen.n.Load()
 		var all sync.WaitGroup
@@ -46,8 +46,8 @@ func TestManyAskPortal(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := seen.n.Load() - before; one == 0 || got != one {
-			t.Errorf("20 who ask at once make %d requests, one makes %d", got, one)
+		if got := seen.n.Load() - before; asked == 0 || got != asked {
+			t.Errorf("20 who ask at once make %d requests, one makes %d", got, asked)
 		}
 		a.end()
 		portal.end()

@@ -43,8 +43,8 @@ func fill(t testing.TB, r *replica, tpl *template.Template) {
 	t.Helper()
 	f := lifecycle.Fill{Name: tpl.Name, Template: tpl, Digest: "sha256:" + tpl.Name, Source: source}
 	serve(t, r, f)
-	d := serve(t, r, lifecycle.Schedule{Places: 10_000})
-	var p lifecycle.Pass
+	d := serve(t, r, lifecycle.Schedule{Concurrency: 10_000})
+	var p lifecycle.Reconcile
 	for id, rec := range d.Records {
 		p.Events = append(p.Events, lifecycle.Ended{
 			Ref:    lifecycle.Ref{ID: id, Kind: rec.Run.Kind, N: rec.Run.N, Attempt: rec.Run.Attempt, Nonce: rec.Run.Nonce},
@@ -247,9 +247,9 @@ func TestPassIsOneCommit(t *testing.T) {
 		fill(t, r, tpl)
 		synctest.Wait()
 		d := serve(t, r, lifecycle.Prune{})
-		var p lifecycle.Pass
+		var p lifecycle.Reconcile
 		for id := range d.Records {
-			p.Events = append(p.Events, lifecycle.Tick{ID: id})
+			p.Events = append(p.Events, lifecycle.ExpireCheck{ID: id})
 		}
 		p.Events = append(p.Events, lifecycle.Fill{Name: tpl.Name}) // it is gone: all are drained
 		c.Take()

@@ -37,7 +37,7 @@ type tenure struct {
 	effects queue
 	wake    chan struct{} // there is something pending
 	stop    context.CancelCauseFunc
-	work    sync.WaitGroup
+	running sync.WaitGroup
 	fixed   atomic.Bool // nothing can be removed
 
 	// Of the goroutine that commits.
@@ -71,8 +71,8 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := p.doc.Clock
-	t.clock = newClock(&l.o, lock.Beat(), at.At, l.memory.known.At, at.Held)
-	l.memory.see(s.page)
+	t.clock = newClock(&l.o, lock.Beat(), at.At, l.serials.known.At, at.Held)
+	l.serials.see(s.page)
 	s.page = p
 	l.seen = s
 	l.tenure = t
@@ -99,13 +99,13 @@ func (t *tenure) run(ctx context.Context) {
 		time.AfterFunc(endTime, cut)
 	})
 	defer late()
-	t.work.Go(func() { t.watch(leads) })
-	t.work.Go(func() { t.effects.deliver(leads, l.o.Effects) })
+	t.running.Go(func() { t.watch(leads) })
+	t.running.Go(func() { t.effects.deliver(leads, l.o.Effects) })
 	t.begin()
 	err := t.commitAll(leads, commits)
 	t.drop(err)
 	stop(err)
-	t.work.Wait()
+	t.running.Wait()
 	how := (*statebackend.Lock).Abandon
 	if errors.Is(err, errRenew) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		how = (*statebackend.Lock).Unlock
@@ -121,7 +121,7 @@ func (t *tenure) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.effects.add(l.o.Machine.Outstanding(t.committed.doc))
-	if err := t.tick(); err != nil {
+	if err := t.renew(); err != nil {
 		t.stop(err)
 	}
 }
@@ -147,7 +147,7 @@ func (t *tenure) head() *lifecycle.Document {
 // take steps a command. What is refused is an error at once; else the answer comes
 // when all that it rests on is committed. l.mu is held.
 func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
-	if err := t.tick(); err != nil {
+	if err := t.renew(); err != nil {
 		return nil, err
 	}
 	if t.size >= fullDocument && adds(c.Event) {
@@ -165,8 +165,8 @@ func adds(e lifecycle.Event) bool {
 	return false
 }
 
-// tick has the document say whether expiry is held. l.mu is held.
-func (t *tenure) tick() error {
+// renew has the document say whether expiry is held. l.mu is held.
+func (t *tenure) renew() error {
 	t.clock.observe(t.lock.Beat())
 	if t.clock.reason == t.head().Clock.Held {
 		return nil
@@ -286,7 +286,7 @@ func (t *tenure) commit(ctx context.Context) error {
 func (t *tenure) show() {
 	l := t.l
 	l.seen = snapshot{t.committed, t.number, t.version, t.clock.now()}
-	l.memory.see(t.committed)
+	l.serials.see(t.committed)
 	l.notify()
 }
 
@@ -327,8 +327,8 @@ func (t *tenure) watch(ctx context.Context) {
 		case <-time.After(min(time.Second, ttl-age)):
 		}
 		t.l.mu.Lock()
-		err := t.tick()
-		t.l.memory.beat(t.clock.now())
+		err := t.renew()
+		t.l.serials.heartbeat(t.clock.now())
 		t.l.mu.Unlock()
 		if err != nil {
 			t.stop(err)

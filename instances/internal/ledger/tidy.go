@@ -27,7 +27,7 @@ func (t *tenure) tidy(leads, commits context.Context) error {
 		return t.rollOver(commits)
 	case n >= limits.Keep+limits.Prune && t.commits >= t.prune && !t.fixed.Load():
 		t.prune = t.commits + limits.Prune
-		t.work.Go(func() { t.removeOld(leads) })
+		t.running.Go(func() { t.removeOld(leads) })
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 		return err
 	}
 	old := t.lock
-	t.work.Go(func() { l.end(old, (*statebackend.Lock).Unlock) })
+	t.running.Go(func() { l.end(old, (*statebackend.Lock).Unlock) })
 	l.book.advance(number)
 	l.mu.Lock()
 	t.store = store

@@ -259,7 +259,7 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	var server *bridge.HeldServer
 	err = c.Order.dir.Fill(profileFolder, func(dir string) (err error) {
 		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
-			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.Order.dir.Seen(profileFolder)), Temp: c.Order.Scratch,
+			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.Order.dir.Inside(profileFolder)), Temp: c.Order.Scratch,
 			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.failed,
 		})
 		return err

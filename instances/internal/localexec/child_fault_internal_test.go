@@ -25,10 +25,10 @@ import (
 type quickTool struct{ applied int }
 
 func (q *quickTool) start(c toolCommand) (startedTool, error) {
-	at := stubPlace{}
+	at := stubDir{}
 	for _, v := range c.Env {
 		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
-			at = stubPlace{module: filepath.Join(dir, "..", "..", c.Dir), bridge: dir}
+			at = stubDir{module: filepath.Join(dir, "..", "..", c.Dir), bridge: dir}
 		}
 	}
 	switch c.Args[0] {
@@ -58,9 +58,9 @@ func (ended0) Wait() error      { return nil }
 type faulty struct {
 	name string
 	// before is what earlier attempts did.
-	before func(*testing.T, *trial)
-	least  int // requests that it takes
-	log    string
+	before  func(*testing.T, *trial)
+	minimum int // requests that it takes
+	log     string
 	// builtIn: the registry is the built-in one, of which more is known.
 	builtIn bool
 }
@@ -76,10 +76,10 @@ type faulty struct {
 func TestFaultAtEachRequest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, f := range []faulty{
-		{name: "first", before: func(*testing.T, *trial) {}, least: 24},
-		{name: "built-in", before: func(*testing.T, *trial) {}, least: 18, builtIn: true},
-		{name: "leftover", before: leaveState, least: 34, log: "could not store is now version"},
-		{name: "fork", before: leaveFork, least: 34, log: "whose lock was taken away, is now version"},
+		{name: "first", before: func(*testing.T, *trial) {}, minimum: 24},
+		{name: "built-in", before: func(*testing.T, *trial) {}, minimum: 18, builtIn: true},
+		{name: "leftover", before: leaveState, minimum: 34, log: "could not store is now version"},
+		{name: "fork", before: leaveFork, minimum: 34, log: "whose lock was taken away, is now version"},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.each(t, host) })
 	}
@@ -88,7 +88,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 func (f faulty) each(t *testing.T, host string) {
 	counted := &ocitest.Fault{Do: ocitest.FailBefore, Nth: 1 << 30}
 	f.run(t, host, "count", counted)
-	if counted.Seen() < f.least {
+	if counted.Seen() < f.minimum {
 		t.Fatalf("an attempt took %d requests", counted.Seen())
 	}
 	t.Logf("an attempt takes %d requests", counted.Seen())

@@ -140,12 +140,12 @@ func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (boo
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
 		return false, nil
 	}
-	one, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
+	version, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
 	if err != nil {
 		return false, unlessPruned(err)
 	}
 	other, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, b.N)
-	return err == nil && bytes.Equal(one, other), unlessPruned(err)
+	return err == nil && bytes.Equal(version, other), unlessPruned(err)
 }
 
 // ancestor tells whether version n led to v.

@@ -103,7 +103,7 @@ func TestChildEnvironment(t *testing.T) {
 
 // TestPlanWhole keeps a plan as text whole or not at all, and counts all of it.
 func TestPlanWhole(t *testing.T) {
-	text := &wholeText{most: 8}
+	text := &wholeText{limit: 8}
 	for written, kept := range []string{"", "1234", "12345678", "", ""} {
 		if got := text.kept.String(); got != kept || text.size != int64(4*written) {
 			t.Errorf("of %d bytes %q is kept, want %q", text.size, got, kept)

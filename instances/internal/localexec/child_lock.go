@@ -45,8 +45,8 @@ func (c stateLock) takeLock(ctx context.Context) error {
 		if !ok {
 			return err
 		}
-		ghost := held.Unreadable && format.ClaimOf(held.Held.ID, spec.Took)
-		if spec.Took != "" && (ghost || held.Held.ID == format.ShownID(spec.Took)) {
+		abandoned := held.Unreadable && format.ClaimOf(held.Held.ID, spec.Took)
+		if spec.Took != "" && (abandoned || held.Held.ID == format.ShownID(spec.Took)) {
 			c.lost = held.Held.Created
 			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
 			if err == nil {

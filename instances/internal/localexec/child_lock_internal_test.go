@@ -60,8 +60,8 @@ func TestTakeLockPauses(t *testing.T) {
 	if stopped, ok := errors.AsType[*stopError](err); !ok || stopped.outcome != lifecycle.Held {
 		t.Errorf("%v after %d lists, want that it ends as held", err, via.lists)
 	}
-	if most := int(2 * 2 * c.pace.held / c.pace.pause); via.lists > most {
-		t.Errorf("%d lists, want at most %d", via.lists, most)
+	if limit := int(2 * 2 * c.pace.held / c.pace.pause); via.lists > limit {
+		t.Errorf("%d lists, want at most %d", via.lists, limit)
 	}
 }
 
@@ -80,10 +80,10 @@ func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestTakeLockGhost meets a claim that a registry lists and cannot read, since what
+// TestTakeLockAbandoned meets a claim that a registry lists and cannot read, since what
 // deleted it was cut off. That of the attempt before is ended at once, another one
 // when it has been seen for as long as a ghost has to be.
-func TestTakeLockGhost(t *testing.T) {
+func TestTakeLockAbandoned(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
 	lost := run.LockID(tr.order.Spec.Ref)
 	sum := sha256.Sum256([]byte(lost))

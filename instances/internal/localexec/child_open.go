@@ -82,7 +82,7 @@ func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.S
 		return ""
 	}}
 	mirror := upstream.NetworkMirror{Client: client, Base: base.JoinPath("mirror/")}
-	return cache.Within(o.Packages.Most), serverPackages{mirror, o.Server, base}, nil
+	return cache.Within(o.Packages.Max), serverPackages{mirror, o.Server, base}, nil
 }
 
 // serverPackages is a server as a source of the providers that the tool fetches there, which

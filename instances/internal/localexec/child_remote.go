@@ -60,7 +60,7 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 		c.scratch().fillPackages(ctx, b)
 	}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
-		return c.remotePlan(ctx, p, c.Order.dir.Seen(sandbox.Tool, planFile))
+		return c.remotePlan(ctx, p, c.Order.dir.Inside(sandbox.Tool, planFile))
 	}
 	if err := c.toolRun().approvedPlan(ctx); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
-	return c.remoteApply(ctx, p, c.Order.dir.Seen(sandbox.Given, planFile))
+	return c.remoteApply(ctx, p, c.Order.dir.Inside(sandbox.Given, planFile))
 }
 
 // remotePlan makes a plan, without the lock of the state: what else is written
@@ -91,7 +91,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 		args = append(args, "-replace="+address)
 	}
 	if len(c.input.Variables) > 0 {
-		args = append(args, "-var-file="+string(c.Order.dir.Seen(sandbox.Given, variablesFile)))
+		args = append(args, "-var-file="+string(c.Order.dir.Inside(sandbox.Given, variablesFile)))
 	}
 	out := &summary{log: c.log}
 	code, err := c.toolRun().command(ctx, p, args, out, c.log)
@@ -120,7 +120,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
 	said := [2]*wholeText{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
-		said[i] = &wholeText{most: records.MaxPlanJSON}
+		said[i] = &wholeText{limit: records.MaxPlanJSON}
 		if code, err := c.toolRun().command(ctx, p, args, said[i], io.Discard); code != 0 || err != nil {
 			return nil, c.stop.err()
 		}
@@ -367,15 +367,15 @@ func (s *summary) Write(p []byte) (int, error) {
 // lastBytes keeps the end of what is written.
 type lastBytes struct{ b []byte }
 
-const mostHidden = 64 << 10
+const maxHidden = 64 << 10
 
 // Write implements [io.Writer].
 func (l *lastBytes) Write(p []byte) (int, error) {
 	l.b = append(l.b, p...)
-	if len(l.b) > 2*mostHidden {
-		l.b = append([]byte(nil), l.b[len(l.b)-mostHidden:]...)
+	if len(l.b) > 2*maxHidden {
+		l.b = append([]byte(nil), l.b[len(l.b)-maxHidden:]...)
 	}
 	return len(p), nil
 }
 
-func (l *lastBytes) bytes() []byte { return l.b[max(0, len(l.b)-mostHidden):] }
+func (l *lastBytes) bytes() []byte { return l.b[max(0, len(l.b)-maxHidden):] }

@@ -101,7 +101,7 @@ func TestRemotePackages(t *testing.T) {
 		"init": {{Exit: 0}}, "plan": {{Cat: lockFileName}, {Sh: "readlink .terraform/providers/" + at}, {Exit: 2}},
 	}, map[string]string{lockFileName: "provider \"okara.example/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [\"" + zh + "\"]\n}\nprovider \"other.example/acme/dns\" {\n  version = \"1.2.3\"\n}\n"})
 	tr.order.Server.URL = server.URL
-	tr.order.Packages = Packages{Dir: filepath.Join(t.TempDir(), "packages"), Most: 1 << 20}
+	tr.order.Packages = Packages{Dir: filepath.Join(t.TempDir(), "packages"), Max: 1 << 20}
 	c := tr.next()
 	if err := os.MkdirAll(c.Order.packages(), 0o700); err != nil {
 		t.Fatal(err)

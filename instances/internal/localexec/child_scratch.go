@@ -140,7 +140,7 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
 		_, err = cache.Share(within, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
-			Source: source, Dir: o.packages(), Shown: string(o.dir.Seen(packagesFolder)),
+			Source: source, Dir: o.packages(), Shown: string(o.dir.Inside(packagesFolder)),
 		})
 	}
 	if err != nil && ctx.Err() == nil {
@@ -317,7 +317,7 @@ func systemTrust(getenv func(string) string) []byte {
 // of this process, and what the credentials give.
 func (c scratch) environment() ([]string, error) {
 	o := &c.Order
-	seen := func(elem ...string) string { return string(o.dir.Seen(elem...)) }
+	seen := func(elem ...string) string { return string(o.dir.Inside(elem...)) }
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": seen(sandbox.Tool, homeFolder), "TMPDIR": seen(sandbox.Temp), "LANG": "C.UTF-8",
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),

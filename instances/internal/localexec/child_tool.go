@@ -33,7 +33,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 	if err := c.init(ctx, p); err != nil {
 		return err
 	}
-	plan := c.Order.dir.Seen(sandbox.Tool, planFile)
+	plan := c.Order.dir.Inside(sandbox.Tool, planFile)
 	switch {
 	case spec.Ref.Kind == lifecycle.RunDrift:
 		return c.drift(ctx, p)
@@ -41,7 +41,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 		if err := c.approvedPlan(ctx); err != nil {
 			return err
 		}
-		plan = c.Order.dir.Seen(sandbox.Given, planFile)
+		plan = c.Order.dir.Inside(sandbox.Given, planFile)
 	default:
 		if err := c.makePlan(ctx, p, plan); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 }
 
 func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Inside(sandbox.Given, variablesFile))}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		args = append(args, "-destroy")
 	}
@@ -118,7 +118,7 @@ func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) er
 
 // drift looks for what changed outside; the tool's status is 2 if anything did.
 func (c toolRun) drift(ctx context.Context, p prepared) error {
-	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Seen(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Inside(sandbox.Given, variablesFile))}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	text := &wholeText{most: lifecycle.MaxPlanText}
+	text := &wholeText{limit: lifecycle.MaxPlanText}
 	errs := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, text, errs)
 	if err != nil {
@@ -350,14 +350,14 @@ const maxOutput = 4 << 10
 // wholeText keeps all that is written, and nothing of what is more than it may be: half a
 // plan is none to look at.
 type wholeText struct {
-	kept bytes.Buffer
-	most int64
-	size int64 // of all
+	kept  bytes.Buffer
+	limit int64
+	size  int64 // of all
 }
 
 // Write implements [io.Writer].
 func (t *wholeText) Write(p []byte) (int, error) {
-	if t.size += int64(len(p)); t.size > t.most {
+	if t.size += int64(len(p)); t.size > t.limit {
 		t.kept = bytes.Buffer{}
 	} else {
 		t.kept.Write(p)

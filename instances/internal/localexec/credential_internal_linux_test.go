@@ -121,7 +121,7 @@ func FuzzParseStat(f *testing.F) {
 }
 
 func FuzzParseHandle(f *testing.F) {
-	f.Add(string(handle{machine: machine{"host", "boot", "1"}, process: process{1, 2}, At: 3}.String()))
+	f.Add(string(parsedHandle{machine: machine{"host", "boot", "1"}, process: process{1, 2}, At: 3}.String()))
 	f.Add(`{"pid":1e99}`)
 	f.Fuzz(func(t *testing.T, h string) {
 		p, err := parseHandle(run.Handle(h))

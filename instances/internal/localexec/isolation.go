@@ -97,7 +97,7 @@ func (o *Order) sandbox(infoFD int) []string {
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
 	args = append(args, o.dir.Binds()...)
 	if dir := o.packages(); dir != "" {
-		args = append(args, "--ro-bind", o.dir.Shown(dir, o.shown()), string(o.dir.Seen(packagesFolder)))
+		args = append(args, "--ro-bind", o.dir.Shown(dir, o.shown()), string(o.dir.Inside(packagesFolder)))
 	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {

@@ -145,21 +145,21 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	in, tell, err := os.Pipe()
+	in, report, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	answer, out, err := os.Pipe()
 	if err != nil {
-		return "", errors.Join(err, in.Close(), tell.Close())
+		return "", errors.Join(err, in.Close(), report.Close())
 	}
 	defer answer.Close()
 	pid, err := l.startProcess(o, in, out, out)
 	err = errors.Join(err, in.Close(), out.Close())
 	if err == nil {
-		err = write(tell, b) // fits into a pipe
+		err = write(report, b) // fits into a pipe
 	}
-	_ = tell.Close() // written or not, it says why
+	_ = report.Close() // written or not, it says why
 	if pid > 0 {
 		if p, perr := newProcess(pid); perr == nil {
 			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
@@ -186,7 +186,7 @@ func Answer(o Order, env []string, out io.Writer) error {
 	}
 	t, err := o.startTool(toolCommand{
 		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
-		Env: append(env, "HOME="+string(o.dir.Seen(sandbox.Tool)), "TMPDIR="+string(o.dir.Seen(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
+		Env: append(env, "HOME="+string(o.dir.Inside(sandbox.Tool)), "TMPDIR="+string(o.dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
 	})
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (l *Local) explain(err error, said string) error {
 	if strings.HasPrefix(line, "bwrap: Can't") {
 		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", failed, nobody)
 	}
-	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errPlace)) {
+	if l.isolation.Mode == Sandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errNamespace)) {
 		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)
 	}
 	return failed

@@ -89,8 +89,8 @@ type Local struct {
 	isolation Isolation // of all attempts; user and control group are each attempt's
 	cgroup    string    // that may be divided; "": none
 
-	mu   sync.Mutex // guards seen
-	seen map[lifecycle.Ref]*sighting
+	mu           sync.Mutex // guards seen
+	observations map[lifecycle.Ref]*observation
 }
 
 // What the executor does beside starting runs.
@@ -107,7 +107,7 @@ func (l *Local) folders() folders   { return folders{l} }
 // NewLocal checks that the tool can be run as is wanted, and removes what is
 // left of earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
-	l := &Local{o: o, seen: map[lifecycle.Ref]*sighting{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
+	l := &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 	if l.o.Logger == nil {
 		l.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -145,7 +145,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return errors.Join(l.folders().sweep(), l.folders().sweepCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
+	return errors.Join(l.folders().cleanUp(), l.folders().cleanUpCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
 }
 
 func findProgram(name string) (string, error) {
@@ -178,9 +178,9 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// handle is what names an attempt for good: where and when it was started, and
+// parsedHandle is what names an attempt for good: where and when it was started, and
 // its child. Without a process it waits for something.
-type handle struct {
+type parsedHandle struct {
 	machine
 	process
 	At int64 `json:"at"` // of the start, seconds of Unix time
@@ -189,7 +189,7 @@ type handle struct {
 // maxHost keeps a handle within 256 bytes.
 const maxHost = 64
 
-func (h handle) String() run.Handle {
+func (h parsedHandle) String() run.Handle {
 	h.Host = h.Host[:min(len(h.Host), maxHost)]
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -198,8 +198,8 @@ func (h handle) String() run.Handle {
 	return run.Handle(b)
 }
 
-func parseHandle(h run.Handle) (handle, error) {
-	var p handle
+func parseHandle(h run.Handle) (parsedHandle, error) {
+	var p parsedHandle
 	if len(h) > 256 {
 		return p, errors.New("a handle of more than 256 bytes")
 	}
@@ -212,7 +212,7 @@ func parseHandle(h run.Handle) (handle, error) {
 // marker is what the scratch folder says of its attempt. It is written before the
 // child gets its order: a folder without one belongs to nobody.
 type marker struct {
-	handle
+	parsedHandle
 	LockID string `json:"lock_id"` // which attempt: see [run.LockID]
 	UID    int    `json:"uid,omitempty"`
 	Cgroup string `json:"cgroup,omitempty"`
@@ -241,23 +241,23 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	}
 	m, err := l.begin(ctx, s)
 	if _, ok := errors.AsType[*CredentialError](err); ok {
-		return handle{machine: l.here, At: time.Now().Unix()}.String(), nil
+		return parsedHandle{machine: l.here, At: time.Now().Unix()}.String(), nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("starting attempt %s: %w", attemptName(s.Ref), err)
 	}
-	return m.handle.String(), nil
+	return m.parsedHandle.String(), nil
 }
 
 // Destroy is Start of a run that destroys.
 func (l *Local) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) { return l.Start(ctx, s) }
 
-// takeTurn waits until no other server begins an attempt here. Closing what it
+// lockRuns waits until no other server begins an attempt here. Closing what it
 // returns ends the turn.
-func (l *Local) takeTurn(ctx context.Context) (*flock.Flock, error) {
-	turn := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
-	_, err := turn.TryLockContext(ctx, 10*time.Millisecond)
-	return turn, err
+func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
+	_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
+	return lock, err
 }
 
 // begin starts the child of an attempt unless there was one. Servers that do so
@@ -271,11 +271,11 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 	if err != nil {
 		return m, err
 	}
-	turn, err := l.takeTurn(ctx)
+	lock, err := l.lockRuns(ctx)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, turn.Close()) }()
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	switch m, err = readMarker(dir); {
 	case err == nil && m.LockID == run.LockID(s.Ref):
 		return m, nil
@@ -284,15 +284,15 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return m, err
 	}
-	if err := l.makePlace(o); err != nil {
+	if err := l.prepareRun(o); err != nil {
 		return m, err
 	}
 	return l.startChild(o)
 }
 
-// makePlace makes what an attempt needs on this machine: its folders, and its
+// prepareRun makes what an attempt needs on this machine: its folders, and its
 // user and its control group where it has one.
-func (l *Local) makePlace(o *Order) (err error) {
+func (l *Local) prepareRun(o *Order) (err error) {
 	if l.isolation.Mode == OwnUser {
 		u, err := l.freeUser()
 		if err != nil {
@@ -341,7 +341,7 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	o.Environment = g.environment
 	o.Files = g.files
 	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // elsewhere runs could write to it
-		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Most: l.o.Packages}
+		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Max: l.o.Packages}
 	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
 	return &o, nil
@@ -408,7 +408,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 	if err != nil {
 		return m, err
 	}
-	m = marker{handle: handle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
+	m = marker{parsedHandle: parsedHandle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
 	m.process, err = newProcess(pid)
 	if err == nil {
 		err = writeMarker(o.Scratch, m)
@@ -440,7 +440,7 @@ func writeMarker(dir string, m marker) error {
 func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
 	line := []string{RunCommand}
 	if o.Isolation.Mode == Sandbox {
-		line = append(o.place().Args(), l.o.Okara, RunCommand)
+		line = append(o.enterOptions().Args(), l.o.Okara, RunCommand)
 	}
 	cmd := exec.Command(l.o.Okara, line...)
 	cmd.Dir = o.Scratch
@@ -468,7 +468,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	}
 	_, read := fmt.Fscan(r, &pid) // it ends at once, whatever happens
 	if err := cmd.Wait(); err != nil || read != nil {
-		return 0, errPlace
+		return 0, errNamespace
 	}
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -478,13 +478,13 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	return pid, nil
 }
 
-// errPlace says that there is no place for a sandbox; the first line of its output
+// errNamespace says that there is no place for a sandbox; the first line of its output
 // tells why.
-var errPlace = errors.New("no namespace could be made for the run")
+var errNamespace = errors.New("no namespace could be made for the run")
 
-// place is what its process finds.
-func (o *Order) place() sandbox.PlaceOptions {
-	p := sandbox.PlaceOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
+// enter is what its process finds.
+func (o *Order) enterOptions() sandbox.EnterOptions {
+	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
 	if o.changes() {
 		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
 	}

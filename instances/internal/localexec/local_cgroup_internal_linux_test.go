@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestSweepCgroups removes the control groups of attempts that do not run, with
+// TestCleanUpCgroups removes the control groups of attempts that do not run, with
 // those that their tools made in them: neither one with a process in it, nor that of
 // an attempt which has just begun, nor what is not ours.
-func TestSweepCgroups(t *testing.T) {
+func TestCleanUpCgroups(t *testing.T) {
 	l := newLocal(t, nil)
 	l.cgroup = filepath.Join(cgroupRoot(), "okara-sweep-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(l.cgroup, 0o755); err != nil {
@@ -46,19 +46,19 @@ func TestSweepCgroups(t *testing.T) {
 	if err := joinCgroup(busy, sleeper.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
 	alive, err := newProcess(sleeper.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]marker{"2-1": dead, "1-4": {handle: handle{machine: l.here, process: alive}, Cgroup: begun}} {
+	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, process: alive}, Cgroup: begun}} {
 		dir := filepath.Join(l.runs(), "abc", name)
 		mustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.folders().sweepCgroups(t.Context()); err != nil {
+	if err := l.folders().cleanUpCgroups(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(l.cgroup, "*-*"))

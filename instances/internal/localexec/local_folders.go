@@ -168,7 +168,7 @@ func KillAll(ctx context.Context, l *Local) error {
 		if err != nil || !l.running(dir, m) {
 			continue
 		}
-		errs = append(errs, l.kill(place{marker: m, known: true, here: true, folder: dir}))
+		errs = append(errs, l.kill(workDir{marker: m, known: true, here: true, folder: dir}))
 		for l.running(dir, m) {
 			if err := text.Wait(ctx, 10*time.Millisecond); err != nil {
 				errs = append(errs, err)
@@ -179,19 +179,19 @@ func KillAll(ctx context.Context, l *Local) error {
 	return errors.Join(errs...)
 }
 
-// sweepCgroups removes the control groups of attempts that do not run. Their
+// cleanUpCgroups removes the control groups of attempts that do not run. Their
 // folders may have gone before them: what they are called tells which attempt it
 // was, and all below the one that was delegated is ours. No attempt begins
 // meanwhile.
-func (l folders) sweepCgroups(ctx context.Context) (err error) {
+func (l folders) cleanUpCgroups(ctx context.Context) (err error) {
 	if l.cgroup == "" {
 		return nil
 	}
-	turn, err := l.takeTurn(ctx)
+	lock, err := l.lockRuns(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, turn.Close()) }()
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	entries, err := os.ReadDir(l.cgroup)
 	if err != nil {
 		return err
@@ -210,9 +210,9 @@ func (l folders) sweepCgroups(ctx context.Context) (err error) {
 	return nil
 }
 
-// sweep removes what nobody will ask for: folders of starts that were cut off,
+// cleanUp removes what nobody will ask for: folders of starts that were cut off,
 // of attempts that ended long ago.
-func (l folders) sweep() error {
+func (l folders) cleanUp() error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
 		return err

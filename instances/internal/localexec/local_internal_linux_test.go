@@ -65,7 +65,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 		}
 		for _, dir := range dirs {
 			if m, err := readMarker(dir); err == nil {
-				if err := l.kill(place{marker: m, folder: dir}); err != nil {
+				if err := l.kill(workDir{marker: m, folder: dir}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -317,10 +317,10 @@ func TestRefusedRef(t *testing.T) {
 	}
 }
 
-// TestSweep removes what is old, and nothing that is needed.
-func TestSweep(t *testing.T) {
+// TestCleanUp removes what is old, and nothing that is needed.
+func TestCleanUp(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	for name, f := range map[string]struct {
 		marker  *marker
@@ -355,7 +355,7 @@ func TestSweep(t *testing.T) {
 // of them together keep no more of the disk than one state may have.
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
 	for i, size := range []int64{maxState / 4, maxState / 2, maxState / 2, maxState} {
 		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
@@ -376,7 +376,7 @@ func TestErroredBudget(t *testing.T) {
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
-	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
 	self, err := newProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func TestDeafRest(t *testing.T) {
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	g := l.observer().sighting(s.Ref)
+	g := l.observer().observation(s.Ref)
 	g.interrupted = g.interrupted.Add(-2 * killTime)
 	if st := l.mustEnd(t, s, h); st.State != run.Gone {
 		t.Errorf("%+v", st)
@@ -115,7 +115,7 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, ""); st.State != run.Running {
 		t.Errorf("nobody knows where it is, at once: %+v", st)
 	}
-	g := l.observer().sighting(s.Ref)
+	g := l.observer().observation(s.Ref)
 	g.alive = g.alive.Add(-2 * claimTime)
 	if st := observe(l, ""); st.State != run.Gone {
 		t.Errorf("later: %+v", st)
@@ -125,11 +125,11 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("where there is no other server: %+v", st)
 	}
 	l.o.Only = false
-	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
-	l.observer().sighting(s.Ref).alive = time.Time{}
+	l.observer().observation(s.Ref).alive = time.Time{}
 	if st := observe(l, elsewhere.String()); st.State != run.Gone {
 		t.Errorf("on another host, later: %+v", st)
 	}
@@ -153,8 +153,8 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]marker{
-		"earlier boot": {handle: handle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, process: self}},
-		"same number":  {handle: handle{machine: l.here, process: process{self.PID, self.Start - 1}}},
+		"earlier boot": {parsedHandle: parsedHandle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, process: self}},
+		"same number":  {parsedHandle: parsedHandle{machine: l.here, process: process{self.PID, self.Start - 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
@@ -162,9 +162,9 @@ func TestBoot(t *testing.T) {
 			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
 				t.Fatal(err)
 			}
-			g := l.observer().sighting(s.Ref)
+			g := l.observer().observation(s.Ref)
 			g.alive = g.alive.Add(-2 * claimTime)
-			if st, err := l.Observe(t.Context(), s, m.handle.String()); err != nil || st.State != run.Gone {
+			if st, err := l.Observe(t.Context(), s, m.parsedHandle.String()); err != nil || st.State != run.Gone {
 				t.Errorf("%+v, %v", st, err)
 			}
 			l.mustRemain(t)
@@ -179,7 +179,7 @@ func TestBoot(t *testing.T) {
 func TestClaim(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}.String()
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}.String()
 	repo, err := stubRepo(s)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := l.observer().sighting(s.Ref)
+	g := l.observer().observation(s.Ref)
 	g.alive = time.Time{}
 	for range 2 {
 		if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Running {
@@ -207,7 +207,7 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.observer().sighting(s.Ref).alive = time.Time{}
+	l.observer().observation(s.Ref).alive = time.Time{}
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
 		t.Errorf("the lock is another one's: %+v, %v", st, err)
 	}
@@ -233,7 +233,7 @@ func TestStoppedChild(t *testing.T) {
 	if err := m.process.signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	l.observer().sighting(s.Ref).alive = time.Time{}
+	l.observer().observation(s.Ref).alive = time.Time{}
 	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.alive() {
 		t.Errorf("%+v, alive %v", st, m.process.alive())
 	}

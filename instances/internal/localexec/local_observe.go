@@ -39,27 +39,27 @@ const (
 	killTime = 3 * time.Minute
 )
 
-// sighting is what this process saw of an attempt, by its own clock, which does
+// observation is what this process saw of an attempt, by its own clock, which does
 // not jump.
-type sighting struct {
+type observation struct {
 	mu        sync.Mutex // guards the fields below
 	alive     time.Time  // when the attempt was first looked for, or its claim last seen
 	asked     time.Time  // when the lock was last looked at, or the attempt first
-	beat      string     // of the claim
+	heartbeat string     // of the claim
 	since     time.Time  // when the claim had that beat first, the registry answering all the while
 	cancelled bool
 	// interrupted is when the rest of the run was asked to end; zero: it was not.
 	interrupted time.Time
 }
 
-// sighting returns what is known of an attempt.
-func (l observer) sighting(r lifecycle.Ref) *sighting {
+// observation returns what is known of an attempt.
+func (l observer) observation(r lifecycle.Ref) *observation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.seen[r]
+	g := l.observations[r]
 	if g == nil {
-		g = &sighting{alive: time.Now(), asked: time.Now()}
-		l.seen[r] = g
+		g = &observation{alive: time.Now(), asked: time.Now()}
+		l.observations[r] = g
 	}
 	return g
 }
@@ -67,7 +67,7 @@ func (l observer) sighting(r lifecycle.Ref) *sighting {
 func (l observer) forget(r lifecycle.Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.seen, r)
+	delete(l.observations, r)
 }
 
 // Observe tells how an attempt goes. Its processes are looked at before its
@@ -80,12 +80,12 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	if err != nil {
 		return run.Status{}, err
 	}
-	g := l.observer().sighting(s.Ref)
+	g := l.observer().observation(s.Ref)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	st, err := l.observer().observe(ctx, s, at, g)
 	if err != nil {
-		g.beat = "" // whoever holds the lock may have got no answer either
+		g.heartbeat = "" // whoever holds the lock may have got no answer either
 		return run.Status{}, fmt.Errorf("looking at attempt %s: %w", attemptName(s.Ref), err)
 	}
 	if st.State != run.Running {
@@ -97,8 +97,8 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	return st, nil
 }
 
-// place is where an attempt is.
-type place struct {
+// enter is where an attempt is.
+type workDir struct {
 	marker
 	known  bool   // it is known where
 	here   bool   // its process ids mean something here
@@ -106,14 +106,14 @@ type place struct {
 }
 
 // find tells where an attempt is: by its folder, else by its handle.
-func (l observer) find(s run.Spec, h run.Handle) (place, error) {
-	var p place
+func (l observer) find(s run.Spec, h run.Handle) (workDir, error) {
+	var p workDir
 	if h != "" {
 		at, err := parseHandle(h)
 		if err != nil {
 			return p, err
 		}
-		p.handle = at
+		p.parsedHandle = at
 		p.known = true
 	}
 	dir := l.scratch(s.Ref)
@@ -132,7 +132,7 @@ func (l observer) find(s run.Spec, h run.Handle) (place, error) {
 	return p, nil
 }
 
-func (l observer) observe(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
+func (l observer) observe(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
 	if at.here && at.PID == 0 { // it waits for a credential
 		return l.startWaiting(ctx, s, g)
 	}
@@ -159,7 +159,7 @@ func (l observer) observe(ctx context.Context, s run.Spec, at place, g *sighting
 }
 
 // startWaiting starts an attempt that could not be started when it was to.
-func (l observer) startWaiting(ctx context.Context, s run.Spec, g *sighting) (run.Status, error) {
+func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
 	}
@@ -175,7 +175,7 @@ func (l observer) startWaiting(ctx context.Context, s run.Spec, g *sighting) (ru
 // is dead can store nothing: what it left is asked to end, and waited for. One
 // that lives and lost its lock, as in a machine that slept, is ended before
 // somebody else takes the lock over.
-func (l observer) observeRunning(ctx context.Context, s run.Spec, at place, g *sighting) (run.Status, error) {
+func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
 	if !at.process.alive() {
 		return l.endRest(at, g)
 	}
@@ -190,13 +190,13 @@ func (l observer) observeRunning(ctx context.Context, s run.Spec, at place, g *s
 	if errors.Is(err, oci.ErrUnavailable) {
 		// an outage ends no run
 		err = nil
-		g.beat = ""
+		g.heartbeat = ""
 	}
 	return run.Status{State: run.Running}, err
 }
 
 // endRest interrupts what a dead child left, once, and kills it later.
-func (l observer) endRest(at place, g *sighting) (run.Status, error) {
+func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
 	mark := filepath.Join(at.folder, "interrupted") // a server that is started anew must not do it again
 	switch info, err := os.Stat(mark); {
 	case err == nil && g.interrupted.IsZero():
@@ -275,7 +275,7 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 // abandoned tells why an attempt will never end: "" as long as it may. Who holds
 // its lock renews it; one that was never taken, or was given up without a result,
 // belongs to a child that died.
-func (l observer) abandoned(ctx context.Context, s run.Spec, g *sighting) (why string, err error) {
+func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (why string, err error) {
 	store, err := l.o.State(ctx, s)
 	if err != nil {
 		return "", err
@@ -291,15 +291,15 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *sighting) (why s
 	now := time.Now()
 	g.asked = now
 	if held == nil || held.Info.ID != run.LockID(s.Ref) {
-		g.beat = ""
+		g.heartbeat = ""
 		if now.Sub(g.alive) > claimTime {
 			return fmt.Sprintf("it was not seen to hold the lock of its state for %v", claimTime), nil
 		}
 		return "", nil
 	}
 	g.alive = now
-	if g.beat != held.Beat {
-		g.beat = held.Beat
+	if g.heartbeat != held.Beat {
+		g.heartbeat = held.Beat
 		g.since = now
 	}
 	if held.TTL > 0 && now.Sub(g.since) > held.TTL+leaseGrace {
@@ -310,7 +310,7 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *sighting) (why s
 
 // lost says that an attempt has no result and will have none, and where a state
 // lies that is newer than the stored one.
-func (l observer) lost(at place, why string) (run.Status, error) {
+func (l observer) lost(at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
 		if file := findErrored(at.folder); file != "" {
@@ -330,11 +330,11 @@ func lastLine(file string) string {
 		return ""
 	}
 	defer f.Close()
-	const most = 4 << 10
-	if info, err := f.Stat(); err == nil && info.Size() > most {
-		_, _ = f.Seek(-most, io.SeekEnd) // the whole of it says as much
+	const limit = 4 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > limit {
+		_, _ = f.Seek(-limit, io.SeekEnd) // the whole of it says as much
 	}
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return ""
 	}
@@ -350,7 +350,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 		return err
 	}
 	if at.PID == 0 {
-		g := l.observer().sighting(s.Ref)
+		g := l.observer().observation(s.Ref)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.cancelled = true

@@ -17,24 +17,24 @@ import (
 // runLog is the log of an attempt, of which no masked value is ever part. Beyond
 // its limit the middle is cut: how a run began and how it ended matter most.
 type runLog struct {
-	mu    sync.Mutex // guards the fields below
-	mask  io.WriteCloser
-	limit int
-	room  int  // of head
-	grows bool // what was shown once stays where it is
-	ended bool
-	head  []byte
-	tail  []byte // at most limit/2, a ring
-	next  int    // where tail goes on, once it is full
-	cut   int64  // bytes that are in neither
-	file  *os.File
-	moved int64 // bytes written in all
+	mu       sync.Mutex // guards the fields below
+	mask     io.WriteCloser
+	limit    int
+	headSize int  // of head
+	grows    bool // what was shown once stays where it is
+	ended    bool
+	head     []byte
+	tail     []byte // at most limit/2, a ring
+	next     int    // where tail goes on, once it is full
+	cut      int64  // bytes that are in neither
+	file     *os.File
+	moved    int64 // bytes written in all
 }
 
 // newRunLog also writes the first limit bytes to a file, for readers on this
 // machine; nil: to none.
 func newRunLog(m *masks, limit int, file *os.File) *runLog {
-	l := &runLog{limit: limit, room: limit / 2, file: file}
+	l := &runLog{limit: limit, headSize: limit / 2, file: file}
 	l.mask = m.writer((*maskedLog)(l))
 	return l
 }
@@ -53,7 +53,7 @@ func (l *runLog) hide(m *masks, values []string) {
 // end follows, once it has ended.
 func (l *runLog) grow() {
 	l.grows = true
-	l.room = max(l.limit-growTail, l.limit/2)
+	l.headSize = max(l.limit-growTail, l.limit/2)
 }
 
 // maskedLog is a runLog behind its mask.
@@ -64,7 +64,7 @@ func (l *maskedLog) Write(p []byte) (int, error) {
 	n := len(p)
 	shown := l.limit
 	if l.grows {
-		shown = l.room
+		shown = l.headSize
 	}
 	if l.file != nil && l.moved < int64(shown) {
 		if _, err := l.file.Write(p[:min(n, shown-int(l.moved))]); err != nil {
@@ -72,12 +72,12 @@ func (l *maskedLog) Write(p []byte) (int, error) {
 		}
 	}
 	l.moved += int64(n)
-	if room := l.room - len(l.head); room > 0 {
+	if room := l.headSize - len(l.head); room > 0 {
 		part := p[:min(room, n)]
 		l.head = append(l.head, part...)
 		p = p[len(part):]
 	}
-	size := l.limit - l.room
+	size := l.limit - l.headSize
 	if len(p) > size {
 		l.cut += int64(len(p) - size)
 		p = p[len(p)-size:]

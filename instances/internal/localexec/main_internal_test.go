@@ -37,7 +37,7 @@ func commands() map[string]func(args []string) error {
 		"show":      stubTool("show"),
 		RunCommand:  stubChild,
 
-		sandbox.PlaceCommand: placeTestCommand,
+		sandbox.EnterCommand: placeTestCommand,
 		"leave-thread":       leaveFirstThread,
 		"exec-again":         execAgain,
 	}
@@ -63,8 +63,8 @@ func execTestCommand(args []string) error {
 }
 
 func placeTestCommand(args []string) error {
-	var o sandbox.PlaceOptions
-	f := flag.NewFlagSet(sandbox.PlaceCommand, flag.ContinueOnError)
+	var o sandbox.EnterOptions
+	f := flag.NewFlagSet(sandbox.EnterCommand, flag.ContinueOnError)
 	f.Int64Var(&o.Size, "size", 0, "")
 	f.IntVar(&o.UID, "uid", 0, "")
 	f.IntVar(&o.GID, "gid", 0, "")
@@ -77,5 +77,5 @@ func placeTestCommand(args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	return sandbox.Place(o, f.Args(), os.Environ())
+	return sandbox.Enter(o, f.Args(), os.Environ())
 }

@@ -15,9 +15,9 @@ import (
 const (
 	// leastMasked is the shortest value, in bytes, that is replaced: shorter ones
 	// stand in every other word.
-	leastMasked = 8
+	minMasked = 8
 	// mostMasked bounds one pattern; a longer value is masked in pieces.
-	mostMasked = 4 << 10
+	maxMasked = 4 << 10
 	// masked stands for what may not be shown.
 	masked = "(sensitive)"
 )
@@ -27,13 +27,13 @@ const (
 type masks struct {
 	byStart map[[2]byte][][]byte // by the first two bytes, longest first
 	longest int
-	seen    map[string]bool
+	written map[string]bool
 }
 
 // newMasks takes values, as a whole and line by line, plain, in JSON, in URLs
 // and in base64.
 func newMasks(values []string) *masks {
-	m := &masks{byStart: map[[2]byte][][]byte{}, seen: map[string]bool{}}
+	m := &masks{byStart: map[[2]byte][][]byte{}, written: map[string]bool{}}
 	m.add(values)
 	return m
 }
@@ -42,7 +42,7 @@ func newMasks(values []string) *masks {
 func (m *masks) add(values []string) {
 	for _, v := range values {
 		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
-			if len(text) < leastMasked {
+			if len(text) < minMasked {
 				continue
 			}
 			for _, form := range formsOf(text) {
@@ -57,13 +57,13 @@ func (m *masks) add(values []string) {
 
 // hide adds one form of a value, in pieces where it is long.
 func (m *masks) hide(p string) {
-	for len(p) >= leastMasked {
-		piece := p[:min(len(p), mostMasked)]
+	for len(p) >= minMasked {
+		piece := p[:min(len(p), maxMasked)]
 		p = p[len(piece):]
-		if m.seen[piece] {
+		if m.written[piece] {
 			continue
 		}
-		m.seen[piece] = true
+		m.written[piece] = true
 		start := [2]byte{piece[0], piece[1]}
 		m.byStart[start] = append(m.byStart[start], []byte(piece))
 		m.longest = max(m.longest, len(piece))
@@ -133,17 +133,17 @@ type maskWriter struct {
 
 func (w *maskWriter) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
-	if err := w.pass(max(w.m.longest, 1)); err != nil {
+	if err := w.forward(max(w.m.longest, 1)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (w *maskWriter) Close() error { return w.pass(1) }
+func (w *maskWriter) Close() error { return w.forward(1) }
 
-// pass writes what has at least so many bytes from it to the end, so that no
+// forward writes what has at least so many bytes from it to the end, so that no
 // pattern that begins there is longer than what is known.
-func (w *maskWriter) pass(known int) error {
+func (w *maskWriter) forward(known int) error {
 	var out []byte
 	i := 0
 	for ; len(w.held)-i >= known; i++ {

@@ -62,7 +62,7 @@ func FuzzMasks(f *testing.F) {
 	f.Add("aaaaaaaaa", "aaaa", "aaa", uint8(1))
 	f.Add("line one is long\nline two is long", "\n", "\n", uint8(7))
 	f.Fuzz(func(t *testing.T, value, before, after string, size uint8) {
-		if len(value) < leastMasked || len(value) > mostMasked || strings.Contains(masked, value) || strings.Contains(value, masked) {
+		if len(value) < minMasked || len(value) > maxMasked || strings.Contains(masked, value) || strings.Contains(value, masked) {
 			return
 		}
 		m := newMasks([]string{value})

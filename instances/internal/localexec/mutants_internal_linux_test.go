@@ -12,7 +12,7 @@ import (
 // mutants take one guard each from the sandbox; run names the tests that must fail
 // then. Files are of this package, or by their way from it.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
-	const dir, place = "../sandbox/workdir.go", "../sandbox/place_linux.go"
+	const dir, enter = "../sandbox/workdir.go", "../sandbox/place_linux.go"
 	const box, own = "../sandbox", "."
 	return []struct{ name, file, old, mutant, pkg, run string }{
 		{"no namespaces of users", "isolation.go", `"--disable-userns", `, ``, own, "TestSandboxSees"},
@@ -23,7 +23,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"another user where we are root", "process_tool_linux.go", `uid > 0 && t.o.Isolation.Mode == Sandbox {`, `uid < 0 {`, own, "TestSandboxSees"},
 		{"processes of a run", "isolation.go", `args = append(args, "--processes", strconv.Itoa(n))`, `_ = n`, own, "TestRunsApart"},
 		{"what is given is not written to", dir, `"--ro-bind", at(Given)`, `"--bind", at(Given)`, own, "TestSandboxSees"},
-		{"the size is the kernel's", place, `unix.MS_NOSUID|unix.MS_NODEV, data)`, `unix.MS_NOSUID|unix.MS_NODEV, data[len(data):])`, own, "TestSandboxBudget"},
+		{"the size is the kernel's", enter, `unix.MS_NOSUID|unix.MS_NODEV, data)`, `unix.MS_NOSUID|unix.MS_NODEV, data[len(data):])`, own, "TestSandboxBudget"},
 		{"shared memory is of the run", dir, `"--bind", at(share), Mount, `, ``, own, "TestSandboxSees|TestSandboxBudget"},
 		{"no capability of another user", "limits_linux.go", `unix.PR_CAPBSET_DROP, c,`, `unix.PR_CAPBSET_READ, c,`, own, "TestOwnUser"},
 		{"no new privileges of another user", "limits_linux.go", `unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))`, `nil)`, own, "TestOwnUser"},
@@ -41,7 +41,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"no link on the way to a file", dir, "if !info.IsDir() {\n\t\t\treturn fmt", "if info == nil {\n\t\t\treturn fmt", box, "TestPlantedInWorkdir"},
 		{"regular files", dir, "if !info.Mode().IsRegular() {", "if false {", box, "TestPlantedInWorkdir"},
 		{"a file of our own", dir, `if err := w.root.Remove(name); err != nil`, `if err := error(nil); err != nil`, box, "TestPlantedInWorkdir"},
-		{"the size of a file", dir, `if info.Size() > most {`, `if most = info.Size(); false {`, box, "TestReadBounds"},
+		{"the size of a file", dir, `if info.Size() > limit {`, `if limit = info.Size(); false {`, box, "TestReadBounds"},
 		{"no state that is a link", "../sandbox/errored.go", `!info.Mode().IsRegular() ||`, ``, box, "TestErrored"},
 	}
 }

@@ -99,8 +99,8 @@ type Server struct {
 
 // Packages is the folder of providers that runs share; the zero value is none.
 type Packages struct {
-	Dir  string `json:"dir"`
-	Most int64  `json:"most"` // bytes
+	Dir string `json:"dir"`
+	Max int64  `json:"most"` // bytes
 }
 
 // packagesFolder of a scratch folder has what the tool gets of [Packages], by hard links. A

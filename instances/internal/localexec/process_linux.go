@@ -340,7 +340,7 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 }
 
 // interrupt asks what is left of a run to end.
-func (l *Local) interrupt(at place) error {
+func (l *Local) interrupt(at workDir) error {
 	rest, tool, err := l.rest(at.folder, at.marker)
 	if err != nil {
 		return err
@@ -356,7 +356,7 @@ func (l *Local) interrupt(at place) error {
 }
 
 // kill ends all of an attempt, its child first, so that it starts nothing more.
-func (l *Local) kill(at place) error {
+func (l *Local) kill(at workDir) error {
 	if err := at.process.signal(killSignal); err != nil {
 		return err
 	}

@@ -152,14 +152,14 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	return nil
 }
 
-// stubPlace is where a stub is: the folder of the root module, and that of the
+// stubDir is where a stub is: the folder of the root module, and that of the
 // bridge.
-type stubPlace struct{ module, bridge string }
+type stubDir struct{ module, bridge string }
 
-func here() stubPlace { return stubPlace{".", os.Getenv("OKARA_RUN")} }
+func here() stubDir { return stubDir{".", os.Getenv("OKARA_RUN")} }
 
 // store stores a state. Where that fails it leaves it, as the tool does.
-func (p stubPlace) store(state string) error {
+func (p stubDir) store(state string) error {
 	_, err := p.request(http.MethodPut, p.key(), state)
 	if err != nil {
 		fmt.Println(stubError("Failed to save state", err.Error()))
@@ -168,7 +168,7 @@ func (p stubPlace) store(state string) error {
 	return nil
 }
 
-func (p stubPlace) key() string {
+func (p stubDir) key() string {
 	b, err := os.ReadFile(filepath.Join(p.module, "okara_override.tf"))
 	if m := regexp.MustCompile(`key +?= "(.*)"`).FindSubmatch(b); err == nil && m != nil {
 		return string(m[1])
@@ -176,7 +176,7 @@ func (p stubPlace) key() string {
 	return "no override"
 }
 
-func (p stubPlace) request(method, key, body string) ([]byte, error) {
+func (p stubDir) request(method, key, body string) ([]byte, error) {
 	config, err := os.ReadFile(filepath.Join(p.bridge, "config"))
 	if err != nil {
 		return nil, err

@@ -113,8 +113,8 @@ func TestKey(t *testing.T) {
 	s := newScript(t, cut, says(503, "{}"), says(201, `{"id":"`+id+`"}`))
 	c := clientOf(t, s.URL, token)
 	for range 2 {
-		if one, status, err := c.Create(t.Context(), api.Create{Template: "lab/vpc"}); err != nil || status != 201 || one.ID != id {
-			t.Fatal(one, status, err)
+		if instance, status, err := c.Create(t.Context(), api.Create{Template: "lab/vpc"}); err != nil || status != 201 || instance.ID != id {
+			t.Fatal(instance, status, err)
 		}
 	}
 	var keys []string
@@ -174,7 +174,7 @@ func TestNames(t *testing.T) {
 		_, err3 := c.Log(t.Context(), id, 1)
 		_, err4 := c.Runs(t.Context(), id)
 		_, err5 := c.Outputs(t.Context(), id)
-		_, err6 := c.Reveal(t.Context(), id, "x")
+		_, err6 := c.ShowSensitive(t.Context(), id, "x")
 		for _, err := range []error{err, err2, err3, err4, err5, err6} {
 			if !errors.Is(err, oci.ErrNotFound) {
 				t.Errorf("%q: %v", id, err)
@@ -263,18 +263,18 @@ func TestServer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna, admin := clientOf(t, s.URL, s.Issuer.Token(t, "anna", "use")), clientOf(t, s.URL, s.Issuer.Token(t, "boss", "admin"))
 	ctx := t.Context()
-	one, status, err := anna.Create(ctx, api.Create{Template: "lab/vpc"})
+	instance, status, err := anna.Create(ctx, api.Create{Template: "lab/vpc"})
 	if err != nil || status != http.StatusCreated {
 		t.Fatal(status, err)
 	}
-	s.Store.Finish(t, one.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
-	if got, err := anna.Instance(ctx, one.ID); err != nil || got.Phase != "ready" || got.Role != "owner" {
+	s.Store.Finish(t, instance.ID, lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true})
+	if got, err := anna.Instance(ctx, instance.ID); err != nil || got.Phase != "ready" || got.Role != "owner" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := anna.Verb(ctx, one.ID, "protect", nil); err != nil || got.Protected == "" {
+	if got, err := anna.Verb(ctx, instance.ID, "protect", nil); err != nil || got.Protected == "" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if runs, err := anna.Runs(ctx, one.ID); err != nil || len(runs) != 1 {
+	if runs, err := anna.Runs(ctx, instance.ID); err != nil || len(runs) != 1 {
 		t.Errorf("%+v, %v", runs, err)
 	}
 	if templates, err := anna.Templates(ctx); err != nil || len(templates) != 6 {

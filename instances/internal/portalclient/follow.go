@@ -77,7 +77,7 @@ const followPause = 500 * time.Millisecond
 // stream that breaks is opened again where it broke, on whatever replica answers.
 // Result is how the run ended.
 func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
-	var last api.LogPlace
+	var last api.LogPosition
 	out := &checked{to: to}
 	took := func(e event) error {
 		switch e.name {
@@ -87,7 +87,7 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			result = end.Result
 			return errEnd
 		case "attempt": // another one, whose log begins
-			at, err := api.ParseLogPlace(e.id)
+			at, err := api.ParseLogPosition(e.id)
 			if err != nil || at.Offset != 0 {
 				return errLog
 			}
@@ -95,7 +95,7 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			_, err = fmt.Fprintf(out, "\n--- attempt %d ---\n", at.Attempt)
 			return err
 		case "":
-			at, err := api.ParseLogPlace(e.id)
+			at, err := api.ParseLogPosition(e.id)
 			said := ""
 			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &said) != nil {
 				return errLog

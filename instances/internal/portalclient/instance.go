@@ -40,7 +40,7 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 
 // Create launches a template. Status is 201 if something was made or claimed, 200
 // if there was one, 202 if it waits for approval.
-func (c *Client) Create(ctx context.Context, body api.Create) (one api.Instance, status int, err error) {
+func (c *Client) Create(ctx context.Context, body api.Create) (instance api.Instance, status int, err error) {
 	return change[api.Instance](ctx, c, http.MethodPost, "instances", body)
 }
 
@@ -55,8 +55,8 @@ func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
 
 // Adopt makes a record of what the ledger lost.
 func (c *Client) Adopt(ctx context.Context, body api.Adopt) (api.Instance, error) {
-	one, _, err := change[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
-	return one, err
+	instance, _, err := change[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
+	return instance, err
 }
 
 // AcceptClock lets expiry go on, and returns why it waited; "": it did not.
@@ -90,8 +90,8 @@ func (c *Client) verb(ctx context.Context, method, id, verb string, body any) (a
 	if err != nil {
 		return api.Instance{}, err
 	}
-	one, _, err := change[api.Instance](ctx, c, method, path+verb, body)
-	return one, err
+	instance, _, err := change[api.Instance](ctx, c, method, path+verb, body)
+	return instance, err
 }
 
 // Runs returns those of an instance that are known, the newest first.
@@ -113,14 +113,14 @@ func (c *Client) Outputs(ctx context.Context, id string) (api.Outputs, error) {
 	return get[api.Outputs](ctx, c, path+"/outputs", nil)
 }
 
-// Reveal returns one output as the state has it. The server records that.
-func (c *Client) Reveal(ctx context.Context, id, name string) (api.Revealed, error) {
+// ShowSensitive returns one output as the state has it. The server records that.
+func (c *Client) ShowSensitive(ctx context.Context, id, name string) (api.ShownOutput, error) {
 	path, err := idPath(id)
 	if err != nil {
-		return api.Revealed{}, err
+		return api.ShownOutput{}, err
 	}
-	one, _, err := change[api.Revealed](ctx, c, http.MethodPost, path+"/outputs/reveal", api.Reveal{Name: name})
-	return one, err
+	output, _, err := change[api.ShownOutput](ctx, c, http.MethodPost, path+"/outputs/reveal", api.ShowSensitive{Name: name})
+	return output, err
 }
 
 // Plan returns the plan of a run as text. The caller closes it.

@@ -17,10 +17,10 @@ import (
 const MaxTable = 1 << 20
 
 const (
-	maxRows    = 10_000
-	whole      = 1_000_000         // millionths
-	maxHourly  = 1_000_000 * whole // of one resource: a plan of a million of them still has a sum
-	mostDigits = 6                 // of a millionth
+	maxRows   = 10_000
+	whole     = 1_000_000         // millionths
+	maxHourly = 1_000_000 * whole // of one resource: a plan of a million of them still has a sum
+	maxDigits = 6                 // of a millionth
 )
 
 // Table is what resources cost.
@@ -115,10 +115,10 @@ func parseRow(fields []string) (row Row, err error) {
 func parseAmount(s string) (int64, error) {
 	refused := fmt.Errorf("hourly %q is not a price\nhint: write digits with at most six after a point, as 0.0416, up to %d", s, maxHourly/whole)
 	units, parts, point := strings.Cut(s, ".")
-	if units == "" || point && parts == "" || len(parts) > mostDigits || len(units) > 7 || strings.Trim(units+parts, "0123456789") != "" {
+	if units == "" || point && parts == "" || len(parts) > maxDigits || len(units) > 7 || strings.Trim(units+parts, "0123456789") != "" {
 		return 0, refused
 	}
-	n, err := strconv.ParseInt(units+parts+strings.Repeat("0", mostDigits-len(parts)), 10, 64)
+	n, err := strconv.ParseInt(units+parts+strings.Repeat("0", maxDigits-len(parts)), 10, 64)
 	if err != nil || n > maxHourly {
 		return 0, refused
 	}

@@ -10,7 +10,7 @@
 // they tell the tool of it is a [Path], which no function of package os takes.
 //
 // In isolation "sandbox" the folder is one file system in memory, mounted by
-// [Place] in a namespace of mounts that the child of the run has for itself. All
+// [Enter] in a namespace of mounts that the child of the run has for itself. All
 // that a tool can write lies in it, so the kernel bounds it as a whole; no name of
 // the host leads there, and it ends with the run. Its parts are bound into the
 // sandbox from beside each other: the tool sees them through the bind alone, and

@@ -28,7 +28,7 @@ type Errored struct {
 // fs.ErrNotExist if there is none. A sandbox has it beside the folder, and an empty
 // file there is none. One of more than so many bytes is no state that can be stored,
 // but what a module wrote there.
-func OpenErrored(scratch, module string, most int64) (*Errored, error) {
+func OpenErrored(scratch, module string, limit int64) (*Errored, error) {
 	dir := scratch
 	in := ErroredFile
 	if info, err := os.Lstat(filepath.Join(scratch, ErroredFile)); err != nil || info.Size() == 0 {
@@ -43,7 +43,7 @@ func OpenErrored(scratch, module string, most int64) (*Errored, error) {
 	err = w.straight(in)
 	if err == nil {
 		var info fs.FileInfo
-		if info, err = root.Lstat(in); err == nil && (!info.Mode().IsRegular() || info.Size() == 0 || info.Size() > most) {
+		if info, err = root.Lstat(in); err == nil && (!info.Mode().IsRegular() || info.Size() == 0 || info.Size() > limit) {
 			err = fs.ErrNotExist
 		}
 	}
@@ -54,7 +54,7 @@ func OpenErrored(scratch, module string, most int64) (*Errored, error) {
 }
 
 // Read reads it, if it has at most so many bytes.
-func (e *Errored) Read(most int64) ([]byte, error) { return readIn(e.root, e.in, most) }
+func (e *Errored) Read(limit int64) ([]byte, error) { return readIn(e.root, e.in, limit) }
 
 // Remove removes it.
 func (e *Errored) Remove() error { return e.root.Remove(e.in) }
@@ -68,5 +68,5 @@ func (w *Workdir) LinkErrored(module string) error {
 	if !w.o.Placed || w.begun.Load() {
 		return nil
 	}
-	return w.root.Symlink(string(w.Seen(ErroredFile)), filepath.Join(Tool, filepath.FromSlash(module), ErroredFile))
+	return w.root.Symlink(string(w.Inside(ErroredFile)), filepath.Join(Tool, filepath.FromSlash(module), ErroredFile))
 }

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PlaceCommand is the command of okara that calls [Place] for a child.
-const PlaceCommand = "instance-place"
+// EnterCommand is the command of okara that calls [Enter] for a child.
+const EnterCommand = "instance-place"
 
-// PlaceOptions say what a child finds.
-type PlaceOptions struct {
+// EnterOptions say what a child finds.
+type EnterOptions struct {
 	Size     int64    // of all that the tool writes, in bytes
 	UID, GID int      // that the tool has, where we are root; 0: ours
 	Errored  string   // file for the state that cannot be stored; "": none
@@ -28,9 +28,9 @@ type PlaceOptions struct {
 	Inside   bool     // we are in the namespace
 }
 
-// Args are the arguments of [PlaceCommand] before the program.
-func (o PlaceOptions) Args() []string {
-	args := []string{PlaceCommand, "--size", strconv.FormatInt(o.Size, 10)}
+// Args are the arguments of [EnterCommand] before the program.
+func (o EnterOptions) Args() []string {
+	args := []string{EnterCommand, "--size", strconv.FormatInt(o.Size, 10)}
 	if o.UID > 0 {
 		args = append(args, "--uid", strconv.Itoa(o.UID), "--gid", strconv.Itoa(o.GID))
 	}
@@ -46,13 +46,13 @@ func (o PlaceOptions) Args() []string {
 	return append(args, "--")
 }
 
-// pidFD is where [Place] writes the id of the process that it started.
+// pidFD is where [Enter] writes the id of the process that it started.
 const pidFD = 3
 
-// Place becomes another program in a namespace of mounts of its own, in which [Mount]
+// Enter becomes another program in a namespace of mounts of its own, in which [Mount]
 // is the folder of the tool. The namespace needs a process of its own, of which the
 // first line of file descriptor 3 is the id; this one ends then.
-func Place(o PlaceOptions, line, env []string) error {
+func Enter(o EnterOptions, line, env []string) error {
 	if o.Inside {
 		return o.inside(line, env)
 	}
@@ -84,7 +84,7 @@ func Place(o PlaceOptions, line, env []string) error {
 }
 
 // inside mounts, and gives up the right to.
-func (o PlaceOptions) inside(line, env []string) error {
+func (o EnterOptions) inside(line, env []string) error {
 	if err := o.mount(); err != nil {
 		return fmt.Errorf("mounting the folder of the run: %w", err)
 	}
@@ -98,7 +98,7 @@ func (o PlaceOptions) inside(line, env []string) error {
 // pageSize is what a file takes at least.
 const pageSize = 4 << 10
 
-func (o PlaceOptions) mount() error {
+func (o EnterOptions) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return err
 	}
@@ -159,8 +159,8 @@ func bind(f *os.File, name string) error {
 	return unix.Mount("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), name, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// noRoom tells whether a file system is full.
-func noRoom(dir string) (bool, error) {
+// full tells whether a file system is full.
+func full(dir string) (bool, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)
 	return s.Bavail == 0 || s.Ffree == 0, err

@@ -9,11 +9,11 @@ import (
 	"io/fs"
 )
 
-// PlaceCommand is the command of okara that calls [Place] for a child.
-const PlaceCommand = "instance-place"
+// EnterCommand is the command of okara that calls [Enter] for a child.
+const EnterCommand = "instance-place"
 
-// PlaceOptions say what a child finds.
-type PlaceOptions struct {
+// EnterOptions say what a child finds.
+type EnterOptions struct {
 	Size     int64
 	UID, GID int
 	Errored  string
@@ -21,12 +21,12 @@ type PlaceOptions struct {
 	Inside   bool
 }
 
-// Place does nothing here.
-func Place(PlaceOptions, []string, []string) error { return errors.ErrUnsupported }
+// Enter does nothing here.
+func Enter(EnterOptions, []string, []string) error { return errors.ErrUnsupported }
 
 // Args are none here.
-func (PlaceOptions) Args() []string { return nil }
+func (EnterOptions) Args() []string { return nil }
 
-func noRoom(string) (bool, error) { return false, nil }
+func full(string) (bool, error) { return false, nil }
 
 func onDisk(info fs.FileInfo) int64 { return info.Size() }

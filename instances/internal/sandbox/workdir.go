@@ -26,13 +26,13 @@ const (
 const (
 	// folder of a scratch folder is the Workdir where none is mounted.
 	folder = "work"
-	// Mount is where [Place] mounts it, in a namespace of its own: a folder that each
+	// Mount is where [Enter] mounts it, in a namespace of its own: a folder that each
 	// Linux has and that every user may enter.
 	Mount = "/dev/shm"
-	// placedMark tells a folder that [Place] mounted from that of the machine.
+	// placedMark tells a folder that [Enter] mounted from that of the machine.
 	placedMark = ".okara-run"
 	// seen is where a sandbox shows it.
-	seen = "/run/okara"
+	inside = "/run/okara"
 )
 
 // Path is a name as the tool sees it. It is for arguments and variables of the tool
@@ -42,7 +42,7 @@ type Path string
 // Options of a [Workdir].
 type Options struct {
 	Scratch  string // folder of the attempt, which the tool does not see
-	Placed   bool   // [Place] has mounted the folder
+	Placed   bool   // [Enter] has mounted the folder
 	UID, GID int    // that the tool has; 0: ours
 }
 
@@ -95,13 +95,13 @@ func (w *Workdir) Close() error { return w.root.Close() }
 // Base is the folder as the tool sees it.
 func (w *Workdir) Base() Path {
 	if w.o.Placed {
-		return seen
+		return inside
 	}
 	return Path(w.base)
 }
 
-// Seen is a name below the folder as the tool sees it.
-func (w *Workdir) Seen(elem ...string) Path {
+// Inside is a name below the folder as the tool sees it.
+func (w *Workdir) Inside(elem ...string) Path {
 	if w.o.Placed && len(elem) == 1 && elem[0] == Temp {
 		return "/tmp" // names of sockets are short
 	}
@@ -162,15 +162,15 @@ func (w *Workdir) straight(name string) error {
 
 // Read reads a regular file of at most so many bytes. Links are refused, inside the
 // folder too.
-func (w *Workdir) Read(name string, most int64) ([]byte, error) {
+func (w *Workdir) Read(name string, limit int64) ([]byte, error) {
 	if err := w.straight(name); err != nil {
 		return nil, err
 	}
-	return readIn(w.root, name, most)
+	return readIn(w.root, name, limit)
 }
 
 // readIn opens without waiting: a pipe may have taken the place of the file.
-func readIn(root *os.Root, name string, most int64) ([]byte, error) {
+func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func readIn(root *os.Root, name string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), most)
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), limit)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -189,9 +189,9 @@ func readIn(root *os.Root, name string, most int64) ([]byte, error) {
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		return nil, fmt.Errorf("%s changed while it was read", name)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s grew to more than %d bytes", name, most)
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s grew to more than %d bytes", name, limit)
 	}
 	return b, err
 }
@@ -245,7 +245,7 @@ func (w *Workdir) Check(limit int64) error {
 
 func (w *Workdir) over(limit int64) (bool, error) {
 	if w.o.Placed {
-		return noRoom(w.base)
+		return full(w.base)
 	}
 	size := int64(0)
 	err := fs.WalkDir(w.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
@@ -269,11 +269,11 @@ func (w *Workdir) Binds() []string {
 	at := func(part string) string { return filepath.Join(w.base, part) }
 	args := []string{
 		"--bind", at(share), Mount, "--bind", at(Temp), "/tmp",
-		"--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", seen,
-		"--bind", at(Tool), string(w.Seen(Tool)), "--ro-bind", at(Given), string(w.Seen(Given)),
+		"--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", inside,
+		"--bind", at(Tool), string(w.Inside(Tool)), "--ro-bind", at(Given), string(w.Inside(Given)),
 	}
 	if _, err := os.Stat(at(erroredPart)); err == nil {
-		args = append(args, "--bind", at(erroredPart), string(w.Seen(ErroredFile)))
+		args = append(args, "--bind", at(erroredPart), string(w.Inside(ErroredFile)))
 	}
 	return args
 }

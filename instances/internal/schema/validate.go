@@ -112,11 +112,11 @@ func (s *Schema) checkChoices(v any, at []string, r *run) {
 
 func (s *Schema) count(keyword, unit string, n int, at []string, r *run) {
 	r.left -= n / 16
-	if least, ok := s.counts["min"+keyword]; ok && int64(n) < least {
-		r.say(at, fmt.Sprintf("has %d %s, at least %d", n, unit, least))
+	if minimum, ok := s.counts["min"+keyword]; ok && int64(n) < minimum {
+		r.say(at, fmt.Sprintf("has %d %s, at least %d", n, unit, minimum))
 	}
-	if most, ok := s.counts["max"+keyword]; ok && int64(n) > most {
-		r.say(at, fmt.Sprintf("has %d %s, at most %d", n, unit, most))
+	if maximum, ok := s.counts["max"+keyword]; ok && int64(n) > maximum {
+		r.say(at, fmt.Sprintf("has %d %s, at most %d", n, unit, maximum))
 	}
 }
 

@@ -161,7 +161,7 @@ func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 		if clock = following(s, clock); clock.IsZero() {
 			return at, last
 		}
-		switch m := t.moment(clock); {
+		switch m := t.timestamp(clock); {
 		case !m.After(after):
 		case at.IsZero() || m.Equal(at):
 			at = m
@@ -177,8 +177,8 @@ func shown(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
-// moment is when the clocks show something.
-func (t *Table) moment(clock time.Time) time.Time {
+// timestamp is when the clocks show something.
+func (t *Table) timestamp(clock time.Time) time.Time {
 	var late time.Time
 	for _, beside := range []time.Duration{-25 * time.Hour, 25 * time.Hour} { // before a jump the sooner one
 		_, offset := clock.Add(beside).In(t.zone).Zone()
