@@ -12,7 +12,7 @@ import (
 // mutants take one guard each from the sandbox; run names the tests that must fail
 // then. Files are of this package, or by their way from it.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
-	const dir, enter = "../sandbox/workdir.go", "../sandbox/place_linux.go"
+	const dir, enter = "../sandbox/workdir.go", "../sandbox/enter_linux.go"
 	const box, own = "../sandbox", "."
 	return []struct{ name, file, old, mutant, pkg, run string }{
 		{"no namespaces of users", "isolation.go", `"--disable-userns", `, ``, own, "TestSandboxSees"},
