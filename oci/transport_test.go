@@ -96,6 +96,19 @@ func TestUploadRepeats(t *testing.T) {
 	}
 }
 
+// A registry whose disk is full is not sent the same bytes again.
+func TestUploadToFullDisk(t *testing.T) {
+	full := &ocitest.Fault{Match: ocitest.On(http.MethodPut, "upload"), Times: -1, Do: ocitest.Status(http.StatusInsufficientStorage, -1)}
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: full})
+	err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", make([]byte, 1<<20)))
+	if e, ok := errors.AsType[*oci.ResponseError](err); !ok || e.Status != http.StatusInsufficientStorage {
+		t.Errorf("got %v, want status 507", err)
+	}
+	if full.Seen() != 1 {
+		t.Errorf("%d attempts, want 1", full.Seen())
+	}
+}
+
 func TestRetryGivesUp(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, test := range []struct {

@@ -85,10 +85,12 @@ func classify(err error) (int, string) {
 		return http.StatusTooManyRequests, err.Error()
 	case errors.Is(err, oci.ErrUnsupported):
 		return http.StatusNotImplemented, err.Error()
-	case errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
-		return http.StatusBadGateway, err.Error()
 	}
-	if _, ok := errors.AsType[*oci.ResponseError](err); ok {
+	answer, answered := errors.AsType[*oci.ResponseError](err)
+	switch {
+	case answered && answer.Status == http.StatusInsufficientStorage:
+		return answer.Status, err.Error() // asking again frees no disk
+	case answered, errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
 		return http.StatusBadGateway, err.Error()
 	}
 	return http.StatusInternalServerError, "internal error"

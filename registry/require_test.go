@@ -152,7 +152,7 @@ func TestRequire(t *testing.T) {
 // is not served, and that this ends with the registry's failure.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
-	for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502} {
+	for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502, 507: 507} {
 		clock := newClock()
 		var silent atomic.Bool
 		silent.Store(true)
