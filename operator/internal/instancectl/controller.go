@@ -226,7 +226,7 @@ func (p *pass) next(changed bool) time.Duration {
 		return time.Millisecond
 	}
 	wait := lookEvery
-	if _, at := p.desk.doc.Due(p.desk.now); !at.IsZero() {
+	if _, at := p.desk.doc.PendingIDs(p.desk.now); !at.IsZero() {
 		wait = min(wait, max(at.Sub(p.desk.now), time.Millisecond))
 	}
 	if p.active {
