@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -151,17 +152,19 @@ func mustTags(t *testing.T, s *statebackend.Store) []string {
 
 // TestCheckAway never takes a registry that is away for a lock that is gone.
 func TestCheckAway(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	f := &ocitest.Fault{Match: ocitest.On("GET", "tags"), Do: ocitest.Status(503, 0), Times: -1}
-	s := newStore(t, host, f, statebackend.Options{})
-	for _, ask := range []func() error{
-		func() error { return s.Check(t.Context(), "prod", "run") },
-		func() error { _, err := s.Resume(t.Context(), "prod", "run"); return err },
-	} {
-		if err := ask(); !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, statebackend.ErrLockLost) {
-			t.Errorf("got %v, want that the registry is away", err)
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		f := &ocitest.Fault{Base: ocitest.Direct{Handler: h}, Match: ocitest.On("GET", "tags"), Do: ocitest.Status(503, 0), Times: -1}
+		s := newStore(t, "registry.test", f, statebackend.Options{})
+		for _, ask := range []func() error{
+			func() error { return s.Check(t.Context(), "prod", "run") },
+			func() error { _, err := s.Resume(t.Context(), "prod", "run"); return err },
+		} {
+			if err := ask(); !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, statebackend.ErrLockLost) {
+				t.Errorf("got %v, want that the registry is away", err)
+			}
 		}
-	}
+	})
 }
 
 // TestLockWhen asks about the list that a lock makes anyway.

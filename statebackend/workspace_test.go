@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -226,10 +227,15 @@ func TestRecordNewest(t *testing.T) {
 
 // TestRecordAway never takes what cannot be read for what does not exist.
 func TestRecordAway(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	mustRecord(t, newStore(t, host, nil, statebackend.Options{}), "prod", func(r *statebackend.Record) { r.Description = "one" })
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) { recordAway(t, ocitest.Direct{Handler: h}) })
+}
+
+func recordAway(t *testing.T, registry http.RoundTripper) {
+	const host = "registry.test"
+	mustRecord(t, newStore(t, host, registry, statebackend.Options{}), "prod", func(r *statebackend.Record) { r.Description = "one" })
 	for _, kind := range []string{"tags", "manifest"} {
-		f := &ocitest.Fault{Match: ocitest.On("GET", kind), Do: ocitest.Status(503, 0), Times: -1}
+		f := &ocitest.Fault{Base: registry, Match: ocitest.On("GET", kind), Do: ocitest.Status(503, 0), Times: -1}
 		s := newStore(t, host, f, statebackend.Options{})
 		l, err := s.List(t.Context())
 		if err == nil {
@@ -243,7 +249,7 @@ func TestRecordAway(t *testing.T) {
 			t.Errorf("%s: change: %v", kind, err)
 		}
 	}
-	if w := mustWorkspace(t, newStore(t, host, nil, statebackend.Options{}), "prod"); w.Live().Description != "one" {
+	if w := mustWorkspace(t, newStore(t, host, registry, statebackend.Options{}), "prod"); w.Live().Description != "one" {
 		t.Errorf("something was written: %+v", w.Record)
 	}
 }

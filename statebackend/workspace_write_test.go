@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,8 +130,13 @@ func TestDeleteWorkspace(t *testing.T) {
 //
 // Shows: cloud 27
 func TestDeleteWorkspaceCut(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	f := &ocitest.Fault{Match: func(r *http.Request) bool {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) { deleteWorkspaceCut(t, ocitest.Direct{Handler: h}) })
+}
+
+func deleteWorkspaceCut(t *testing.T, registry http.RoundTripper) {
+	const host = "registry.test"
+	f := &ocitest.Fault{Base: registry, Match: func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/state-prod-v2")
 	}, Do: ocitest.Refuse, Times: -1}
 	s := newStore(t, host, f, statebackend.Options{})
@@ -147,7 +153,7 @@ func TestDeleteWorkspaceCut(t *testing.T) {
 	if got := shown(t, s); got["prod"] != "-, version 1" {
 		t.Errorf("cut off: %v", got)
 	}
-	whole := newStore(t, host, nil, statebackend.Options{})
+	whole := newStore(t, host, registry, statebackend.Options{})
 	if err := whole.Hold(t.Context(), "prod", statebackend.LockInfo{ID: "again"}, func(l *statebackend.Lock) error {
 		return l.DeleteWorkspace(t.Context(), nil, "", "bob")
 	}); err != nil {

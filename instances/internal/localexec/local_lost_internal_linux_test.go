@@ -129,7 +129,9 @@ func TestNotStarted(t *testing.T) {
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
-	l.observer().observation(s.Ref).alive = time.Time{}
+	seen := l.observer().observation(s.Ref)
+	seen.alive = time.Time{}
+	seen.asked = time.Time{}
 	if st := observe(l, elsewhere.String()); st.State != run.Gone {
 		t.Errorf("on another host, later: %+v", st)
 	}
@@ -207,7 +209,9 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.observer().observation(s.Ref).alive = time.Time{}
+	seen := l.observer().observation(s.Ref)
+	seen.alive = time.Time{}
+	seen.asked = time.Time{}
 	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != run.Gone {
 		t.Errorf("the lock is another one's: %+v, %v", st, err)
 	}
@@ -233,7 +237,9 @@ func TestStoppedChild(t *testing.T) {
 	if err := m.process.signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	l.observer().observation(s.Ref).alive = time.Time{}
+	seen := l.observer().observation(s.Ref)
+	seen.alive = time.Time{}
+	seen.asked = time.Time{}
 	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.alive() {
 		t.Errorf("%+v, alive %v", st, m.process.alive())
 	}
