@@ -265,11 +265,11 @@ func (f *flags) startKinds(mgr ctrl.Manager, r runsOf, log *slog.Logger) error {
 		Client: r.direct, Access: r.access, Records: records.Store{Client: r.direct, Namespace: f.namespace}, Executor: r.flux, Want: at.Wanted, Readers: kindspec.OutputsRole,
 		Gate: f.gate.webhook(f.namespace), FluxNamespace: f.runs.flux, Events: mgr.GetEventRecorder("okara-operator"),
 	})
-	sweeps, err := newSweeper(r.direct, objects, log)
+	cleaner, err := newCleaner(r.direct, objects, log)
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(sweeps); err != nil {
+	if err := mgr.Add(cleaner); err != nil {
 		return err
 	}
 	return kindctl.Setup(mgr, kindctl.Options{

@@ -48,7 +48,7 @@ func TestQueries(t *testing.T) {
 	})
 	all := metricstest.Series{}
 	all.Scraped(page)
-	if _, err := newSweeper(nil, nil, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
+	if _, err := newCleaner(nil, nil, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
 		t.Fatal(err)
 	}
 	families, err := metrics.Registry.Gather()

@@ -58,7 +58,7 @@ func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	access := want.Place(k.Definition, o)
+	access := want.Locate(k.Definition, o)
 	ready := s.Where.Names(access)
 	ready.Into(&want.Run)
 	want.Run.Gate = s.Gate
@@ -66,7 +66,7 @@ func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	all := s.home(k, o, want)
+	all := s.runNamespace(k, o, want)
 	all = append(all, s.secrets(access, ready)...)
 	for _, c := range want.Copies {
 		data := map[string]string{}
@@ -95,16 +95,16 @@ func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.Err
 	return errs
 }
 
-// home is where an object runs, if it has that for itself.
-func (s operatorSite) home(k *kindspec.Kind, o *unstructured.Unstructured, want kindrun.Wanted) (all []any) {
+// runNamespace is where an object runs, if it has that for itself.
+func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructured, want kindrun.Wanted) (all []any) {
 	if want.Run.Namespace == o.GetNamespace() {
 		return nil
 	}
-	home := fluxobj.Home{
+	runNamespace := fluxobj.RunNamespace{
 		Name: want.Run.Namespace, UID: o.GetUID(), Account: want.Run.ServiceAccountName,
 		Annotations: k.Definition.Spec.Run.AccountAnnotations, Flux: s.Flux,
 	}
-	for _, o := range home.Objects() {
+	for _, o := range runNamespace.Objects() {
 		all = append(all, o)
 	}
 	return all
@@ -122,7 +122,7 @@ func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 	if ca := ready.State.CA; ca != nil {
 		m := &corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: ca.ConfigMap}, Data: map[string]string{ca.Key: "the authority of okara serve"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: ca.ConfigMap}, Data: map[string]string{ca.Key: "the authority of okara serve"},
 		}
 		fluxobj.Mark(m, r.UID)
 		all = append(all, m)
@@ -137,7 +137,7 @@ func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[string]string) *corev1.Secret {
 	o := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: name}, Type: kind, StringData: map[string]string{},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name}, Type: kind, StringData: map[string]string{},
 	}
 	for key, text := range what {
 		o.StringData[key] = "(" + text + ")"
@@ -192,7 +192,7 @@ func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, v
 		return nil, err
 	}
 	var all []any
-	for i, made := range (fluxobj.Home{Name: a.Namespace, UID: o.UID, Flux: s.Flux}).Objects() {
+	for i, made := range (fluxobj.RunNamespace{Name: a.Namespace, UID: o.UID, Flux: s.Flux}).Objects() {
 		if i == 0 { // the namespace
 			maps.Copy(made.GetLabels(), labels)
 		}

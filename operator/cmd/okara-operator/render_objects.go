@@ -27,17 +27,17 @@ func (f *renderFlags) defined(docs []document) (d defined, err error) {
 		return d, err
 	}
 	d.templates = map[string]*v1alpha1.Template{}
-	for _, one := range docs {
-		if !one.is("Template") {
+	for _, doc := range docs {
+		if !doc.is("Template") {
 			continue
 		}
 		t := &v1alpha1.Template{}
-		if err := yaml.UnmarshalStrict(one.text, t); err != nil {
-			return d, wrongDocument(one, err)
+		if err := yaml.UnmarshalStrict(doc.text, t); err != nil {
+			return d, wrongDocument(doc, err)
 		}
 		t.Spec.Executor = cmp.Or(t.Spec.Executor, v1alpha1.ExecutorTerraform) // as the API server does
 		if d.templates[t.Name] != nil {
-			return d, wrongDocument(one, fmt.Errorf("Template %s is there twice", t.Name))
+			return d, wrongDocument(doc, fmt.Errorf("Template %s is there twice", t.Name))
 		}
 		d.templates[t.Name] = t
 	}

@@ -252,7 +252,7 @@ func (f *flags) count(mgr ctrl.Manager) (ctrl.Manager, error) {
 		}
 	}
 	c := verdict.Counted{Manager: mgr, Warnings: verdict.Warnings()}
-	for _, m := range []prometheus.Collector{c.Warnings, &verdict.Objects{Reader: mgr.GetCache(), Leads: mgr.Elected(), Lists: lists}} {
+	for _, m := range []prometheus.Collector{c.Warnings, &verdict.Objects{Reader: mgr.GetCache(), Elected: mgr.Elected(), Lists: lists}} {
 		if err := metrics.Registry.Register(m); err != nil {
 			return nil, err
 		}

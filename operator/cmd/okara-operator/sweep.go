@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	sweepEvery = time.Hour
-	countEvery = 24 // sweeps
+	cleanUpEvery = time.Hour
+	countEvery   = 24 // sweeps
 )
 
-// sweeper looks for what objects left that are gone. The replica that leads does.
-type sweeper struct {
+// cleaner looks for what objects left that are gone. The replica that leads does.
+type cleaner struct {
 	direct  client.Client
 	objects *kindrun.Objects
 	unowned prometheus.Gauge
 	log     *slog.Logger
 }
 
-// newSweeper makes one with its metric, which is one of the process.
-func newSweeper(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*sweeper, error) {
-	s := &sweeper{c, objects, prometheus.NewGauge(prometheus.GaugeOpts{
+// newCleaner makes one with its metric, which is one of the process.
+func newCleaner(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*cleaner, error) {
+	s := &cleaner{c, objects, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "okara_states_unowned", Help: "States of runs that have resources and whose object is gone. Counted daily; nobody destroys them.",
 	}), log}
 	return s, metrics.Registry.Register(s.unowned)
 }
 
 // NeedLeaderElection is true: one replica is enough.
-func (*sweeper) NeedLeaderElection() bool { return true }
+func (*cleaner) NeedLeaderElection() bool { return true }
 
 // Start sweeps until the context ends.
-func (s *sweeper) Start(ctx context.Context) error {
-	t := time.NewTicker(sweepEvery)
+func (s *cleaner) Start(ctx context.Context) error {
+	t := time.NewTicker(cleanUpEvery)
 	defer t.Stop()
 	for n := 0; ; n++ {
-		s.sweep(ctx, n%countEvery == 0)
+		s.cleanUp(ctx, n%countEvery == 0)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -53,13 +53,13 @@ func (s *sweeper) Start(ctx context.Context) error {
 	}
 }
 
-func (s *sweeper) sweep(ctx context.Context, count bool) {
+func (s *cleaner) cleanUp(ctx context.Context, count bool) {
 	var defs v1alpha1.ModuleKindList
 	if err := s.direct.List(ctx, &defs); err != nil {
 		s.log.Error("looking for what objects left", "error", err)
 		return
 	}
-	orphans, err := s.objects.Sweep(ctx, defs.Items)
+	orphans, err := s.objects.CleanUp(ctx, defs.Items)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("looking for what objects left", "error", err)
 	}

@@ -39,7 +39,7 @@ type storm struct {
 	*fleet
 	cloud   *cloud
 	manager func() error // kills kube-controller-manager, and starts it again
-	who     string       // makes the Instances
+	user    string       // makes the Instances
 	names   int
 	did     map[string]int
 }
@@ -105,11 +105,11 @@ func (s *storm) populate(ctx context.Context) error {
 	if err := s.startOperator(); err != nil {
 		return err
 	}
-	who, err := s.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	self, err := s.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	s.who = who.Status.UserInfo.Username
+	s.user = self.Status.UserInfo.Username
 	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
 	t.Spec.Module = &v1alpha1.TemplateModule{Address: "sandbox/vpc/aws"}
 	t.Spec.Parameters = []v1alpha1.TemplateParameter{{Name: "name"}}
@@ -168,7 +168,7 @@ func (s *storm) refill(ctx context.Context) error {
 		s.names++
 		o := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: instanceID(s.names)}}
 		o.Spec.Template = "sandbox/vpc"
-		o.Spec.CreatedBy = s.who
+		o.Spec.CreatedBy = s.user
 		o.Spec.Owner = &v1alpha1.Owner{Kind: "User", ID: fmt.Sprintf("user-%d", s.names)}
 		o.Spec.Parameters = map[string]apiextensions.JSON{"name": {Raw: fmt.Appendf(nil, "%q", o.Name)}}
 		if err := s.client.Create(ctx, o); err != nil {
@@ -329,7 +329,7 @@ func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
 	}
 	things := s.cloud.things()
 	named := map[string]bool{}
-	homes := map[string]bool{}
+	runNamespaces := map[string]bool{}
 	for _, o := range all {
 		workspace := "okara-instances/instance." + o.GetName()
 		if o.GetKind() != "Instance" {
@@ -337,7 +337,7 @@ func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
 		}
 		at := fmt.Sprintf("http://%s/state/%s.%s", s.front, clusterName, workspace)
 		named[at] = true
-		homes[fluxobj.Text(o, "status", "namespace")] = true
+		runNamespaces[fluxobj.Text(o, "status", "namespace")] = true
 		ready := fluxobj.Conditions(o)["Ready"]
 		switch {
 		case !ready.True():
@@ -356,7 +356,7 @@ func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
 		return nil, err
 	}
 	for _, ns := range spaces.Items {
-		if !homes[ns.Name] {
+		if !runNamespaces[ns.Name] {
 			wrong = append(wrong, "namespace "+ns.Name+" was made for an object that is gone")
 		}
 	}

@@ -53,7 +53,7 @@ func (c *cloud) things() map[string]string {
 func (c *cloud) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !c.away.Load() {
-			if err := c.pass(ctx); err != nil && ctx.Err() == nil {
+			if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
 				fmt.Println("the cloud:", err)
 			}
 		}
@@ -61,7 +61,7 @@ func (c *cloud) work(ctx context.Context) {
 	}
 }
 
-func (c *cloud) pass(ctx context.Context) error {
+func (c *cloud) reconcile(ctx context.Context) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(terraformVersion)
 	list.SetKind("TerraformList")

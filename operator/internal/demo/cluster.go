@@ -47,7 +47,7 @@ func (w *world) cluster(ctx context.Context) error {
 	if err := w.installChart(ctx, admin); err != nil {
 		return err
 	}
-	if err := w.people(ctx, set); err != nil {
+	if err := w.grantTenant(ctx, set); err != nil {
 		return err
 	}
 	operator, err := token(ctx, set, admin, system, "okara-operator")
@@ -108,8 +108,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// people gives a tenant the role of the chart in its namespace.
-func (w *world) people(ctx context.Context, set *kubernetes.Clientset) error {
+// grantTenant gives a tenant the role of the chart in its namespace.
+func (w *world) grantTenant(ctx context.Context, set *kubernetes.Clientset) error {
 	if _, err := set.CoreV1().ServiceAccounts(tenant).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (f *fleet) leaseWrites(ctx context.Context) (n *atomic.Int64, stop func()) 
 type counts struct {
 	registry, origin        float64
 	statusWrites, ourWrites float64 // of kinds of okara
-	fluxWrites, homeWrites  float64 // of objects of runs, without what the test writes
+	fluxWrites, runWrites   float64 // of objects of runs, without what the test writes
 	lists                   float64
 	heap, resident          float64
 }
@@ -103,7 +103,7 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 			c.fluxWrites += rest
 		}
 		for _, resource := range []string{"secrets", "serviceaccounts", "rolebindings", "networkpolicies"} {
-			c.homeWrites += server.sum("apiserver_request_total", is, `resource="`+resource+`"`, `subresource=""`)
+			c.runWrites += server.sum("apiserver_request_total", is, `resource="`+resource+`"`, `subresource=""`)
 		}
 	}
 	for _, group := range ours {

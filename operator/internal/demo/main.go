@@ -219,8 +219,8 @@ func (w *world) install(ctx context.Context) error {
 }
 
 // until asks every tenth of a second, for so long at most.
-func until(ctx context.Context, most time.Duration, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
+func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		ok, err := done()

@@ -281,7 +281,7 @@ func (f *fleet) idle(ctx context.Context, n int, own counts, happen func() error
 		{"writes of statuses", after.statusWrites - before.statusWrites, 0, 0},
 		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites - own.ourWrites, 0, 0},
 		{"writes of objects of Flux", after.fluxWrites - before.fluxWrites - own.fluxWrites, 0, 0},
-		{"writes of Secrets, accounts and roles", after.homeWrites - before.homeWrites, 0, 0},
+		{"writes of Secrets, accounts and roles", after.runWrites - before.runWrites, 0, 0},
 		{"lists of objects of okara.dev", after.lists - before.lists, 0, 0},
 	})
 }

@@ -10,8 +10,8 @@ const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationReq
 // reasonRequested is the reason of an Instance that waits for its first approval.
 const reasonRequested = "Requested"
 
-// waitsForSomebody reports whether what has that reason goes on when somebody says so.
-func waitsForSomebody(reason string) bool {
+// needsDecision reports whether what has that reason goes on when somebody says so.
+func needsDecision(reason string) bool {
 	return reason == v1alpha1.ReasonHeld || reason == v1alpha1.ReasonPlanned || reason == reasonRequested
 }
 

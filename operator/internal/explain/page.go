@@ -103,7 +103,7 @@ func (p *page) heading() {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
 		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
 		p.help = append(p.help, "if that stays so: "+pods)
-	case !ready.True() && waitsForSomebody(ready.Reason):
+	case !ready.True() && needsDecision(ready.Reason):
 		p.line("  It waits until somebody approves or rejects it.")
 	case all[v1alpha1.ConditionStalled].True():
 		p.line("  It stays so until somebody changes something.")

@@ -129,15 +129,15 @@ func (s *Spec) approval(spec *terraformSpec) {
 }
 
 func (v VariablesFrom) object() varsFrom {
-	one := varsFrom{Kind: "Secret", Name: v.Secret}
+	from := varsFrom{Kind: "Secret", Name: v.Secret}
 	if v.ConfigMap != "" {
-		one.Kind = "ConfigMap"
-		one.Name = v.ConfigMap
+		from.Kind = "ConfigMap"
+		from.Name = v.ConfigMap
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Keys)) {
-		one.VarsKeys = append(one.VarsKeys, v.Keys[name]+":"+name)
+		from.VarsKeys = append(from.VarsKeys, v.Keys[name]+":"+name)
 	}
-	return one
+	return from
 }
 
 // vars are the variables in the order of their names.

@@ -45,8 +45,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Home is a namespace that the operator made for the runs of an object.
-type Home struct {
+// RunNamespace is a namespace that the operator made for the runs of an object.
+type RunNamespace struct {
 	Name        string
 	UID         types.UID         // of the object
 	Account     string            // that runs modules; "": [Account]
@@ -58,16 +58,16 @@ type Home struct {
 }
 
 // role is the ClusterRole of the account, in the namespace.
-func (h Home) role() string {
+func (h RunNamespace) role() string {
 	if h.Charts {
 		return "edit"
 	}
 	return Account
 }
 
-// MakeHome makes sure of a namespace for the runs of an object, with more labels. One that
+// EnsureNamespace makes sure of a namespace for the runs of an object, with more labels. One that
 // somebody else made is an [*TakenError].
-func MakeHome(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
+func EnsureNamespace(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
 	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
 			return fmt.Errorf("namespace %s is being deleted, and is made anew then", name)
@@ -82,10 +82,10 @@ func MakeHome(ctx context.Context, c client.Client, name string, uid types.UID, 
 	return err
 }
 
-// RemoveHome deletes a namespace that [MakeHome] made, and reports whether it is gone. The mark of
+// DeleteNamespace deletes a namespace that [EnsureNamespace] made, and reports whether it is gone. The mark of
 // runs, which keeps everybody from deleting it, goes first. One of somebody else stays, and
 // counts as gone.
-func RemoveHome(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
+func DeleteNamespace(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
 	if err != nil || !Ours(ns, uid) {
@@ -100,9 +100,9 @@ func RemoveHome(ctx context.Context, c client.Client, name string, uid types.UID
 	return Delete(ctx, c, ns, uid)
 }
 
-// Furnish makes what a run needs in its namespace, as far as it is not there. What is
+// Provision makes what a run needs in its namespace, as far as it is not there. What is
 // somebody else's is an [*TakenError].
-func (h Home) Furnish(ctx context.Context, c client.Client) error {
+func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	if err := bound(ctx, c, h.Name); err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func (h Home) Furnish(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// Objects are the namespace and what [Home.Furnish] makes in it, but for the binding by
+// Objects are the namespace and what [RunNamespace.Provision] makes in it, but for the binding by
 // which the operator reaches its Secrets. It is pure.
-func (h Home) Objects() []client.Object {
+func (h RunNamespace) Objects() []client.Object {
 	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
 	all = append(all, h.empty()...)
 	for i, kind := range []schema.GroupVersionKind{
@@ -131,17 +131,17 @@ func (h Home) Objects() []client.Object {
 }
 
 // empty are the objects of a home as far as they are named.
-func (h Home) empty() []client.Object {
+func (h RunNamespace) empty() []client.Object {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta(h.account())}, &rbacv1.RoleBinding{ObjectMeta: meta(Account)}, &networkingv1.NetworkPolicy{ObjectMeta: meta(Account)},
 	}
 }
 
-func (h Home) account() string { return cmp.Or(h.Account, Account) }
+func (h RunNamespace) account() string { return cmp.Or(h.Account, Account) }
 
 // fill makes an object of a home what it is to be.
-func (h Home) fill(o client.Object) {
+func (h RunNamespace) fill(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
 		o.Annotations = h.Annotations

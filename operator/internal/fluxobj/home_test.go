@@ -29,13 +29,13 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// TestFurnish makes an account, its right and a policy, twice the same; an account that
+// TestProvision makes an account, its right and a policy, twice the same; an account that
 // somebody made before is left alone.
 //
 // Shows: operator 18
-func TestFurnish(t *testing.T) {
+func TestProvision(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
-	home := fluxobj.Home{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Flux: "flux"}
+	namespace := fluxobj.RunNamespace{Name: ns, UID: "1", Annotations: map[string]string{"cloud.example.com/role": "vpc"}, Flux: "flux"}
 	versions := func() (all []string) {
 		t.Helper()
 		meta := metav1.ObjectMeta{Namespace: ns, Name: fluxobj.Account}
@@ -52,12 +52,12 @@ func TestFurnish(t *testing.T) {
 		return all
 	}
 	for range 2 {
-		if err := home.Furnish(t.Context(), c); err != nil {
+		if err := namespace.Provision(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first := versions()
-	if err := home.Furnish(t.Context(), c); err != nil {
+	if err := namespace.Provision(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	for i, v := range versions() {
@@ -70,20 +70,20 @@ func TestFurnish(t *testing.T) {
 	if err := c.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	home.Account = theirs.Name
-	if taken, ok := errors.AsType[*fluxobj.TakenError](home.Furnish(t.Context(), c)); !ok || taken.Kind != "ServiceAccount" {
+	namespace.Account = theirs.Name
+	if taken, ok := errors.AsType[*fluxobj.TakenError](namespace.Provision(t.Context(), c)); !ok || taken.Kind != "ServiceAccount" {
 		t.Error("somebody else's account is taken for a run")
 	}
 }
 
-// TestFurnishCharts: who installs charts may edit the namespace and nothing else, and what
+// TestProvisionCharts: who installs charts may edit the namespace and nothing else, and what
 // he installs is reached.
 //
 // Shows: operator 22
-func TestFurnishCharts(t *testing.T) {
+func TestProvisionCharts(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
-	home := fluxobj.Home{Name: ns, UID: "1", Charts: true}
-	if err := home.Furnish(t.Context(), c); err != nil {
+	namespace := fluxobj.RunNamespace{Name: ns, UID: "1", Charts: true}
+	if err := namespace.Provision(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	key := client.ObjectKey{Namespace: ns, Name: fluxobj.Account}

@@ -30,8 +30,8 @@ func (c Condition) False() bool { return c.Status == "False" }
 func Conditions(o *unstructured.Unstructured) map[string]Condition {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // another form is none
 	all := map[string]Condition{}
-	for _, one := range list {
-		m, _ := one.(map[string]any)
+	for _, condition := range list {
+		m, _ := condition.(map[string]any)
 		generation, _ := m["observedGeneration"].(int64)
 		all[word(m, "type")] = Condition{word(m, "status"), word(m, "reason"), word(m, "message"), generation, word(m, "lastTransitionTime")}
 	}

@@ -34,7 +34,7 @@ func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Sta
 	}
 	now = fluxexec.Status{}
 	if run.Module != nil && !run.Module.Keep {
-		if err := r.Access.Release(ctx, run.Access); err != nil && !isLost(err) {
+		if err := r.Access.Release(ctx, run.Access); err != nil && !ownershipLost(err) {
 			return false, now, err
 		}
 	}
@@ -47,7 +47,7 @@ func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Sta
 func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (gone bool, err error) {
 	if run.Module != nil {
 		err := r.Access.Check(ctx, run.Access)
-		if isLost(err) {
+		if ownershipLost(err) {
 			return r.Flux.Drop(ctx, run.Work())
 		}
 		if err != nil {
@@ -113,6 +113,6 @@ func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
 	if err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
-	alone := run.Access.Home != run.Access.Namespace
+	alone := run.Access.RunNamespace != run.Access.Namespace
 	return ns.DeletionTimestamp != nil || alone, nil
 }

@@ -40,14 +40,14 @@ type Runner struct {
 
 // Run is one of a module or of a chart.
 type Run struct {
-	Module *fluxexec.Spec    // nil: it is of a chart; with Keep nothing is destroyed, and the state stays
-	Chart  *fluxexec.Release // nil: it is of a module
-	Access runaccess.Run     // of a module
-	Home   *fluxobj.Home     // that is furnished for it; nil: an administrator does that
-	Copies []Copy            // of Secrets that it reads
+	Module       *fluxexec.Spec        // nil: it is of a chart; with Keep nothing is destroyed, and the state stays
+	Chart        *fluxexec.Release     // nil: it is of a module
+	Access       runaccess.Run         // of a module
+	RunNamespace *fluxobj.RunNamespace // that is furnished for it; nil: an administrator does that
+	Copies       []Copy                // of Secrets that it reads
 
-	// Settle makes the namespace of the run; nil: it is there.
-	Settle func(ctx context.Context) error
+	// EnsureNamespace makes the namespace of the run; nil: it is there.
+	EnsureNamespace func(ctx context.Context) error
 	// Adopts is asked where the state exists already, and is not known to be adopted. nil: no.
 	Adopts func(ctx context.Context) bool
 	// Request makes the request of a module of what changes with its token and with the
@@ -84,13 +84,13 @@ const soon = 5 * time.Second
 // Prepare makes sure of all that a run reads, as far as it is not there and fresh, and
 // returns after how long it has to be prepared again; 0: nothing of it ends.
 func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, err error) {
-	if run.Settle != nil {
-		if err := run.Settle(ctx); err != nil {
+	if run.EnsureNamespace != nil {
+		if err := run.EnsureNamespace(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if run.Home != nil {
-		if err := run.Home.Furnish(ctx, r.Client); err != nil {
+	if run.RunNamespace != nil {
+		if err := run.RunNamespace.Provision(ctx, r.Client); err != nil {
 			return 0, err
 		}
 	}
@@ -144,15 +144,15 @@ func (r *Runner) Apply(ctx context.Context, run *Run) (now Applied, err error) {
 
 // stop keeps a run from beginning whose state is another's, and returns the error.
 func (r *Runner) stop(ctx context.Context, run *Run, err error) error {
-	if isLost(err) {
+	if ownershipLost(err) {
 		return errors.Join(err, r.Flux.Cancel(ctx, run.Work()))
 	}
 	return err
 }
 
-func isLost(err error) bool {
-	_, lost := errors.AsType[*runaccess.NotOwnerError](err)
-	return lost
+func ownershipLost(err error) bool {
+	_, ok := errors.AsType[*runaccess.NotOwnerError](err)
+	return ok
 }
 
 // copies brings the Secrets that a run reads into its namespace, and returns what changes

@@ -18,7 +18,7 @@ import (
 )
 
 // decide does what Approvals say, the oldest first.
-func (p *pass) decide() {
+func (p *reconciliation) decide() {
 	slices.SortFunc(p.approvals, func(a, b v1alpha1.Approval) int {
 		return a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time)
 	})
@@ -30,13 +30,13 @@ func (p *pass) decide() {
 		switch a.Status.Result {
 		case "":
 			o := p.byName[a.Spec.Target.Name]
-			was := p.desk.doc.Records[a.Spec.Target.Name]
-			p.decided[a.Name] = p.desk.decide(a, o)
-			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && asksForChange(was) {
+			was := p.inbox.doc.Records[a.Spec.Target.Name]
+			p.decided[a.Name] = p.inbox.decide(a, o)
+			if p.decided[a.Name].Result == v1alpha1.ApprovalRejected && requestsChange(was) {
 				p.rejected(o, a.Spec.Reason)
 			}
 		case v1alpha1.ApprovalAccepted:
-			if s := outcome(a, p.desk.doc.Records[a.Spec.Target.Name]); s != nil {
+			if s := outcome(a, p.inbox.doc.Records[a.Spec.Target.Name]); s != nil {
 				p.decided[a.Name] = *s
 			}
 		}
@@ -44,7 +44,7 @@ func (p *pass) decide() {
 }
 
 // rejected notes that an Instance is not as its object asks, since somebody rejected that.
-func (p *pass) rejected(o *v1alpha1.Instance, why string) {
+func (p *reconciliation) rejected(o *v1alpha1.Instance, why string) {
 	h := p.news[o.Name]
 	if h == nil {
 		h = o.Status.Handled.DeepCopy()
@@ -61,7 +61,7 @@ func (p *pass) rejected(o *v1alpha1.Instance, why string) {
 }
 
 // decide does what one Approval says, if its target is as it was when somebody looked.
-func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
+func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
 	refused := func(result v1alpha1.ApprovalResult, format string, args ...any) v1alpha1.ApprovalStatus {
 		return v1alpha1.ApprovalStatus{Result: result, Message: fmt.Sprintf(format, args...)}
 	}
@@ -87,7 +87,7 @@ func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appro
 		event = lifecycle.Reject{ID: r.ID, Reason: a.Spec.Reason}
 	}
 	approver := k.users.actor(a.Spec.Approver)
-	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && mayBeOne(approver, asker) {
+	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
 		return refused(v1alpha1.ApprovalRefused, "nobody can tell whether %s is who asked for it, %s: approve by the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
 	err := k.step(approver, event)
@@ -128,8 +128,8 @@ func isRequest(plan string) bool {
 }
 
 // approval writes what became of an Approval. After its time it goes.
-func (p *pass) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
-	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.desk.now) {
+func (p *reconciliation) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
+	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.inbox.now) {
 		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
 	}
 	s, ok := p.decided[a.Name]

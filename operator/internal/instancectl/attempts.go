@@ -26,7 +26,7 @@ const attemptsAtOnce = 8
 // goes. What no status names is not touched.
 func (p runAttempts) attempts(ctx context.Context) {
 	found := make(chan lifecycle.Event)
-	places := make(chan struct{}, attemptsAtOnce)
+	slots := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
 	for id, r := range p.before.Records {
 		if r.Run == nil || r.Run.StartedAt.IsZero() || !r.Run.EndedAt.IsZero() || p.byName[id] == nil || p.unkept[id] {
@@ -34,8 +34,8 @@ func (p runAttempts) attempts(ctx context.Context) {
 		}
 		p.active = true
 		working.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			if e := p.attempt(ctx, r); e != nil {
 				found <- e
 			}
@@ -57,7 +57,7 @@ func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle
 		return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: err.Error(), Resources: -1}}
 	}
 	st, err := p.carry(ctx, a, r)
-	over := !p.desk.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
+	over := !p.inbox.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
 	switch {
 	case ctx.Err() != nil:
 		return nil

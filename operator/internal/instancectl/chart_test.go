@@ -113,7 +113,7 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run(leader, "it is updated", func() bool { return s.all()[id].Status.Module.Digest == newer.Digest && s.is(id, "Ready")() })
-	s.pass(9 * time.Hour)
+	s.advance(9 * time.Hour)
 	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
 	if last := ran[len(ran)-1]; last.Kind != lifecycle.RunDestroy || last.Source.Digest != newer.Digest {
 		t.Errorf("destroyed as %+v", last)
@@ -158,7 +158,7 @@ func TestChartKept(t *testing.T) {
 	}
 	id := a.Record.ID
 	s.run(leader, "it is ready", s.is(id, "Ready"))
-	s.pass(9 * time.Hour)
+	s.advance(9 * time.Hour)
 	s.run(leader, "it is left", s.is(id, "Orphaned"))
 	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
 		t.Fatal(err)

@@ -31,19 +31,19 @@ const (
 	// lookEvery is the longest pause between two passes.
 	lookEvery = 10 * time.Minute
 	// defaultPlaces is how many attempts run at once.
-	defaultPlaces = 20
+	defaultConcurrency = 20
 )
 
 // Options are what a [Controller] needs.
 type Options struct {
 	Settings
-	Executor Executor
-	Operator string // namespace of the operator, which has the records
-	Modules  Modules
-	Charts   Charts
-	Clock    *Clock
-	Places   int           // attempts at once; 0: 20
-	Observe  time.Duration // how often they are looked at; 0: 2 s
+	Executor    Executor
+	Operator    string // namespace of the operator, which has the records
+	Modules     Modules
+	Charts      Charts
+	Clock       *Clock
+	Concurrency int           // attempts at once; 0: 20
+	Observe     time.Duration // how often they are looked at; 0: 2 s
 }
 
 // Controller is the life of instances in the leader of the operator: one pass after the
@@ -55,7 +55,7 @@ type Controller struct {
 	machine *lifecycle.Machine
 	catalog *Catalog
 	events  events.EventRecorder
-	seen    seen
+	overlay overlay
 	pools   map[string]*lifecycle.Pool // as of the last pass; nil: there was none
 	records records.Store
 	saved   map[types.UID]saved
@@ -64,9 +64,9 @@ type Controller struct {
 	retries    *flowcontrol.Backoff // of objects whose last write failed, by UID
 }
 
-// NewController returns a controller that does nothing until its [Controller.Pass].
+// NewController returns a controller that does nothing until its [Controller.Reconcile].
 func NewController(c, live client.Client, recorder events.EventRecorder, o Options) *Controller {
-	o.Places = cmp.Or(o.Places, defaultPlaces)
+	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
 	o.Observe = cmp.Or(o.Observe, observeEvery)
 	if o.Clock == nil {
 		o.Clock = &Clock{}
@@ -81,18 +81,18 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 // there now, not a cache.
 func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
-	one := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
 	all := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		if object.GetNamespace() != o.Namespace {
 			return nil
 		}
-		return []reconcile.Request{one}
+		return []reconcile.Request{request}
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("instances").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Watches(&v1alpha1.Instance{}, all).Watches(&v1alpha1.Template{}, all).Watches(&v1alpha1.Approval{}, all).
 		Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			wait, err := c.Pass(ctx)
+			wait, err := c.Reconcile(ctx)
 			return reconcile.Result{RequeueAfter: wait}, err
 		}))
 	if err != nil || o.Modules == nil {
@@ -101,25 +101,25 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	return (&resolver{mgr.GetClient(), o, c.events}).setup(mgr)
 }
 
-// Pass does all that there is to do now, and tells after how long there may be more. An
+// Reconcile does all that there is to do now, and tells after how long there may be more. An
 // error means that it is to be called again.
-func (c *Controller) Pass(ctx context.Context) (time.Duration, error) {
+func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	p, err := c.begin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	p.runAttempts().attempts(ctx)
-	p.news = p.desk.hearAll(p.objects)
+	p.news = p.inbox.hearAll(p.objects)
 	p.decide()
-	p.due()
+	p.decidePending()
 	changed := p.write(ctx)
 	return p.next(changed), ctx.Err()
 }
 
-// pass is one look at all objects.
-type pass struct {
+// advance is one look at all objects.
+type reconciliation struct {
 	c         *Controller
-	desk      *desk
+	inbox     *inbox
 	objects   []v1alpha1.Instance
 	byName    map[string]*v1alpha1.Instance
 	templates []v1alpha1.Template
@@ -127,7 +127,7 @@ type pass struct {
 	before    *lifecycle.Document                // as the objects have it
 	news      map[string]*v1alpha1.Handled       // of Instances that said something new
 	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
-	recalled  map[string]bool                    // Instances whose status was lost
+	restored  map[string]bool                    // Instances whose status was lost
 	broken    map[string]error                   // those whose record cannot be read
 	unkept    map[string]bool                    // those whose record could not be written: nothing of them is begun
 	active    bool                               // an attempt runs, or something goes
@@ -138,16 +138,16 @@ type pass struct {
 // What a pass does beside moving the document and writing what it says.
 type (
 	// runAttempts are the runs and what is told of them.
-	runAttempts struct{ *pass }
-	// recalls bring back what a lost status said.
-	recalls struct{ *pass }
+	runAttempts struct{ *reconciliation }
+	// restores bring back what a lost status said.
+	restores struct{ *reconciliation }
 )
 
-func (p *pass) runAttempts() runAttempts { return runAttempts{p} }
-func (p *pass) recalls() recalls         { return recalls{p} }
+func (p *reconciliation) runAttempts() runAttempts { return runAttempts{p} }
+func (p *reconciliation) restores() restores       { return restores{p} }
 
-func (c *Controller) begin(ctx context.Context) (*pass, error) {
-	p := &pass{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, recalled: map[string]bool{}, unkept: map[string]bool{}}
+func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
+	p := &reconciliation{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}, restored: map[string]bool{}, unkept: map[string]bool{}}
 	in := client.InNamespace(c.Namespace)
 	var instances v1alpha1.InstanceList
 	var templates v1alpha1.TemplateList
@@ -157,10 +157,10 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 			return nil, err
 		}
 	}
-	p.objects = c.seen.over(instances.Items)
+	p.objects = c.overlay.over(instances.Items)
 	p.templates = templates.Items
 	p.approvals = approvals.Items
-	p.recalls().recall(ctx)
+	p.restores().restore(ctx)
 	for i := range p.objects {
 		p.byName[p.objects[i].Name] = &p.objects[i]
 	}
@@ -171,15 +171,15 @@ func (c *Controller) begin(ctx context.Context) (*pass, error) {
 	d, broken := document(p.objects, c.pools, lifecycle.Clock{At: now, Held: c.Clock.Held()})
 	p.before = d
 	p.broken = broken
-	p.recalls().keepRecords(ctx)
-	p.desk = &desk{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
+	p.restores().keepRecords(ctx)
+	p.inbox = &inbox{machine: c.machine, templates: c.catalog, users: c.Users, now: now, seed: seed, doc: d}
 	return p, nil
 }
 
-// due does what time and templates make due.
-func (p *pass) due() {
-	k := p.desk
-	events, _ := k.doc.Pending(p.c.catalog, p.c.Places, k.now)
+// decidePending does what time and templates make due.
+func (p *reconciliation) decidePending() {
+	k := p.inbox
+	events, _ := k.doc.Pending(p.c.catalog, p.c.Concurrency, k.now)
 	for _, e := range events {
 		p.serve(e)
 	}
@@ -196,12 +196,12 @@ func (p *pass) due() {
 }
 
 // serve does an event of the operator itself; one that fits nothing changes nothing.
-func (p *pass) serve(e lifecycle.Event) { _ = p.desk.step(lifecycle.Actor{}, e) }
+func (p *reconciliation) serve(e lifecycle.Event) { _ = p.inbox.step(lifecycle.Actor{}, e) }
 
 // notice tells a notice as an event of the Instance.
-func (p *pass) notice(e lifecycle.Effect) {
+func (p *reconciliation) notice(e lifecycle.Effect) {
 	if o := p.byName[e.Ref.ID]; o != nil && !stalls(e.Notice.Kind) {
-		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.desk.doc.Records[e.Ref.ID], e.Notice))
+		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.inbox.doc.Records[e.Ref.ID], e.Notice))
 	}
 	p.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
@@ -221,13 +221,13 @@ func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
 func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }
 
 // next is after how long there may be more to do.
-func (p *pass) next(changed bool) time.Duration {
+func (p *reconciliation) next(changed bool) time.Duration {
 	if changed || p.again {
 		return time.Millisecond
 	}
 	wait := lookEvery
-	if _, at := p.desk.doc.PendingIDs(p.desk.now); !at.IsZero() {
-		wait = min(wait, max(at.Sub(p.desk.now), time.Millisecond))
+	if _, at := p.inbox.doc.PendingIDs(p.inbox.now); !at.IsZero() {
+		wait = min(wait, max(at.Sub(p.inbox.now), time.Millisecond))
 	}
 	if p.active {
 		wait = min(wait, p.c.Observe)
@@ -235,6 +235,6 @@ func (p *pass) next(changed bool) time.Duration {
 	if p.retry > 0 {
 		wait = min(wait, p.retry)
 	}
-	p.c.pools = maps.Clone(p.desk.doc.Pools)
+	p.c.pools = maps.Clone(p.inbox.doc.Pools)
 	return wait
 }

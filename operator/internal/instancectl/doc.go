@@ -23,7 +23,7 @@
 // nothing. Only then attempts are begun. All of it is repeated where it broke off, by
 // whoever leads: an attempt has a name, and beginning it twice is once.
 //
-// A cache may be behind what was written here. [seen] has what was written last of each
+// A cache may be behind what was written here. [overlay] has what was written last of each
 // object until the cache shows it, so that nothing is counted twice or forgotten.
 //
 // # Time

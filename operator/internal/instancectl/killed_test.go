@@ -26,10 +26,10 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	for end := time.Now().Add(30 * time.Second); !until(); {
 		c, tried := rig.Dying(whole, nth, after)
 		leader := instancectl.NewController(c, c, &events.FakeRecorder{}, instancectl.Options{
-			Settings: s.settings, Operator: s.home, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
+			Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Concurrency: 100, Observe: time.Hour,
 		})
 		for tried() < nth && !until() {
-			if _, err := leader.Pass(s.t.Context()); err != nil && !errors.Is(err, rig.ErrKilled) {
+			if _, err := leader.Reconcile(s.t.Context()); err != nil && !errors.Is(err, rig.ErrKilled) {
 				s.t.Errorf("pass: %v", err)
 			}
 			if time.Now().After(end) {
@@ -59,9 +59,9 @@ func TestKilled(t *testing.T) {
 		}
 		id := a.Record.ID
 		deaths := s.mortals(nth, after, s.is(id, "Ready"))
-		s.pass(9 * time.Hour)
-		home := s.all()[id].Status.Namespace
-		deaths += s.mortals(nth, after, func() bool { return s.ended(home) && s.all()[id] == nil })
+		s.advance(9 * time.Hour)
+		operatorNamespace := s.all()[id].Status.Namespace
+		deaths += s.mortals(nth, after, func() bool { return s.ended(operatorNamespace) && s.all()[id] == nil })
 		begun := map[lifecycle.RunKind]int{}
 		for ref := range s.engine.did {
 			begun[ref.Kind]++

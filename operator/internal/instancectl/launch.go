@@ -70,7 +70,7 @@ func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Crea
 	if err := s.client.Update(ctx, o); err != nil {
 		return err
 	}
-	s.seen.put(o)
+	s.overlay.put(o)
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Creat
 	if err != nil {
 		return lifecycle.Answer{}, failed(id, err)
 	}
-	s.seen.put(o)
+	s.overlay.put(o)
 	d, _, err := s.read(ctx)
 	if err == nil && d.Records[id] != nil {
 		answer.Record = d.Records[id]

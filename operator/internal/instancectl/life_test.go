@@ -61,7 +61,7 @@ func TestLife(t *testing.T) {
 	}
 	s.run(leader, "it is renamed", func() bool { return s.all()[id].Status.Handled.Name == "mine" })
 
-	s.pass(13 * time.Hour)
+	s.advance(13 * time.Hour)
 	s.run(leader, "its end came", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
 	s.gone(leader, id)
 }
@@ -200,7 +200,7 @@ func TestExpiresAlone(t *testing.T) {
 	if err := s.client.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	s.pass(9 * time.Hour)
+	s.advance(9 * time.Hour)
 	s.gone(s.leader(), a.Record.ID)
 }
 
@@ -226,11 +226,11 @@ func TestDestroyFails(t *testing.T) {
 	if _, err := s.do(p, "anna", lifecycle.DestroyNow{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	s.run(leader, "it failed for good", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	if o := s.all()[id]; o.DeletionTimestamp == nil || o.Status.Namespace == "" || s.engine.left() != 1 {
 		t.Errorf("%+v", o)
 	}
 	s.engine.fails = nil
-	s.pass(25 * time.Hour)
+	s.advance(25 * time.Hour)
 	s.gone(leader, id)
 }

@@ -128,7 +128,7 @@ func TestStatusLost(t *testing.T) {
 			s.run(s.leader(), "it is being destroyed", s.is(id, "Destroying"))
 			s.empties(id)
 			s.engine.fails = nil
-			s.pass(26 * time.Hour)
+			s.advance(26 * time.Hour)
 			s.run(s.leader(), "nothing is left", func() bool { return s.ended("vpc-"+id) && s.all()[id] == nil })
 			if _, last := s.engine.attempts(id); s.engine.left() != 0 || last != uid {
 				t.Errorf("%d resources are left; destroyed as %s, made as %s", s.engine.left(), last, uid)
@@ -144,7 +144,7 @@ func TestStatusLost(t *testing.T) {
 func (s *site) kept() (names []string) {
 	s.t.Helper()
 	var list corev1.ConfigMapList
-	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.home), client.HasLabels{v1alpha1.LabelRecord}); err != nil {
+	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.operatorNamespace), client.HasLabels{v1alpha1.LabelRecord}); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, m := range list.Items {
@@ -187,7 +187,7 @@ func TestRecordThatIsBroken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
 	id := s.ready("anna")
-	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: s.kept()[0]}}
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: s.kept()[0]}}
 	change := func(how func()) {
 		t.Helper()
 		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
@@ -239,7 +239,7 @@ func TestWhatIsNotLaunched(t *testing.T) {
 	})
 	before := requests.Load()
 	for range 5 {
-		if _, err := leader.Pass(t.Context()); err != nil {
+		if _, err := leader.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,11 +28,11 @@ type userIssuer struct{ prefix, issuer string }
 // ParseUsers reads PREFIX=ISSUER, each.
 func ParseUsers(list []string) (Users, error) {
 	var all Users
-	for _, one := range list {
-		prefix, issuer, ok := strings.Cut(one, "=")
+	for _, known := range list {
+		prefix, issuer, ok := strings.Cut(known, "=")
 		u, err := url.Parse(issuer)
 		if !ok || err != nil || u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", one)
+			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", known)
 		}
 		all = append(all, userIssuer{prefix, issuer})
 	}
@@ -49,9 +49,9 @@ func (u Users) actor(name string) lifecycle.Actor {
 	if portal {
 		return lifecycle.Actor{Issuer: rest}
 	}
-	for _, one := range u {
-		if subject, ok := strings.CutPrefix(name, one.prefix); ok && !strings.HasPrefix(name, "system:") {
-			return lifecycle.Actor{Issuer: one.issuer, Subject: subject}
+	for _, known := range u {
+		if subject, ok := strings.CutPrefix(name, known.prefix); ok && !strings.HasPrefix(name, "system:") {
+			return lifecycle.Actor{Issuer: known.issuer, Subject: subject}
 		}
 	}
 	return lifecycle.Actor{Issuer: issuerCluster, Subject: name}
@@ -78,9 +78,9 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	return is
 }
 
-// mayBeOne reports whether two could be one person whom the cluster and the portal know by
+// maybeSame reports whether two could be one person whom the cluster and the portal know by
 // different names, and nobody can tell. Accounts of services are no persons.
-func mayBeOne(a, b lifecycle.Actor) bool {
+func maybeSame(a, b lifecycle.Actor) bool {
 	person := func(a lifecycle.Actor) bool {
 		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")
 	}

@@ -57,8 +57,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestMayBeOne tells apart those of whom somebody knows who they are.
-func TestMayBeOne(t *testing.T) {
+// TestMaybeSame tells apart those of whom somebody knows who they are.
+func TestMaybeSame(t *testing.T) {
 	user := lifecycle.Actor{Issuer: issuerCluster, Subject: "anna"}
 	account := lifecycle.Actor{Issuer: issuerCluster, Subject: "system:serviceaccount:ci:deploy"}
 	portal := lifecycle.Actor{Issuer: "https://idp.example.com", Subject: "anna"}
@@ -73,7 +73,7 @@ func TestMayBeOne(t *testing.T) {
 		{portal, other, false}, // issuers tell people apart
 		{lifecycle.Actor{}, portal, false}, {lifecycle.Actor{Admin: true}, user, false},
 	} {
-		if got := mayBeOne(c.a, c.b); got != c.want {
+		if got := maybeSame(c.a, c.b); got != c.want {
 			t.Errorf("%+v and %+v: %v", c.a, c.b, got)
 		}
 	}

@@ -29,24 +29,24 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 	return records.Of{Plural: "instances", Key: client.ObjectKeyFromObject(o)}
 }
 
-// recall gives Instances that lost their status what their records have. One whose record
+// restore gives Instances that lost their status what their records have. One whose record
 // cannot be read is left alone in this pass.
-func (p recalls) recall(ctx context.Context) {
+func (p restores) restore(ctx context.Context) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
 		if o.Status.Record == nil && !p.c.unrecorded[o.UID] {
-			if err := p.recallOne(ctx, &o); err != nil {
+			if err := p.restoreOne(ctx, &o); err != nil {
 				p.waits(ctx, &o, err)
 				continue
 			}
-			p.c.unrecorded[o.UID] = !p.recalled[o.Name]
+			p.c.unrecorded[o.UID] = !p.restored[o.Name]
 		}
 		readable = append(readable, o)
 	}
 	p.objects = readable
 }
 
-func (p recalls) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
+func (p restores) restoreOne(ctx context.Context, o *v1alpha1.Instance) error {
 	var k kept
 	uid, err := p.c.records.Load(ctx, recordOf(o), &k)
 	if err != nil || uid == "" {
@@ -62,12 +62,12 @@ func (p recalls) recallOne(ctx context.Context, o *v1alpha1.Instance) error {
 		return err
 	}
 	*o = *had
-	p.recalled[o.Name] = true
+	p.restored[o.Name] = true
 	return nil
 }
 
 // waits says of an Instance that its record keeps it from going on.
-func (p recalls) waits(ctx context.Context, o *v1alpha1.Instance, err error) {
+func (p restores) waits(ctx context.Context, o *v1alpha1.Instance, err error) {
 	p.failed(o.UID, o, err)
 	why := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
 	if ctx.Err() == nil && p.stuck(ctx, o, why) != nil {
@@ -93,7 +93,7 @@ type saved struct {
 
 // keepRecords brings the records of Instances up to date with their statuses, before
 // anything is begun that these name. One that is over needs none.
-func (p recalls) keepRecords(ctx context.Context) {
+func (p restores) keepRecords(ctx context.Context) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -114,7 +114,7 @@ func (p recalls) keepRecords(ctx context.Context) {
 	maps.DeleteFunc(p.c.unrecorded, func(uid types.UID, _ bool) bool { _, is := there[uid]; return !is })
 }
 
-func (p recalls) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
+func (p restores) keepRecord(ctx context.Context, o *v1alpha1.Instance, had saved) (saved, error) {
 	s := &o.Status
 	k := kept{s.Record, s.Snapshots, s.Handled}
 	b, err := json.Marshal(k)

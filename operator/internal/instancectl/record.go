@@ -108,7 +108,7 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	switch r.Phase {
 	case lifecycle.Ready, lifecycle.Available:
 		v.State = verdict.Ready
-		if asksForChange(r) {
+		if requestsChange(r) {
 			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "what it asks for waits for an Approval of plan " + o.Status.Plan + ", and it is as it was"}
 		}
 	case lifecycle.Failed, lifecycle.DestroyFailed, lifecycle.Rejected:
@@ -128,9 +128,9 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	return v.Of(o)
 }
 
-// asksForChange reports whether a change of an instance that is there waits for an approval,
+// requestsChange reports whether a change of an instance that is there waits for an approval,
 // and somebody asked for it. What the operator would do by itself is in no object.
-func asksForChange(r *lifecycle.Record) bool {
+func requestsChange(r *lifecycle.Record) bool {
 	if r == nil || r.Pending == nil && (r.Phase != lifecycle.Planned || r.ReadyAt.IsZero()) || r.Phase == lifecycle.Requested {
 		return false
 	}
@@ -159,11 +159,11 @@ func phaseSaid(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePha
 
 // conditions are the machine's own.
 func conditions(r *lifecycle.Record) []metav1.Condition {
-	asks := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
+	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
 	if lifecycle.Awaits(r) != "" {
-		asks.Status = metav1.ConditionTrue
+		awaiting.Status = metav1.ConditionTrue
 	}
-	all := []metav1.Condition{asks}
+	all := []metav1.Condition{awaiting}
 	for _, kind := range []string{lifecycle.Waiting, lifecycle.Drifted, lifecycle.UpdateAvailable, lifecycle.ExpiresSoon, lifecycle.ExpiredProtected} {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
 		for _, own := range r.Conditions {

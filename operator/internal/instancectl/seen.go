@@ -18,9 +18,9 @@ import (
 // not show: somebody may have deleted it meanwhile.
 const unseenFor = time.Minute
 
-// seen is what this process wrote of Instances, until its cache shows it. The zero value
+// overlay is what this process wrote of Instances, until its cache shows it. The zero value
 // is empty. It is safe for concurrent use.
-type seen struct {
+type overlay struct {
 	mu    sync.Mutex
 	wrote map[types.UID]written
 }
@@ -31,7 +31,7 @@ type written struct {
 }
 
 // put remembers an object as the API server returned it.
-func (s *seen) put(o *v1alpha1.Instance) {
+func (s *overlay) put(o *v1alpha1.Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wrote == nil {
@@ -43,14 +43,14 @@ func (s *seen) put(o *v1alpha1.Instance) {
 }
 
 // drop forgets an object that is gone.
-func (s *seen) drop(uid types.UID) {
+func (s *overlay) drop(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.wrote, uid)
 }
 
 // over returns what a cache has with what was written later, the oldest object first.
-func (s *seen) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
+func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := map[types.UID]bool{}

@@ -37,13 +37,13 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
 // site is a namespace for instances with a clock of its own.
 type site struct {
-	t        *testing.T
-	operator *rest.Config // has the chart's rights
-	home     string       // namespace of the operator
-	settings instancectl.Settings
-	client   client.Client // an administrator's, without a cache
-	engine   *engine
-	events   *events.FakeRecorder // of leaders
+	t                 *testing.T
+	operator          *rest.Config // has the chart's rights
+	operatorNamespace string       // namespace of the operator
+	settings          instancectl.Settings
+	client            client.Client // an administrator's, without a cache
+	engine            *engine
+	events            *events.FakeRecorder // of leaders
 
 	mu  sync.Mutex
 	now time.Time
@@ -54,8 +54,8 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, engine: &engine{did: map[lifecycle.Ref]int{}}, events: &events.FakeRecorder{}, now: time.Now()}
 	rig.Install(t, cluster.Admin(t))
 	s.settings.Namespace = cluster.Namespace(t, nil).Name
-	s.home = cluster.Namespace(t, nil).Name
-	s.operator = cluster.Account(t, s.home)
+	s.operatorNamespace = cluster.Namespace(t, nil).Name
+	s.operator = cluster.Account(t, s.operatorNamespace)
 	s.client = s.newClient(cluster.Admin(t), nil)
 	return s
 }
@@ -66,8 +66,8 @@ func (s *site) time() time.Time {
 	return s.now
 }
 
-// pass lets time go by, and the moments between passes.
-func (s *site) pass(d time.Duration) {
+// advance lets time go by, and the moments between passes.
+func (s *site) advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
@@ -114,7 +114,7 @@ func (s *site) cached(config *rest.Config) client.Client {
 func (s *site) leader() *instancectl.Controller {
 	s.t.Helper()
 	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), s.events, instancectl.Options{
-		Settings: s.settings, Operator: s.home, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Places: 100, Observe: time.Hour,
+		Settings: s.settings, Operator: s.operatorNamespace, Executor: s.engine, Clock: &instancectl.Clock{Here: s.time}, Concurrency: 100, Observe: time.Hour,
 	})
 }
 
@@ -128,7 +128,7 @@ func (s *site) portal() *instancectl.Store {
 func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := c.Pass(s.t.Context()); err != nil && s.t.Context().Err() == nil {
+		if _, err := c.Reconcile(s.t.Context()); err != nil && s.t.Context().Err() == nil {
 			s.t.Errorf("pass: %v", err)
 		}
 		if until() {
@@ -143,8 +143,8 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 // gone lets an operator work until nothing is left of an instance.
 func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
-	home := s.all()[id].Status.Namespace
-	s.run(c, "nothing is left of "+id, func() bool { return s.ended(home) && s.all()[id] == nil })
+	operatorNamespace := s.all()[id].Status.Namespace
+	s.run(c, "nothing is left of "+id, func() bool { return s.ended(operatorNamespace) && s.all()[id] == nil })
 	if s.engine.left() != 0 {
 		s.t.Errorf("%d resources are left", s.engine.left())
 	}

@@ -35,7 +35,7 @@ type Store struct {
 	machine  *lifecycle.Machine
 	catalog  *Catalog
 	now      func() time.Time
-	seen     seen
+	overlay  overlay
 	settle   time.Duration
 }
 
@@ -64,14 +64,14 @@ func (s *Store) read(ctx context.Context) (*lifecycle.Document, map[string]*v1al
 	if err := s.client.List(ctx, &list, client.InNamespace(s.settings.Namespace)); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
-	objects := s.seen.over(list.Items)
+	objects := s.overlay.over(list.Items)
 	var templates v1alpha1.TemplateList
 	if err := s.client.List(ctx, &templates, client.InNamespace(s.settings.Namespace)); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 	}
 	now := s.now()
 	d, _ := document(objects, poolsOf(templates.Items), lifecycle.Clock{At: now})
-	k := &desk{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: seed, doc: d}
+	k := &inbox{machine: s.machine, templates: s.catalog, users: s.settings.Users, now: now, seed: seed, doc: d}
 	k.hearAll(objects)
 	byName := make(map[string]*v1alpha1.Instance, len(objects))
 	for i := range objects {
@@ -290,7 +290,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 	if err := s.client.Update(ctx, changed); err != nil {
 		return failed(o.Name, err)
 	}
-	s.seen.put(changed)
+	s.overlay.put(changed)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func TestNameTaken(t *testing.T) {
 	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
 		t.Fatal(err)
 	}
-	s.run(leader, "it gave up", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it gave up", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.untouched(theirs)
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationAbandon: id}
@@ -78,7 +78,7 @@ func TestRetryOfTheEnd(t *testing.T) {
 	if err := s.client.Delete(t.Context(), s.all()[id]); err != nil {
 		t.Fatal(err)
 	}
-	s.run(leader, "it failed for good", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	s.run(leader, "it failed for good", func() bool { s.advance(time.Hour); return s.is(id, "DestroyFailed")() })
 	s.engine.fails = nil
 	o := s.all()[id]
 	o.Annotations = map[string]string{v1alpha1.AnnotationRequest: "now"}

@@ -24,8 +24,8 @@ type templates interface {
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 }
 
-// desk steps a document through what objects say.
-type desk struct {
+// inbox steps a document through what objects say.
+type inbox struct {
 	machine   *lifecycle.Machine
 	templates templates
 	users     Users
@@ -36,12 +36,12 @@ type desk struct {
 }
 
 // changer is who changed an Instance last.
-func (k *desk) changer(o *v1alpha1.Instance) lifecycle.Actor {
+func (k *inbox) changer(o *v1alpha1.Instance) lifecycle.Actor {
 	return k.users.actor(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
 // step does one event; a refusal leaves the document as it is.
-func (k *desk) step(a lifecycle.Actor, e lifecycle.Event) error {
+func (k *inbox) step(a lifecycle.Actor, e lifecycle.Event) error {
 	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
 	if err == nil {
 		k.doc = d
@@ -52,7 +52,7 @@ func (k *desk) step(a lifecycle.Actor, e lifecycle.Event) error {
 
 // hear does what an Instance says that its status does not know yet, and returns what is
 // known then; nil: nothing new. An Instance whose template is not ready yet waits.
-func (k *desk) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
+func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 	r := k.doc.Records[o.Name]
 	handled := heard(o)
 	switch {
@@ -80,7 +80,7 @@ func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 }
 
 // launch judges an Instance that somebody made or claimed.
-func (k *desk) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	e, ok := k.templates.Current(o.Spec.Template)
 	switch {
 	case ok && e.Unseen && r == nil:
@@ -122,7 +122,7 @@ func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 }
 
 // fill makes the event of a launch of a template; what speaks against it is returned.
-func (k *desk) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
+func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template = e.Template
 	c.Digest = e.Digest
 	c.Source = e.Source
@@ -154,7 +154,7 @@ func (k *desk) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance
 
 // end destroys what an Instance is that somebody deletes. It cannot be kept any more,
 // protected or not.
-func (k *desk) end(r *lifecycle.Record) {
+func (k *inbox) end(r *lifecycle.Record) {
 	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
 	}
@@ -166,7 +166,7 @@ func (k *desk) end(r *lifecycle.Record) {
 }
 
 // changes does what is wished of an Instance that is there.
-func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
 		had = &v1alpha1.Handled{}
@@ -188,9 +188,9 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	}
 	spec := errors.Join(errs...)
 	do(had.Request != handled.Request, who, lifecycle.Retry{ID: r.ID})
-	asked := asksForChange(k.doc.Records[r.ID])
+	asked := requestsChange(k.doc.Records[r.ID])
 	do(had.Cancel != handled.Cancel, who, lifecycle.Cancel{ID: r.ID})
-	withdrawn := asked && !asksForChange(k.doc.Records[r.ID])
+	withdrawn := asked && !requestsChange(k.doc.Records[r.ID])
 	do(abandoned(o, r), lifecycle.Actor{Admin: true}, orphan(r))
 	handled.Refused = had.Refused
 	handled.RefusedGeneration = had.RefusedGeneration
@@ -218,7 +218,7 @@ func (k *desk) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 
 // last does what may still be wished of an Instance that goes and cannot: to give it up,
 // or to try once more.
-func (k *desk) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if abandoned(o, r) {
 		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
 	}
@@ -247,7 +247,7 @@ func orphan(r *lifecycle.Record) lifecycle.Orphan {
 }
 
 // extend puts the end off until a time, or as far as the template lets it.
-func (k *desk) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
+func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
 	from := r.ExpiresAt
 	if from.Before(k.now) {
 		from = k.now
@@ -263,7 +263,7 @@ func (k *desk) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time)
 }
 
 // update runs an instance with other values, or another version.
-func (k *desk) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
+func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
 	e, ok := k.templates.Current(r.Template)
 	if !ok || e.Problem != "" {
 		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", lifecycle.ErrPhase)
@@ -285,13 +285,13 @@ func (k *desk) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.A
 }
 
 // pin is a template with one of its versions.
-func (k *desk) pin(name, version string) (*template.Entry, error) {
+func (k *inbox) pin(name, version string) (*template.Entry, error) {
 	return k.templates.Pin(context.Background(), name, version) // from a cache
 }
 
 // hearAll goes through Instances, the oldest first, and returns what is known of those
 // that said something new, by name.
-func (k *desk) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
+func (k *inbox) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
 		if h := k.hear(&objects[i]); h != nil {

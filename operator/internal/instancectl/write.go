@@ -35,12 +35,12 @@ const maxNote = 1000
 // write keeps what the pass came to, each object by its resourceVersion, and reports
 // whether anything changed. What somebody else wrote meanwhile is left for the next pass.
 // An error stays with its object, which is tried again after a pause of its own.
-func (p *pass) write(ctx context.Context) (changed bool) {
+func (p *reconciliation) write(ctx context.Context) (changed bool) {
 	for i := range p.objects {
 		o := &p.objects[i]
-		changed = p.kept(ctx, o.UID, o, func() (bool, error) { return p.one(ctx, o) }) || changed
+		changed = p.kept(ctx, o.UID, o, func() (bool, error) { return p.writeOne(ctx, o) }) || changed
 	}
-	for id, r := range p.desk.doc.Records {
+	for id, r := range p.inbox.doc.Records {
 		if p.byName[id] == nil {
 			changed = p.kept(ctx, types.UID(id), p.templateOf(r), func() (bool, error) { return p.member(ctx, r) }) || changed
 		}
@@ -58,7 +58,7 @@ func (p *pass) write(ctx context.Context) (changed bool) {
 
 // kept does one write, unless it waits for its next try, and reports whether it changed
 // anything. One that lost against somebody else is for the next pass.
-func (p *pass) kept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
+func (p *reconciliation) kept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
 	if p.c.retries.IsInBackOffSinceUpdate(string(key), time.Now()) {
 		p.retryIn(key)
 		return false
@@ -79,14 +79,14 @@ func (p *pass) kept(ctx context.Context, key types.UID, o client.Object, write f
 }
 
 // failed tells an error of an object, which is tried again after a pause.
-func (p *pass) failed(key types.UID, o client.Object, err error) {
+func (p *reconciliation) failed(key types.UID, o client.Object, err error) {
 	p.c.retries.Next(string(key), time.Now())
 	p.retryIn(key)
 	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", text.Clip(err.Error(), maxNote))
 }
 
 // retryIn has the next pass no later than the next try of an object.
-func (p *pass) retryIn(key types.UID) {
+func (p *reconciliation) retryIn(key types.UID) {
 	wait := p.c.retries.Get(string(key))
 	if p.retry == 0 || wait < p.retry {
 		p.retry = wait
@@ -94,7 +94,7 @@ func (p *pass) retryIn(key types.UID) {
 }
 
 // templateOf is the Template of a record, as far as it is there: events are told of it.
-func (p *pass) templateOf(r *lifecycle.Record) client.Object {
+func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 	for i := range p.templates {
 		if templateName(p.templates[i].Name) == r.Template {
 			return &p.templates[i]
@@ -103,9 +103,9 @@ func (p *pass) templateOf(r *lifecycle.Record) client.Object {
 	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.c.Namespace, Name: objectName(r.Template)}}
 }
 
-// one writes an Instance, or lets it go.
-func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
-	r := p.desk.doc.Records[o.Name]
+// known writes an Instance, or lets it go.
+func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
+	r := p.inbox.doc.Records[o.Name]
 	had := p.before.Records[o.Name]
 	switch {
 	case p.broken[o.Name] != nil: // it stays as it is
@@ -117,7 +117,7 @@ func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 			return false, nil // left to people by its end: they remove it
 		}
 		p.active = true
-		return p.leave(ctx, o, had)
+		return p.finish(ctx, o, had)
 	}
 	if !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) && o.DeletionTimestamp == nil {
 		if err := p.hold(ctx, o); err != nil {
@@ -128,20 +128,20 @@ func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 }
 
 // hold adds the finalizer, before anything is made outside.
-func (p *pass) hold(ctx context.Context, o *v1alpha1.Instance) error {
+func (p *reconciliation) hold(ctx context.Context, o *v1alpha1.Instance) error {
 	status := o.Status
 	controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun)
 	if err := p.c.client.Update(ctx, o); err != nil {
 		return err
 	}
 	o.Status = status
-	p.c.seen.put(o)
+	p.c.overlay.put(o)
 	return nil
 }
 
 // keep writes the status of an Instance, if it is another one. Its record follows before
 // anything else is done.
-func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
+func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	next.Status.UID = v1alpha1.UIDOf(o)
@@ -151,8 +151,8 @@ func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Reco
 	if r.Applied || r.Run != nil {
 		next.Status.Namespace = workspaceName(r)
 	}
-	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.recalled[o.Name] {
-		s, err := status(next, p.desk.doc, r)
+	if r != p.before.Records[o.Name] || o.Status.Record == nil || p.restored[o.Name] {
+		s, err := status(next, p.inbox.doc, r)
 		if err != nil {
 			return false, err
 		}
@@ -161,27 +161,27 @@ func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Reco
 	v := verdictOf(next, next.Status.Handled, r)
 	v.Set(&next.Status.Conditions, o.Generation)
 	next.Status.Phase = phaseSaid(phaseOf(r.Phase), v)
-	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.recalled[o.Name] {
+	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.restored[o.Name] {
 		return false, nil
 	}
-	v.Tell(p.c.events, o, o.Status.Conditions)
+	v.Report(p.c.events, o, o.Status.Conditions)
 	return true, p.put(ctx, next)
 }
 
-func (p *pass) put(ctx context.Context, o *v1alpha1.Instance) error {
+func (p *reconciliation) put(ctx context.Context, o *v1alpha1.Instance) error {
 	if err := p.c.client.Status().Update(ctx, o); err != nil {
 		if apierrors.IsNotFound(err) {
-			p.c.seen.drop(o.UID)
+			p.c.overlay.drop(o.UID)
 		}
 		return err
 	}
-	p.c.seen.put(o)
+	p.c.overlay.put(o)
 	return nil
 }
 
 // unrecorded writes down why an Instance is not launched. A member that was made and not
 // recorded goes: nothing of it ran, and the pool makes another one.
-func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
+func (p *reconciliation) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && managed(o) {
 		return true, p.letGo(ctx, o)
 	}
@@ -196,8 +196,8 @@ func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, erro
 	return true, p.put(ctx, next)
 }
 
-// leave removes what is left of an instance whose life is over, then its object.
-func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.Record) (bool, error) {
+// finish removes what is left of an instance whose life is over, then its object.
+func (p *reconciliation) finish(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.Record) (bool, error) {
 	if had != nil && had.Phase != lifecycle.Rejected {
 		gone, err := p.emptied(ctx, o, had)
 		if err != nil {
@@ -211,7 +211,7 @@ func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.R
 }
 
 // stuck says in the status why an Instance does not go on.
-func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
+func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	why.Say(p.c.events, o, &next.Status.Conditions)
@@ -224,7 +224,7 @@ func (p *pass) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verd
 
 // emptied reports whether nothing of an instance is left in the cluster. What a plan
 // alone made goes here, and so does what people keep: nobody runs it any more.
-func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
+func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
 	}
@@ -235,20 +235,20 @@ func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.R
 		return false, err
 	}
 	if r.Phase == lifecycle.Orphaned && r.Source.Chart != "" { // what it installed is in there
-		return true, p.c.leaveWorkspace(ctx, o, a.Namespace)
+		return true, p.c.orphanWorkspace(ctx, o, a.Namespace)
 	}
-	return fluxobj.RemoveHome(ctx, p.c.live, a.Namespace, a.UID)
+	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, a.UID)
 }
 
 // letGo takes the finalizer away and deletes the object.
-func (p *pass) letGo(ctx context.Context, o *v1alpha1.Instance) error {
+func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error {
 	version := o.ResourceVersion
 	if o.DeletionTimestamp == nil {
 		if err := p.c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}); err != nil {
 			return err
 		}
 		if err := p.c.live.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			p.c.seen.drop(o.UID)
+			p.c.overlay.drop(o.UID)
 			return client.IgnoreNotFound(err)
 		}
 	}
@@ -260,12 +260,12 @@ func (p *pass) letGo(ctx context.Context, o *v1alpha1.Instance) error {
 			return err
 		}
 	}
-	p.c.seen.drop(o.UID)
+	p.c.overlay.drop(o.UID)
 	return nil
 }
 
 // member makes the object of an instance that a pool gets, then writes its record.
-func (p *pass) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
+func (p *reconciliation) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
 	o := &v1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.c.Namespace, Name: r.ID, Labels: map[string]string{v1alpha1.LabelManaged: ""}, Finalizers: []string{v1alpha1.FinalizerRun},
@@ -275,13 +275,13 @@ func (p *pass) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
 	if err := p.c.client.Create(ctx, o); err != nil {
 		return false, fmt.Errorf("a member of the pool of %s: %w", r.Template, err)
 	}
-	p.c.seen.put(o)
+	p.c.overlay.put(o)
 	o.Status.Handled = heard(o)
 	return p.keep(ctx, o, r)
 }
 
 // writePool writes what is remembered of the pool of a Template.
-func (p *pass) writePool(ctx context.Context, o *v1alpha1.Template) error {
+func (p *reconciliation) writePool(ctx context.Context, o *v1alpha1.Template) error {
 	want := p.poolStatus(o)
 	if equality.Semantic.DeepEqual(o.Status.Pool, want) {
 		return nil
@@ -291,14 +291,14 @@ func (p *pass) writePool(ctx context.Context, o *v1alpha1.Template) error {
 	return p.c.client.Status().Patch(ctx, next, client.MergeFrom(o))
 }
 
-func (p *pass) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
+func (p *reconciliation) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 	name := templateName(o.Name)
-	pool := p.desk.doc.Pools[name]
+	pool := p.inbox.doc.Pools[name]
 	if o.Spec.Pool == nil && pool == nil {
 		return nil
 	}
 	s := &v1alpha1.PoolStatus{}
-	for _, r := range p.desk.doc.Records {
+	for _, r := range p.inbox.doc.Records {
 		switch {
 		case r.Template != name || !r.Pooled || !r.Phase.Live():
 		case r.Owner.ID != "":
@@ -337,7 +337,7 @@ func ownerLabel(o template.Owner) string {
 // workspace makes sure of the namespace of an instance. One that somebody else made is a
 // [*fluxobj.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
-	return fluxobj.MakeHome(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
+	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
 // untaken makes sure that the namespace of an instance is not somebody else's, and makes
@@ -351,8 +351,8 @@ func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) er
 	return client.IgnoreNotFound(err)
 }
 
-// leaveWorkspace leaves the namespace of an instance to people.
-func (c *Controller) leaveWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
+// orphanWorkspace leaves the namespace of an instance to people.
+func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
 	ns := &corev1.Namespace{}
 	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !fluxobj.Ours(ns, v1alpha1.UIDOf(o)) {
 		return client.IgnoreNotFound(err)

@@ -68,7 +68,7 @@ const (
 
 // of is the run of an attempt.
 func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
-	r = &fluxrun.Run{Home: &fluxobj.Home{Name: a.Namespace, UID: a.UID, Flux: x.o.Tofu, Charts: a.Source.Chart != ""}}
+	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Flux: x.o.Tofu, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
 		r.Copies = append(r.Copies, fluxrun.Copy{
 			From: client.ObjectKey{Namespace: x.o.Operator, Name: name}, Where: " of the operator's namespace", Use: useCredentials, Name: CopyOf(name), Env: true,
@@ -125,7 +125,7 @@ func attemptOf(a instancectl.Attempt) string {
 func (x *Flux) access(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
 	return runaccess.Run{
 		Namespace: x.o.Instances, UID: a.UID, Workspace: "instance." + a.ID, Module: a.Source.Module,
-		Home: a.Namespace, Name: a.ID, Repository: s.Module.Repository,
+		RunNamespace: a.Namespace, Name: a.ID, Repository: s.Module.Repository,
 	}
 }
 
@@ -185,9 +185,9 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 		r.Module.Suspend = cancelled
 	}
 	now, err := x.runner.Apply(ctx, r)
-	lost, isLost := errors.AsType[*runaccess.NotOwnerError](err)
+	lost, ownershipLost := errors.AsType[*runaccess.NotOwnerError](err)
 	switch {
-	case isLost: // a backup of the cluster brought the instance back
+	case ownershipLost: // a backup of the cluster brought the instance back
 		return failed(r, lost.Error()), nil
 	case err != nil && cancelled && a.Cancelled:
 		return x.status(ctx, r, a, before)

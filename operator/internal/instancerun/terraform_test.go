@@ -347,9 +347,9 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	release("it is gone")
 }
 
-// TestTerraformBroughtBack: an instance whose state is another's by now, as a backup of the
+// TestTerraformRestored: an instance whose state is another's by now, as a backup of the
 // cluster brings one back, runs no more, and its end destroys nothing.
-func TestTerraformBroughtBack(t *testing.T) {
+func TestTerraformRestored(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)
 	s.finalize(true)

@@ -67,8 +67,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	d := &definitions{Options: o, events: mgr.GetEventRecorder("okara-operator"), made: map[string]made{}, heirs: map[string]types.UID{}}
 	d.kinds = &kinds{
 		client: o.Client, records: records.Store{Client: o.Client, Namespace: o.Namespace}, cache: mgr.GetCache(), mapper: mgr.GetRESTMapper(), objects: o.Objects, modules: o.Modules,
-		log:  func(err error, what, definition string) { mgr.GetLogger().Error(err, what, "definition", definition) },
-		told: d.wake, running: map[string]*kind{}, ready: make(chan struct{}),
+		log:     func(err error, what, definition string) { mgr.GetLogger().Error(err, what, "definition", definition) },
+		changed: d.wake, running: map[string]*kind{}, ready: make(chan struct{}),
 	}
 	if err := mgr.Add(manager.RunnableFunc(d.kinds.run)); err != nil {
 		return err
@@ -120,13 +120,13 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if apierrors.IsConflict(wrong) { // somebody else wrote first, which is no news of the definition
 		return reconcile.Result{}, wrong
 	}
-	after, told := d.judge(def, wrong)
+	after, reason := d.judge(def, wrong)
 	if !equality.Semantic.DeepEqual(before.Status, def.Status) {
 		if err := d.Client.Status().Patch(ctx, def, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	if !told {
+	if !reason {
 		return reconcile.Result{}, wrong
 	}
 	return reconcile.Result{RequeueAfter: after}, nil

@@ -110,7 +110,7 @@ func TestDeaths(t *testing.T) {
 			&apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "deaths.apps.okara.dev"}},
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-deaths-view"}},
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-deaths-edit"}},
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "okara-kind-deaths"}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: "okara-kind-deaths"}},
 		} {
 			if s.there(left) {
 				t.Errorf("death at write %d: %T %s is left", n, left, left.GetName())

@@ -47,7 +47,7 @@ type kinds struct {
 	records records.Store
 	modules Modules
 	log     func(err error, what, definition string)
-	told    func(definition string) // something of its objects changed
+	changed func(definition string) // something of its objects changed
 
 	ready   chan struct{} // closed when base is there
 	base    context.Context
@@ -209,19 +209,19 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 	return handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
 			ask(e.Object, q)
-			k.told(k.name)
+			k.changed(k.name)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
 			if asked(e.ObjectOld, e.ObjectNew) {
 				ask(e.ObjectNew, q)
 			}
-			k.told(k.name)
+			k.changed(k.name)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
 			k.state.Lock()
 			delete(k.known, string(v1alpha1.UIDOf(e.Object)))
 			k.state.Unlock()
-			k.told(k.name)
+			k.changed(k.name)
 		},
 	}
 }
@@ -260,8 +260,8 @@ func (k *kind) follow() error {
 	})))
 }
 
-// tell gives a kind its definition. A changed one may let objects go on that it refused.
-func (k *kind) tell(def *v1alpha1.ModuleKind, now string, all map[string]revision) {
+// setDefinition gives a kind its definition. A changed one may let objects go on that it refused.
+func (k *kind) setDefinition(def *v1alpha1.ModuleKind, now string, all map[string]revision) {
 	k.state.Lock()
 	defer k.state.Unlock()
 	changed := k.def != nil && k.def.Generation != def.Generation

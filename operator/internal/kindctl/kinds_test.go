@@ -87,7 +87,7 @@ func TestKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(def)
-	for _, left := range []client.Object{crd, view, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "okara-kind-lifes"}}} {
+	for _, left := range []client.Object{crd, view, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: "okara-kind-lifes"}}} {
 		if s.there(left) {
 			t.Errorf("%T %s is left", left, left.GetName())
 		}

@@ -120,11 +120,11 @@ func TestDefinitionAnew(t *testing.T) {
 	s.remove(def)
 }
 
-// TestWaveRemembers empties the status of the object at which an upgrade stopped: that goes on
+// TestRolloutBatchRemembers empties the status of the object at which an upgrade stopped: that goes on
 // for no other one.
 //
 // Shows: operator 26
-func TestWaveRemembers(t *testing.T) {
+func TestRolloutBatchRemembers(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))

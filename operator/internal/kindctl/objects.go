@@ -48,11 +48,11 @@ func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of
 	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
 }
 
-// recall is what an object has of its definition, the change that it has to get through, and
+// restore is what an object has of its definition, the change that it has to get through, and
 // the UID by which it is known. Where the status was lost, the record of the object tells. A
 // record of an earlier object of its name tells the version alone, and the UID is "", until an
 // administrator adopts what was made for that one, or the object runs without it.
-func (k *kind) recall(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
+func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
 	is = changeOf(o)
 	rollout = fluxobj.Text(o, "status", "rollout")
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
@@ -130,7 +130,7 @@ func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 // the version that it asks for. A version that it cannot have is for
 // [kindspec.Registry.Wanted] to refuse.
 func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured) error {
-	is, rollout, uid, err := k.recall(ctx, def, o)
+	is, rollout, uid, err := k.restore(ctx, def, o)
 	if err != nil {
 		return err
 	}

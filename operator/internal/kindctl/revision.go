@@ -95,7 +95,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		return err
 	}
 	all[name] = now
-	k.tell(def, name, all)
+	k.setDefinition(def, name, all)
 	return nil
 }
 

@@ -19,17 +19,17 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// wave is how far a change has come.
-type wave struct {
+// batch is how far a change has come.
+type batch struct {
 	waiting []*unstructured.Unstructured // for their turn
-	turns   []change                     // of these
+	changes []change                     // of these
 	under   int                          // objects that are taking it
 	failed  string                       // the first that did not get through
 	wrong   error                        // why a version of one cannot be taken
 }
 
-// room is how many more objects may take it.
-func (w *wave) room(def *v1alpha1.ModuleKind) int {
+// free is how many more objects may take it.
+func (w *batch) free(def *v1alpha1.ModuleKind) int {
 	if w.failed != "" {
 		return 0
 	}
@@ -42,20 +42,20 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	if def.Status.Module == nil {
 		return nil, nil
 	}
-	w, err := d.wave(ctx, def, k, versions, k.each)
-	if err == nil && w.room(def) > 0 { // the watch may not know yet who took it before
-		w, err = d.wave(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
+	w, err := d.batch(ctx, def, k, versions, k.each)
+	if err == nil && w.free(def) > 0 { // the watch may not know yet who took it before
+		w, err = d.batch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
 			return each(ctx, d.Client, def, do)
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i := range w.room(def) {
+	for i := range w.free(def) {
 		if err := under(w.waiting[i]); err != nil {
 			return nil, err
 		}
-		if err := k.take(ctx, def, w.waiting[i], w.turns[i], w.turns[i].name()); err != nil {
+		if err := k.take(ctx, def, w.waiting[i], w.changes[i], w.changes[i].name()); err != nil {
 			return nil, err
 		}
 	}
@@ -65,9 +65,9 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
 }
 
-// wave finds out how far what changed has come.
-func (d *definitions) wave(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*wave, error) {
-	w := &wave{}
+// batch finds out how far what changed has come.
+func (d *definitions) batch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
+	w := &batch{}
 	count := 0
 	err := each(ctx, func(o *unstructured.Unstructured) error {
 		count++
@@ -82,7 +82,7 @@ func (d *definitions) wave(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 }
 
 // look adds an object to a wave.
-func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *wave) error {
+func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
 	is := changeOf(o)
 	next := change{k.revision(), is.module}
 	if len(versions) > 0 {
@@ -91,8 +91,8 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 			return ctx.Err()
 		}
 		w.wrong = cmp.Or(w.wrong, err) // the object stays as it is, and others go on
-		if newest.taken != nil {
-			next.module = *newest.taken
+		if newest.installed != nil {
+			next.module = *newest.installed
 		}
 		if err := k.note(ctx, o, newest.available); err != nil {
 			return err
@@ -101,7 +101,7 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	switch {
 	case next != is:
 		w.waiting = append(w.waiting, o.DeepCopy())
-		w.turns = append(w.turns, next)
+		w.changes = append(w.changes, next)
 	case fluxobj.Text(o, "status", "rollout") != is.name():
 	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
@@ -115,7 +115,7 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 
 // newer is what there is for an object that runs a version.
 type newer struct {
-	taken     *v1alpha1.ResolvedModule // by itself; nil: none
+	installed *v1alpha1.ResolvedModule // by itself; nil: none
 	available string                   // the newest that somebody can ask for
 }
 
@@ -137,7 +137,7 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 		if v.Compare(current) > 0 { // its schema is not the one of the kind
 			continue
 		}
-		if takes(def.Spec.Upgrade.Policy, is, v) {
+		if upgradesTo(def.Spec.Upgrade.Policy, is, v) {
 			found := *def.Status.Module
 			if v.Compare(current) != 0 {
 				resolved, err := d.Modules.Version(ctx, def.Spec.Module, v)
@@ -146,7 +146,7 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 				}
 				found = resolved.ResolvedModule
 			}
-			out.taken = &found
+			out.installed = &found
 			return out, nil
 		}
 		if out.available == "" {
@@ -156,8 +156,8 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	return out, nil
 }
 
-// takes reports whether objects take a newer version by themselves.
-func takes(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
+// upgradesTo reports whether objects take a newer version by themselves.
+func upgradesTo(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
 	a := "v" + is.String()
 	b := "v" + v.String()
 	switch policy {

@@ -47,14 +47,14 @@ func (s *site) four(kind string) {
 	})
 }
 
-// TestWave (M11): an upgrade reaches as many objects at a time as the definition says,
+// TestRolloutBatch (M11): an upgrade reaches as many objects at a time as the definition says,
 // and no further one after the first that fails. So does another change of the
 // definition; those that wait are carried out as they were.
 //
 // Shows: operator 26 | what changed reaches some objects at a time, and stops at the first
 // that fails; a schema that does not fit the objects is not written; a definition waits for its
 // objects
-func TestWave(t *testing.T) {
+func TestRolloutBatch(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))
@@ -126,11 +126,11 @@ func (s *site) foreign(version string) {
 	}
 }
 
-// TestWaveGoesOn: a version that one object would take by itself, and that cannot be read,
+// TestRolloutBatchGoesOn: a version that one object would take by itself, and that cannot be read,
 // keeps no other object from a change.
 //
 // Shows: operator 26
-func TestWaveGoesOn(t *testing.T) {
+func TestRolloutBatchGoesOn(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))
@@ -159,11 +159,11 @@ func TestWaveGoesOn(t *testing.T) {
 	s.remove(def)
 }
 
-// TestWaveMeetsOthers: who writes an object at the moment at which it gets its turn makes no
+// TestRolloutBatchMeetsOthers: who writes an object at the moment at which it gets its turn makes no
 // trouble of its definition.
 //
 // Shows: operator 26
-func TestWaveMeetsOthers(t *testing.T) {
+func TestRolloutBatchMeetsOthers(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)
 	s.publish("1.0.0", network(""))

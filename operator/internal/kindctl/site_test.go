@@ -47,13 +47,13 @@ const patience = time.Minute
 // site is an operator that makes kinds, with the rights that the chart gives it. What
 // becomes of objects says the test.
 type site struct {
-	client.WithWatch // of an administrator
-	t                *testing.T
-	admin            *rest.Config
-	home, tenant     string
-	registry         *oci.Client
-	runs             runs
-	stop             func() // of the operator
+	client.WithWatch          // of an administrator
+	t                         *testing.T
+	admin                     *rest.Config
+	operatorNamespace, tenant string
+	registry                  *oci.Client
+	runs                      runs
+	stop                      func() // of the operator
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -69,7 +69,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, admin: cluster.Admin(t), home: cluster.Namespace(t, nil).Name, tenant: cluster.Namespace(t, nil).Name, stop: func() {}}
+	s := &site{t: t, admin: cluster.Admin(t), operatorNamespace: cluster.Namespace(t, nil).Name, tenant: cluster.Namespace(t, nil).Name, stop: func() {}}
 	rig.Install(t, s.admin)
 	c, err := client.NewWithWatch(s.admin, client.Options{Scheme: newScheme(t)})
 	if err != nil {
@@ -86,7 +86,7 @@ func newSite(t *testing.T) *site {
 // start starts the operator; wrap changes its client.
 func (s *site) start(wrap func(client.Client) client.Client) {
 	s.t.Helper()
-	account := cluster.Account(s.t, s.home)
+	account := cluster.Account(s.t, s.operatorNamespace)
 	scheme := newScheme(s.t)
 	mgr, err := ctrl.NewManager(account, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
@@ -101,7 +101,7 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 	if wrap != nil {
 		c = wrap(c)
 	}
-	if err := kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.home, Every: time.Second}); err != nil {
+	if err := kindctl.Setup(mgr, kindctl.Options{Client: c, Modules: fresh{s.registry}, Objects: &s.runs, Namespace: s.operatorNamespace, Every: time.Second}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))

@@ -19,7 +19,7 @@ import (
 
 // decide carries out what Approvals say of the plan that waits, and tells each what
 // became of it. A plan that was rejected does not wait any more.
-func (x *one) decide(ctx context.Context, now *fluxexec.Status, sum string) error {
+func (x *object) decide(ctx context.Context, now *fluxexec.Status, sum string) error {
 	if x.want.Run.Approval != fluxexec.ApprovalManual {
 		return nil
 	}
@@ -55,7 +55,7 @@ func planOf(a *v1alpha1.Approval) string {
 }
 
 // judge says what becomes of an Approval.
-func (x *one) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch a.Status.Result {
 	case "":
 	case v1alpha1.ApprovalAccepted:
@@ -89,12 +89,12 @@ func (x *one) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Stat
 	if err != nil {
 		return "", "", err
 	}
-	x.tell("Approved", "plan %s, by %s", planOf(a), a.Spec.Approver)
+	x.event("Approved", "plan %s, by %s", planOf(a), a.Spec.Approver)
 	return v1alpha1.ApprovalAccepted, "it is being applied", nil
 }
 
 // followed is what became of a plan that is being applied.
-func (x *one) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
+func (x *object) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch {
 	case now.Phase == fluxexec.Applied:
 		return v1alpha1.ApprovalApplied, "", nil
@@ -106,7 +106,7 @@ func (x *one) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.Appr
 	return a.Status.Result, a.Status.Message, nil
 }
 
-func (x *one) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
+func (x *object) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) error {
 	if !verdict.Decide(a, result, text.Clip(message, maxMessage)) {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (x *one) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1.Ap
 
 // rejected leaves the object as it was applied last, or not at all. It is Ready if that is
 // what it asks for: the plan was to repair it.
-func (x *one) rejected(now *fluxexec.Status, sum string) {
+func (x *object) rejected(now *fluxexec.Status, sum string) {
 	now.Plan = nil
 	applied := now.AppliedRevision != "" || x.status.LastAppliedRevision != ""
 	if applied && x.status.has(sum) {

@@ -127,8 +127,8 @@ func TestApproval(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
-// wish changes what an object asks for.
-func (s *site) wish(o *unstructured.Unstructured, value any, path ...string) {
+// request changes what an object asks for.
+func (s *site) request(o *unstructured.Unstructured, value any, path ...string) {
 	s.t.Helper()
 	s.read(o, s.tenant, o.GetName())
 	if err := unstructured.SetNestedField(o.Object, value, append([]string{"spec"}, path...)...); err != nil {
@@ -151,15 +151,15 @@ func TestNotAppliedIsNotReady(t *testing.T) {
 	s.applied(o)
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonApplied)
-	s.wish(o, true, "runOptions", "suspend")
+	s.request(o, true, "runOptions", "suspend")
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonSuspended)
-	s.wish(o, "10.20.0.0/16", "cidr")
+	s.request(o, "10.20.0.0/16", "cidr")
 	for range 2 {
 		s.step(o)
 		s.says(o, false, v1alpha1.ReasonSuspended)
 	}
-	s.wish(o, false, "runOptions", "suspend")
+	s.request(o, false, "runOptions", "suspend")
 	s.step(o)
 	plan := s.planned(o, "9c41d07b55e2")
 	s.step(o)
@@ -171,7 +171,7 @@ func TestNotAppliedIsNotReady(t *testing.T) {
 			t.Fatalf("it is %s, and the status %+v", no(), o.Object["status"])
 		}
 	}
-	s.wish(o, "10.10.0.0/16", "cidr")
+	s.request(o, "10.10.0.0/16", "cidr")
 	s.step(o)
 	s.applied(o)
 	s.step(o)

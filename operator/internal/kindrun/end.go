@@ -96,13 +96,13 @@ func (x ending) abandon(ctx context.Context) (time.Duration, error) {
 	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
 		return pending, err
 	}
-	x.tell("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
+	x.event("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return x.clean(ctx)
 }
 
 // clean removes what users were shown and where the run was, then the object.
 func (x ending) clean(ctx context.Context) (time.Duration, error) {
-	for _, step := range []func(context.Context) (bool, error){x.published().withdraw, x.leave} {
+	for _, step := range []func(context.Context) (bool, error){x.published().withdraw, x.release} {
 		gone, err := step(ctx)
 		if err != nil || !gone {
 			return time.Second, err
@@ -113,18 +113,18 @@ func (x ending) clean(ctx context.Context) (time.Duration, error) {
 	}
 	x.before = x.status // the object goes: there is nothing to describe
 	if controllerutil.RemoveFinalizer(x.o, v1alpha1.FinalizerRun) {
-		x.tell("Destroyed", "nothing is left of it in the cluster")
+		x.event("Destroyed", "nothing is left of it in the cluster")
 		return 0, client.IgnoreNotFound(x.Client.Update(ctx, x.o))
 	}
 	return 0, nil
 }
 
-// leave removes the namespace of the run, or its mark where others may run there still.
-func (x ending) leave(ctx context.Context) (gone bool, err error) {
+// release removes the namespace of the run, or its mark where others may run there still.
+func (x ending) release(ctx context.Context) (gone bool, err error) {
 	if x.dedicated() {
-		return fluxobj.RemoveHome(ctx, x.Client, x.home(), x.uid())
+		return fluxobj.DeleteNamespace(ctx, x.Client, x.runNamespace(), x.uid())
 	}
-	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.home()}})
+	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.runNamespace()}})
 }
 
 // unmark takes the mark of runs from a namespace in which nobody runs any more.

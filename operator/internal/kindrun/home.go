@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
 
-// settle makes the namespace of the run.
-func (x *one) settle(ctx context.Context) error {
+// ensureNamespace makes the namespace of the run.
+func (x *object) ensureNamespace(ctx context.Context) error {
 	if x.shows() {
 		if err := x.enter(ctx); err != nil {
 			return err
@@ -28,12 +28,12 @@ func (x *one) settle(ctx context.Context) error {
 	if !x.dedicated() {
 		return x.mark(ctx) // accounts there are its administrator's
 	}
-	return fluxobj.MakeHome(ctx, x.Client, x.home(), x.uid(), nil)
+	return fluxobj.EnsureNamespace(ctx, x.Client, x.runNamespace(), x.uid(), nil)
 }
 
 // enter gives the operator the Secrets of the namespace of the object. The end of an
 // object goes on without: the namespace may be going, too.
-func (x *one) enter(ctx context.Context) error {
+func (x *object) enter(ctx context.Context) error {
 	err := fluxobj.Enter(ctx, x.Client, x.o.GetNamespace())
 	_, unmarked := errors.AsType[*fluxobj.NotAllowedError](err)
 	if x.ends() && x.dedicated() && (unmarked || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
@@ -43,7 +43,7 @@ func (x *one) enter(ctx context.Context) error {
 }
 
 // shows reports whether Secrets of the namespace of the object are read or written.
-func (x *one) shows() bool {
+func (x *object) shows() bool {
 	return !x.dedicated() || len(x.def.Spec.Outputs.Include) > 0 ||
 		slices.ContainsFunc(x.want.Copies, func(c fluxrun.Copy) bool { return c.From.Namespace == x.o.GetNamespace() })
 }
@@ -58,9 +58,9 @@ func with(labels map[string]string, key, value string) map[string]string {
 
 // mark puts the label on the namespace of the object that keeps it from being deleted
 // under runs.
-func (x *one) mark(ctx context.Context) error {
+func (x *object) mark(ctx context.Context) error {
 	ns := &corev1.Namespace{}
-	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.home()}, ns); err != nil {
+	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.runNamespace()}, ns); err != nil {
 		return err
 	}
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; marked {

@@ -71,8 +71,8 @@ func (c *Objects) now() time.Time {
 // pending is how soon something is looked at that is under way.
 const pending = 5 * time.Second
 
-// one is an object that is looked at.
-type one struct {
+// gone is an object that is looked at.
+type object struct {
 	*Objects
 	def    *v1alpha1.ModuleKind
 	o      *unstructured.Unstructured
@@ -85,16 +85,16 @@ type one struct {
 // What is done for an object beside making what it names.
 type (
 	// ending takes away what an object that is deleted had.
-	ending struct{ *one }
+	ending struct{ *object }
 	// published are the outputs and the plan in the cluster.
-	published struct{ *one }
+	published struct{ *object }
 )
 
-func (x *one) ending() ending       { return ending{x} }
-func (x *one) published() published { return published{x} }
+func (x *object) ending() ending       { return ending{x} }
+func (x *object) published() published { return published{x} }
 
-func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*one, error) {
-	x := &one{Objects: c, def: def, o: o.DeepCopy()}
+func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (*object, error) {
+	x := &object{Objects: c, def: def, o: o.DeepCopy()}
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
 }
 
@@ -109,10 +109,10 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 		return 0, err
 	}
 	after, err := x.step(ctx)
-	wrong, told := fluxrun.Explain(err)
+	wrong, reason := fluxrun.Explain(err)
 	switch {
 	case err == nil:
-	case told:
+	case reason:
 		x.status.refuse(wrong, x.o.GetGeneration())
 		after = max(after, wrong.After)
 		err = nil
@@ -148,39 +148,39 @@ func passing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-func (x *one) step(ctx context.Context) (time.Duration, error) {
-	x.status.Namespace = x.home()
+func (x *object) step(ctx context.Context) (time.Duration, error) {
+	x.status.Namespace = x.runNamespace()
 	want, err := x.Want(x.def, x.o)
 	if err != nil && !x.ends() {
 		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: err.Error()}
 	}
 	x.want = want
-	x.place()
+	x.locate()
 	if x.ends() {
 		return x.ending().end(ctx)
 	}
 	return x.run(ctx)
 }
 
-// home is the namespace of the run.
-func (x *one) home() string { return homeOf(x.def, x.o) }
+// operatorNamespace is the namespace of the run.
+func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 
 // uid is the one by which all that is made for the object is known.
-func (x *one) uid() types.UID { return v1alpha1.UIDOf(x.o) }
+func (x *object) uid() types.UID { return v1alpha1.UIDOf(x.o) }
 
 // ends reports whether the object is being deleted.
-func (x *one) ends() bool { return x.o.GetDeletionTimestamp() != nil }
+func (x *object) ends() bool { return x.o.GetDeletionTimestamp() != nil }
 
-func (x *one) dedicated() bool { return x.home() != x.o.GetNamespace() }
+func (x *object) dedicated() bool { return x.runNamespace() != x.o.GetNamespace() }
 
-// place fills in what depends on where the object runs.
-func (x *one) place() {
+// locate fills in what depends on where the object runs.
+func (x *object) locate() {
 	x.want.Run.Gate = x.Gate
-	x.access = x.want.Place(x.def, x.o)
+	x.access = x.want.Locate(x.def, x.o)
 }
 
 // run makes the run of an object as it should be.
-func (x *one) run(ctx context.Context) (time.Duration, error) {
+func (x *object) run(ctx context.Context) (time.Duration, error) {
 	if controllerutil.AddFinalizer(x.o, v1alpha1.FinalizerRun) {
 		if err := x.Client.Update(ctx, x.o); err != nil {
 			return 0, err
@@ -213,30 +213,30 @@ func (x *one) run(ctx context.Context) (time.Duration, error) {
 }
 
 // asked is the run that is prepared and carried out.
-func (x *one) asked() *fluxrun.Run {
+func (x *object) asked() *fluxrun.Run {
 	if x.status.Plan.old(x.now()) {
 		x.status.Replanned = x.now().UTC().Format(time.RFC3339)
 	}
 	run := &fluxrun.Run{
-		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, Settle: x.settle, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },
+		Module: &x.want.Run, Access: x.access, Copies: x.want.Copies, EnsureNamespace: x.ensureNamespace, Adopts: func(ctx context.Context) bool { return fluxobj.Adopts(ctx, x.Client, x.o.GetNamespace()) },
 		Request: func(ready, copies string) string {
 			return strings.Join([]string{verdict.RequestOf(x.o), ready, copies + x.status.Replanned}, "/")
 		},
 	}
 	if x.dedicated() {
-		run.Home = &fluxobj.Home{
-			Name: x.home(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
+		run.RunNamespace = &fluxobj.RunNamespace{
+			Name: x.runNamespace(), UID: x.uid(), Account: x.want.Run.ServiceAccountName, Annotations: x.def.Spec.Run.AccountAnnotations, Flux: x.FluxNamespace,
 		}
 	}
 	return run
 }
 
-func (x *one) interval() time.Duration {
+func (x *object) interval() time.Duration {
 	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
-// tell tells an event about the object.
-func (x *one) tell(reason, note string, args ...any) {
+// event tells an event about the object.
+func (x *object) event(reason, note string, args ...any) {
 	if x.Events != nil {
 		x.Events.Eventf(x.o, nil, corev1.EventTypeNormal, reason, "Run", note, args...)
 	}
@@ -257,19 +257,19 @@ func (w *Wanted) sum() (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// homeOf is the namespace in which an object runs.
-func homeOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
+// runNamespaceOf is the namespace in which an object runs.
+func runNamespaceOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	if def.Spec.Run.Namespace == v1alpha1.NamespaceObject {
 		return o.GetNamespace()
 	}
-	return homePrefix + string(v1alpha1.UIDOf(o))
+	return runNamespacePrefix + string(v1alpha1.UIDOf(o))
 }
 
-// Place fills in what depends on where the object runs, and returns the run as what
+// Locate fills in what depends on where the object runs, and returns the run as what
 // prepares it knows it. It is pure.
-func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
+func (w *Wanted) Locate(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
 	r := &w.Run
-	r.Namespace = homeOf(def, o)
+	r.Namespace = runNamespaceOf(def, o)
 	r.UID = v1alpha1.UIDOf(o)
 	r.Name = def.Spec.Run.Prefix + o.GetName()
 	if len(def.Spec.Outputs.Include) > 0 {
@@ -280,6 +280,6 @@ func (w *Wanted) Place(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run 
 	}
 	return runaccess.Run{
 		Namespace: o.GetNamespace(), UID: r.UID, Workspace: def.Spec.Names.Plural + "." + o.GetName(), Module: w.Address,
-		Home: r.Namespace, Name: r.Name, Repository: r.Module.Repository, Adopt: o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true",
+		RunNamespace: r.Namespace, Name: r.Name, Repository: r.Module.Repository, Adopt: o.GetAnnotations()[v1alpha1.AnnotationAdopt] == "true",
 	}
 }

@@ -161,12 +161,12 @@ func stateStays(t *testing.T, byNamespace bool) {
 	s.says(next, true, v1alpha1.ReasonApplied)
 }
 
-// TestBroughtBack: an object whose state belongs to another one by now is suspended, and
+// TestRestored: an object whose state belongs to another one by now is suspended, and
 // its deletion destroys nothing: it goes without a run.
 //
 // Shows: kinds 9
 // Shows: kinds 11
-func TestBroughtBack(t *testing.T) {
+func TestRestored(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o)

@@ -72,7 +72,7 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 		}
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.secretName()}}
-	err = show(ctx, x.one, s, func(s *corev1.Secret) error {
+	err = show(ctx, x.object, s, func(s *corev1.Secret) error {
 		for key, value := range x.def.Spec.Outputs.Labels {
 			s.Labels = with(s.Labels, key, value)
 		}
@@ -107,10 +107,10 @@ func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 		return err
 	}
 	from := &corev1.ConfigMap{}
-	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.home(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
+	if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.runNamespace(), Name: now.Plan.ConfigMap}, from); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return show(ctx, x.one, m, func(m *corev1.ConfigMap) error {
+	return show(ctx, x.object, m, func(m *corev1.ConfigMap) error {
 		m.Data = map[string]string{planKey: from.Data[planKey]}
 		return nil
 	})
@@ -123,7 +123,7 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 		return nil
 	}
 	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}}
-	if err := show(ctx, x.one, r, func(r *rbacv1.Role) error {
+	if err := show(ctx, x.object, r, func(r *rbacv1.Role) error {
 		r.Labels = role.Labels
 		r.Rules = role.Rules
 		return nil
@@ -131,7 +131,7 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 		return err
 	}
 	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: bound.Namespace, Name: bound.Name}}
-	return show(ctx, x.one, b, func(b *rbacv1.RoleBinding) error {
+	return show(ctx, x.object, b, func(b *rbacv1.RoleBinding) error {
 		b.Labels = bound.Labels
 		b.RoleRef = bound.RoleRef
 		b.Subjects = bound.Subjects
@@ -141,7 +141,7 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 
 // show writes something beside the object. What an object left that is gone makes room
 // for it: of a kind there is one of a name at a time.
-func show[T client.Object](ctx context.Context, x *one, o T, set func(T) error) error {
+func show[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {
 		_, err := fluxobj.Write(ctx, x.Client, o, x.uid(), func(o T) error {
@@ -175,16 +175,16 @@ func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	}
 	gone = true
 	for _, o := range all {
-		one, err := fluxobj.Delete(ctx, x.Client, o, x.uid())
+		removed, err := fluxobj.Delete(ctx, x.Client, o, x.uid())
 		if apierrors.IsForbidden(err) {
 			// a namespace that it never was allowed to write in
-			one = true
+			removed = true
 			err = nil
 		}
 		if err != nil {
 			return false, err
 		}
-		gone = gone && one
+		gone = gone && removed
 	}
 	return gone, nil
 }

@@ -45,19 +45,19 @@ const digest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f
 
 // site is an operator that carries out objects of one kind, without Flux: the test is.
 type site struct {
-	client.Client // an administrator's
-	t             *testing.T
-	operator      client.WithWatch // has the chart's rights
-	states        *rig.States
-	issuer        *runaccess.Issuer
-	home          string // of the operator
-	tenant        string
-	def           *v1alpha1.ModuleKind
-	objects       *kindrun.Objects
-	copies        []fluxrun.Copy
-	events        *events.FakeRecorder
-	later         time.Duration // how far the clock is ahead
-	pull          string        // name of the pull Secret; "": there is none
+	client.Client     // an administrator's
+	t                 *testing.T
+	operator          client.WithWatch // has the chart's rights
+	states            *rig.States
+	issuer            *runaccess.Issuer
+	operatorNamespace string // of the operator
+	tenant            string
+	def               *v1alpha1.ModuleKind
+	objects           *kindrun.Objects
+	copies            []fluxrun.Copy
+	events            *events.FakeRecorder
+	later             time.Duration // how far the clock is ahead
+	pull              string        // name of the pull Secret; "": there is none
 }
 
 func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
@@ -75,8 +75,8 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Client: c, t: t, home: cluster.Namespace(t, nil).Name, events: events.NewFakeRecorder(100)}
-	if s.operator, err = client.NewWithWatch(cluster.Account(t, s.home), client.Options{Scheme: scheme}); err != nil {
+	s := &site{Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, events: events.NewFakeRecorder(100)}
+	if s.operator, err = client.NewWithWatch(cluster.Account(t, s.operatorNamespace), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
 	ns := cluster.Namespace(t, nil)
@@ -85,14 +85,14 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 		t.Fatal(err)
 	}
 	s.tenant = ns.Name
-	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.operator, Namespace: s.home, Cluster: "prod"}); err != nil {
+	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.operator, Namespace: s.operatorNamespace, Cluster: "prod"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.issuer.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := &corev1.ConfigMap{}
-	s.read(m, s.home, runaccess.IssuerConfigMap)
+	s.read(m, s.operatorNamespace, runaccess.IssuerConfigMap)
 	s.states = rig.NewStates(t, ocitest.New(t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), time.Now)
 	s.def = &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
 	s.def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
@@ -139,12 +139,12 @@ func (s *site) install() {
 func (s *site) restart(c client.Client) {
 	s.t.Helper()
 	a, err := runaccess.New(runaccess.Options{
-		Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL, PullSecret: client.ObjectKey{Namespace: s.home, Name: s.pull},
+		Client: c, Issuer: s.issuer, Stores: s.states.Store, States: s.states.Names, FrontEnd: s.states.URL, PullSecret: client.ObjectKey{Namespace: s.operatorNamespace, Name: s.pull},
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.home}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events, Now: func() time.Time { return time.Now().Add(s.later) }})
+	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.operatorNamespace}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events, Now: func() time.Time { return time.Now().Add(s.later) }})
 }
 
 // want is what a definition and an object ask for.

@@ -56,7 +56,7 @@ type status struct {
 	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
 	OutputsSecret       string                     `json:"outputsSecret,omitempty"`
 
-	Said verdict.Verdict `json:"-"` // what the conditions say
+	Verdict verdict.Verdict `json:"-"` // what the conditions say
 }
 
 type planStatus struct {
@@ -75,9 +75,9 @@ type destroyStatus struct {
 // say sets the conditions of kstatus, and makes the phase what they say.
 func (s *status) say(state verdict.State, generation int64, reason, message string) {
 	s.ObservedGeneration = generation
-	s.Said = verdict.Verdict{State: state, Reason: reason, Message: message}
-	s.Said.Set(&s.Conditions, generation)
-	s.Phase = s.Said.Phase(s.Phase, s.under())
+	s.Verdict = verdict.Verdict{State: state, Reason: reason, Message: message}
+	s.Verdict.Set(&s.Conditions, generation)
+	s.Phase = s.Verdict.Phase(s.Phase, s.under())
 }
 
 // fails is what is tried again.
@@ -210,14 +210,14 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 }
 
 // describe writes the status, if it changed, and tells what went wrong.
-func (x *one) describe(ctx context.Context) error {
-	said := x.status.Said
-	x.before.Said = verdict.Verdict{}
-	x.status.Said = verdict.Verdict{}
+func (x *object) describe(ctx context.Context) error {
+	said := x.status.Verdict
+	x.before.Verdict = verdict.Verdict{}
+	x.status.Verdict = verdict.Verdict{}
 	if equality.Semantic.DeepEqual(x.before, x.status) {
 		return nil
 	}
-	said.Tell(x.Events, x.o, x.before.Conditions)
+	said.Report(x.Events, x.o, x.before.Conditions)
 	if err := verdict.WriteStatus(x.o, &x.status, "plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision", "destroy"); err != nil {
 		return err
 	}

@@ -24,14 +24,14 @@ import (
 )
 
 // homePrefix begins the names of namespaces that are a run's alone.
-const homePrefix = "okara-run-"
+const runNamespacePrefix = "okara-run-"
 
 func namespaces() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
 
 // leftovers is what there is in a cluster beside the objects that it was made for.
 type leftovers struct {
 	*Objects
-	runs, sources, homes []metav1.PartialObjectMetadata
+	runs, sources, runNamespaces []metav1.PartialObjectMetadata
 
 	live  map[types.UID]bool        // objects
 	kinds map[string]bool           // of definitions, that are there
@@ -39,12 +39,12 @@ type leftovers struct {
 	busy  map[string]bool           // namespaces that have one
 }
 
-// Sweep removes what objects that are gone left behind, where no Terraform names it: their
+// CleanUp removes what objects that are gone left behind, where no Terraform names it: their
 // finalizers were stripped, or a backup brought it back. A Terraform whose object is gone
 // is suspended and returned, never deleted: that would destroy what it made. Approvals of
 // objects go when they have had their time, [v1alpha1.ApprovalLife]. defs are all
 // definitions; what is of another kind is left alone.
-func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
+func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
 	if err := c.forgetApprovals(ctx); err != nil {
 		return nil, err
 	}
@@ -64,13 +64,13 @@ func (c *Objects) Sweep(ctx context.Context, defs []v1alpha1.ModuleKind) (orphan
 		all = errors.Join(all, c.Executor.Cancel(ctx, fluxexec.Spec{Namespace: o.Namespace, Name: o.Name, UID: uidOf(&o)}))
 	}
 	for _, o := range l.sources {
-		if l.gone(&o) && !l.at[client.ObjectKeyFromObject(&o)] && !strings.HasPrefix(o.Namespace, homePrefix) {
+		if l.gone(&o) && !l.at[client.ObjectKeyFromObject(&o)] && !strings.HasPrefix(o.Namespace, runNamespacePrefix) {
 			all = errors.Join(all, l.drop(ctx, &o))
 		}
 	}
-	for _, o := range l.homes {
-		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, homePrefix) && o.DeletionTimestamp == nil {
-			_, err := fluxobj.RemoveHome(ctx, l.Client, o.Name, uidOf(&o))
+	for _, o := range l.runNamespaces {
+		if l.gone(&o) && !l.busy[o.Name] && strings.HasPrefix(o.Name, runNamespacePrefix) && o.DeletionTimestamp == nil {
+			_, err := fluxobj.DeleteNamespace(ctx, l.Client, o.Name, uidOf(&o))
 			all = errors.Join(all, err)
 		}
 	}
@@ -110,7 +110,7 @@ func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err e
 	if l.sources, err = l.list(ctx, schema.FromAPIVersionAndKind(fluxobj.SourceVersion, fluxobj.OCIKind), ofKinds); err != nil {
 		return err
 	}
-	if l.homes, err = l.list(ctx, namespaces(), ours); err != nil {
+	if l.runNamespaces, err = l.list(ctx, namespaces(), ours); err != nil {
 		return err
 	}
 	l.at = map[client.ObjectKey]bool{}
@@ -172,11 +172,11 @@ func (l *leftovers) gone(o client.Object) bool {
 
 // drop removes a source beside an object that is gone, and what its run read.
 func (l *leftovers) drop(ctx context.Context, source client.Object) error {
-	run := runaccess.Run{UID: uidOf(source), Home: source.GetNamespace(), Name: source.GetName()}
+	run := runaccess.Run{UID: uidOf(source), RunNamespace: source.GetNamespace(), Name: source.GetName()}
 	if _, err := l.Access.Clean(ctx, run); err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
-	_, err := l.Executor.Clean(ctx, fluxexec.Spec{Namespace: run.Home, Name: run.Name, UID: run.UID})
+	_, err := l.Executor.Clean(ctx, fluxexec.Spec{Namespace: run.RunNamespace, Name: run.Name, UID: run.UID})
 	return err
 }
 

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// sweep returns whether the Terraform of an object is an orphan, and how many states are.
+// cleanUp returns whether the Terraform of an object is an orphan, and how many states are.
 // Beside the definition of the object there is one that never became a kind.
-func (s *site) sweep(o *unstructured.Unstructured) (orphan bool, states int) {
+func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 	s.t.Helper()
 	wrong := v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "wrongs"}}
 	wrong.Spec.Names = v1alpha1.KindNames{Kind: "Wrong", Plural: "wrongs"}
 	defs := []v1alpha1.ModuleKind{wrong, *s.def}
-	orphans, err := s.objects.Sweep(s.t.Context(), defs)
+	orphans, err := s.objects.CleanUp(s.t.Context(), defs)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -32,18 +32,18 @@ func (s *site) sweep(o *unstructured.Unstructured) (orphan bool, states int) {
 	return slices.Contains(orphans, client.ObjectKey{Namespace: runs(o), Name: "vpc-prod"}), states
 }
 
-// TestSweep: what runs for an object that is gone is suspended, and told; what such an
+// TestCleanUp: what runs for an object that is gone is suspended, and told; what such an
 // object leaves goes with its Terraform. The state stays, and is counted.
 //
 // Shows: kinds 6 | what objects that are gone left behind is removed, a Terraform of theirs
 // suspended and told, their state counted
-func TestSweep(t *testing.T) {
+func TestCleanUp(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o)
 	s.applied(o)
 	s.step(o)
-	if orphan, states := s.sweep(o); orphan || states != 0 || s.suspended(o) {
+	if orphan, states := s.cleanUp(o); orphan || states != 0 || s.suspended(o) {
 		t.Errorf("an object that is there: %v, %d states", orphan, states)
 	}
 	o.SetFinalizers(nil)
@@ -53,7 +53,7 @@ func TestSweep(t *testing.T) {
 	if err := s.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if orphan, states := s.sweep(o); !orphan || states != 1 || !s.suspended(o) {
+	if orphan, states := s.cleanUp(o); !orphan || states != 1 || !s.suspended(o) {
 		t.Errorf("one that is gone: %v, %d states, suspended %v", orphan, states, s.suspended(o))
 	}
 	if ns := (&corev1.Namespace{}); !s.there(ns, "", runs(o)) || ns.DeletionTimestamp != nil {
@@ -67,7 +67,7 @@ func TestSweep(t *testing.T) {
 	if err := s.Delete(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	if orphan, states := s.sweep(o); orphan || states != 1 {
+	if orphan, states := s.cleanUp(o); orphan || states != 1 {
 		t.Errorf("without a Terraform: %v, %d states", orphan, states)
 	}
 	s.emptied(o)
@@ -78,16 +78,16 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.endNamespace(s.tenant)
-	if _, states := s.sweep(o); states != 1 || s.there(&corev1.Namespace{}, "", s.tenant) {
+	if _, states := s.cleanUp(o); states != 1 || s.there(&corev1.Namespace{}, "", s.tenant) {
 		t.Errorf("without the namespace of the object: %d states", states)
 	}
 }
 
-// TestSweepBeside: beside objects the source of a run goes, and what the run read; not
+// TestCleanUpBeside: beside objects the source of a run goes, and what the run read; not
 // those of an object that is there, nor of somebody else.
 //
 // Shows: kinds 6
-func TestSweepBeside(t *testing.T) {
+func TestCleanUpBeside(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o) // the operator may read Secrets of the namespace from now on
@@ -112,7 +112,7 @@ func TestSweepBeside(t *testing.T) {
 		made[name] = name != "gone"
 	}
 	for range 2 {
-		s.sweep(o)
+		s.cleanUp(o)
 	}
 	for name, stays := range made {
 		source := &unstructured.Unstructured{}
@@ -124,11 +124,11 @@ func TestSweepBeside(t *testing.T) {
 	}
 }
 
-// TestSweepApprovals: Approvals of objects go after 30 days, whatever became of them;
+// TestCleanUpApprovals: Approvals of objects go after 30 days, whatever became of them;
 // those of Instances and Versions go elsewhere.
 //
 // Shows: kinds 10 | Approvals of objects go after 30 days
-func TestSweepApprovals(t *testing.T) {
+func TestCleanUpApprovals(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	now := time.Now()
@@ -145,7 +145,7 @@ func TestSweepApprovals(t *testing.T) {
 		there bool
 	}{{29 * 24 * time.Hour, true}, {25 * time.Hour, false}} {
 		now = now.Add(step.wait)
-		s.sweep(o)
+		s.cleanUp(o)
 		if got := s.there(&v1alpha1.Approval{}, s.tenant, "object"); got != step.there {
 			t.Errorf("after %s more the Approval is there: %v", step.wait, got)
 		}

@@ -143,12 +143,12 @@ func object(description string, properties map[string]apiextensions.JSONSchemaPr
 	return apiextensions.JSONSchemaProps{Type: "object", Description: description, Properties: properties}
 }
 
-func text(most int64, description string) apiextensions.JSONSchemaProps {
-	return apiextensions.JSONSchemaProps{Type: "string", MaxLength: new(most), Description: description}
+func text(limit int64, description string) apiextensions.JSONSchemaProps {
+	return apiextensions.JSONSchemaProps{Type: "string", MaxLength: new(limit), Description: description}
 }
 
-func list(most int64, items apiextensions.JSONSchemaProps, description string) apiextensions.JSONSchemaProps {
+func list(limit int64, items apiextensions.JSONSchemaProps, description string) apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{
-		Type: "array", MaxItems: new(most), Description: description, XListType: new("atomic"), Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &items},
+		Type: "array", MaxItems: new(limit), Description: description, XListType: new("atomic"), Items: &apiextensions.JSONSchemaPropsOrArray{Schema: &items},
 	}
 }

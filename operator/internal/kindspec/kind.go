@@ -55,8 +55,8 @@ type Kind struct {
 	Definition *v1alpha1.ModuleKind
 	Module     Module
 
-	all   map[string]input // of the module; empty: it says nothing
-	seen  map[string]seen  // by users
+	all   map[string]input        // of the module; empty: it says nothing
+	shown map[string]visibleInput // by users
 	check *checker
 }
 

@@ -39,9 +39,9 @@ func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string)
 	}
 	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: "okara-" + def.Spec.Names.Plural + "-" + o.GetName() + "-outputs", Labels: ObjectLabels(def, o)}
 	role := &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta}
-	for _, one := range []struct{ resource, name string }{{"secrets", secret}, {"configmaps", plan}} {
-		if one.name != "" {
-			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{one.resource}, ResourceNames: []string{one.name}, Verbs: []string{"get"}})
+	for _, object := range []struct{ resource, name string }{{"secrets", secret}, {"configmaps", plan}} {
+		if object.name != "" {
+			role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{object.resource}, ResourceNames: []string{object.name}, Verbs: []string{"get"}})
 		}
 	}
 	binding := &rbacv1.RoleBinding{

@@ -123,7 +123,7 @@ func (k *Kind) inputs() error {
 	if err != nil {
 		return err
 	}
-	k.seen = map[string]seen{}
+	k.shown = map[string]visibleInput{}
 	for _, name := range slices.Sorted(maps.Keys(visible)) {
 		if !inputName.MatchString(name) {
 			return fieldf(from+"."+name, "it cannot be a field: a name has small letters, digits and _ only; hide it, or set it in spec.values")
@@ -132,16 +132,16 @@ func (k *Kind) inputs() error {
 		if err != nil {
 			return err
 		}
-		one := seen{name: name, input: visible[name], props: *props}
-		if one.sensitive {
-			if one.props, err = secretProps(from+"."+name, props); err != nil {
+		in := visibleInput{name: name, input: visible[name], props: *props}
+		if in.sensitive {
+			if in.props, err = secretProps(from+"."+name, props); err != nil {
 				return err
 			}
-			one.field = name + "From"
+			in.field = name + "From"
 		} else {
-			one.field = name
+			in.field = name
 		}
-		k.seen[name] = one
+		k.shown[name] = in
 	}
 	return k.checkRequired()
 }
@@ -246,15 +246,15 @@ func (k *Kind) checkSet() error {
 // checkRequired finds inputs that nobody would set.
 func (k *Kind) checkRequired() error {
 	for _, name := range slices.Sorted(maps.Keys(k.all)) {
-		if _, open := k.seen[name]; k.all[name].required && !open && !k.set(name) {
+		if _, open := k.shown[name]; k.all[name].required && !open && !k.set(name) {
 			return fieldf("inputs."+name, "the module requires it: show it to users, or set it in spec.values")
 		}
 	}
 	return nil
 }
 
-// seen is an input that users see.
-type seen struct {
+// shown is an input that users see.
+type visibleInput struct {
 	input
 	name  string
 	field string // of spec
@@ -267,8 +267,8 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 	if of.Type == "array" || of.Type == "object" {
 		return apiextensions.JSONSchemaProps{}, fieldf(path, "what a Secret has is a string, and the module wants an %s: hide it", of.Type)
 	}
-	text := func(most int64, description string) apiextensions.JSONSchemaProps {
-		return apiextensions.JSONSchemaProps{Type: "string", MinLength: new(int64(1)), MaxLength: new(most), Description: description}
+	text := func(limit int64, description string) apiextensions.JSONSchemaProps {
+		return apiextensions.JSONSchemaProps{Type: "string", MinLength: new(int64(1)), MaxLength: new(limit), Description: description}
 	}
 	return apiextensions.JSONSchemaProps{
 		Type: "object", Description: of.Description, Required: []string{"key", "name"},
@@ -282,8 +282,8 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 // spec is the schema of spec.
 func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
 	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module, and how it runs.", Properties: map[string]apiextensions.JSONSchemaProps{RunField: runSchema()}}
-	for _, name := range slices.Sorted(maps.Keys(k.seen)) {
-		in := k.seen[name]
+	for _, name := range slices.Sorted(maps.Keys(k.shown)) {
+		in := k.shown[name]
 		props.Properties[in.field] = in.props
 		if in.required {
 			props.Required = append(props.Required, in.field)
@@ -296,7 +296,7 @@ func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
 		props.XValidations = append(props.XValidations, apiextensions.ValidationRule{Rule: v.Rule, Message: v.Message})
 	}
 	for _, name := range k.Definition.Spec.Schema.Immutable {
-		in, ok := k.seen[string(name)]
+		in, ok := k.shown[string(name)]
 		if !ok {
 			return props, fieldf("spec.schema.immutable", "there is no input %s that users see", name)
 		}

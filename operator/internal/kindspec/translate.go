@@ -99,8 +99,8 @@ func typeOf(path string, in map[string]any) (kind string, nullable bool, err err
 	case string:
 		return v, false, nil
 	case []any:
-		for _, one := range v {
-			name, _ := one.(string)
+		for _, item := range v {
+			name, _ := item.(string)
 			switch {
 			case name == "null":
 				nullable = true
@@ -297,8 +297,8 @@ func (n *node) values() error {
 	if ok && !isList {
 		return fieldf(n.path, "enum is no list")
 	}
-	if one, ok := n.take("const"); ok {
-		values = []any{one}
+	if constant, ok := n.take("const"); ok {
+		values = []any{constant}
 	}
 	null := false
 	for _, v := range values {
@@ -397,9 +397,9 @@ func (n *node) text(key string, to *string) error {
 	return nil
 }
 
-func shorten(s string, most int) string {
-	if len(s) <= most {
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return strings.ToValidUTF8(s[:limit], "") + "..."
 }

@@ -64,7 +64,7 @@ spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], pe
 	} {
 		def, o := vpc(t, c.def), object(t, pinned+"\n"+c.object)
 		w := mustWant(t, def, o)
-		where.Names(w.Place(def, o)).Into(&w.Run)
+		where.Names(w.Locate(def, o)).Into(&w.Run)
 		objects, err := fluxexec.Build(w.Run)
 		if err != nil {
 			t.Fatal(err)
@@ -117,14 +117,14 @@ func TestOutputsAreListed(t *testing.T) {
 	def, o := vpc(t, ""), object(t, pinned)
 	def.Spec.Outputs = v1alpha1.KindOutputs{}
 	w := mustWant(t, def, o)
-	w.Place(def, o)
+	w.Locate(def, o)
 	if w.Run.OutputsSecret != "" {
 		t.Errorf("outputs are written to %s", w.Run.OutputsSecret)
 	}
 	if err := yaml.Unmarshal([]byte(`{include: [vpc_id]}`), &def.Spec.Outputs); err != nil {
 		t.Fatal(err)
 	}
-	if w.Place(def, o); w.Run.OutputsSecret != "vpc-prod-okara-raw" {
+	if w.Locate(def, o); w.Run.OutputsSecret != "vpc-prod-okara-raw" {
 		t.Errorf("outputs are written to %q", w.Run.OutputsSecret)
 	}
 }

@@ -30,12 +30,12 @@ type Gate struct {
 	client client.Client // what counts is what is there now: no cache
 	key    func() ([]byte, error)
 	log    *slog.Logger
-	turn   chan struct{} // has room for one: a plan takes many times its size
+	busy   chan struct{} // has room for one: a plan takes many times its size
 }
 
 // New makes a gate over what is in a cluster. The key is that of the digests.
 func New(c client.Client, key func() ([]byte, error), log *slog.Logger) *Gate {
-	return &Gate{client: c, key: key, log: log, turn: make(chan struct{}, 1)}
+	return &Gate{client: c, key: key, log: log, busy: make(chan struct{}, 1)}
 }
 
 // answer is what tofu-controller reads, by the expressions of the webhook.
@@ -56,8 +56,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
+	case g.busy <- struct{}{}:
+		defer func() { <-g.busy }()
 	case <-r.Context().Done():
 		return
 	}
@@ -112,17 +112,17 @@ func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	seen := fluxexec.Gated{Digest: digest, Generation: p.Metadata.Generation}
-	seen.Adds, seen.Changes, seen.Removes = p.Status.Plan.counts()
+	gated := fluxexec.Gated{Digest: digest, Generation: p.Metadata.Generation}
+	gated.Adds, gated.Changes, gated.Removes = p.Status.Plan.counts()
 	if p.Spec.ApprovePlan == "" {
-		return answer{Passed: true}, g.write(ctx, live, seen)
+		return answer{Passed: true}, g.write(ctx, live, gated)
 	}
 	if live.GetGeneration() == p.Metadata.Generation && live.GetAnnotations()[fluxexec.AnnotationApproved] == fluxexec.Approved(digest, p.Metadata.Generation) {
 		return answer{Passed: true}, nil
 	}
-	seen.Refused = true
+	gated.Refused = true
 	g.log.Info("a plan was refused", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name)
-	return answer{Message: "the plan is another than the approved one: the world, or the object, has changed since; a new plan follows, which can be approved"}, g.write(ctx, live, seen)
+	return answer{Message: "the plan is another than the approved one: the world, or the object, has changed since; a new plan follows, which can be approved"}, g.write(ctx, live, gated)
 }
 
 // write notes what the gate saw.

@@ -114,8 +114,8 @@ func (p *payload) digest(key []byte) (string, error) {
 // counts are how many resources a plan adds, changes and removes, as tofu counts them:
 // one that is replaced is added and removed.
 func (p *plan) counts() (adds, changes, removes int) {
-	for _, one := range p.Resources {
-		m, _ := one.(map[string]any)
+	for _, resource := range p.Resources {
+		m, _ := resource.(map[string]any)
 		change, _ := m["change"].(map[string]any)
 		actions, _ := change["actions"].([]any)
 		has := func(action string) int {

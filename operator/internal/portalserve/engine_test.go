@@ -22,7 +22,7 @@ func (s *site) settle() {
 			Settings: instancectl.Settings{Namespace: s.namespace}, Operator: s.namespace, Executor: engine{},
 		})
 	}
-	if _, err := s.operator.Pass(s.t.Context()); err != nil {
+	if _, err := s.operator.Reconcile(s.t.Context()); err != nil {
 		s.t.Log(err) // somebody else wrote at the same time: the next pass does it
 	}
 }

@@ -41,7 +41,7 @@ func (s *site) rights() map[string]map[string]string {
 		"/secrets": "get", "/events": "create patch", "/configmaps": "create", "/configmaps okara-rules": "create get list watch update",
 		"coordination.k8s.io/leases": "create", "coordination.k8s.io/leases okara-operator": "create get update",
 	}
-	return map[string]map[string]string{"": all, s.ns: secrets, s.home: own}
+	return map[string]map[string]string{"": all, s.ns: secrets, s.operatorNamespace: own}
 }
 
 // may reports whether a right is among those that the test knows.
@@ -59,7 +59,7 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 // resource nothing else; Secrets only where an administrator said so; with runs, too
 func TestAccount(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
-	s.account, s.elect = cluster.RegistryAccount(t, s.home), true
+	s.account, s.elect = cluster.RegistryAccount(t, s.operatorNamespace), true
 	s.tenant(s.ns, false)
 	s.publish("1.0.0")
 	s.start()
@@ -146,7 +146,7 @@ func (s *site) nothingElse() {
 			resource, sub, _ := strings.Cut(res.Name, "/")
 			namespaces := []string{""}
 			if res.Namespaced {
-				namespaces = []string{"", s.ns, s.home, other}
+				namespaces = []string{"", s.ns, s.operatorNamespace, other}
 			}
 			for _, ns := range namespaces {
 				for _, name := range append([]string{""}, named[resource]...) {
@@ -181,7 +181,7 @@ func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.
 // Shows: operator 5
 func TestAccountBindsNothingElse(t *testing.T) {
 	s := newSite(t, nil)
-	set, err := kubernetes.NewForConfig(cluster.RegistryAccount(t, s.home))
+	set, err := kubernetes.NewForConfig(cluster.RegistryAccount(t, s.operatorNamespace))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestAccountBindsNothingElse(t *testing.T) {
 // goes
 func TestTenantNoMore(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
-	s.account = cluster.RegistryAccount(t, s.home)
+	s.account = cluster.RegistryAccount(t, s.operatorNamespace)
 	s.publish("1.0.0")
 	s.start()
 	s.secret(s.origin, map[string]string{"token": "t"})

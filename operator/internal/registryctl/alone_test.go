@@ -125,13 +125,13 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
 	first := s.alone(s.ns, "first", "1.0.0", nil)
 	s.older(first)
-	beside, twin := s.alone(s.ns, "beside", "1.1.0", nil), s.alone(s.ns, "twin", "1.0.0", nil)
+	beside, duplicate := s.alone(s.ns, "beside", "1.1.0", nil), s.alone(s.ns, "twin", "1.0.0", nil)
 	m := s.module(s.ns, "m", nil)
 	s.says(first, true, v1alpha1.ReasonSynced)
 	s.says(beside, true, v1alpha1.ReasonSynced)
 	want := "module net/vpc/aws belongs to Version " + s.ns + "/first"
-	if message := s.says(twin, false, v1alpha1.ReasonAddressTaken); message != want || !stalled(twin) {
-		t.Errorf("%q, stalled %t", message, stalled(twin))
+	if message := s.says(duplicate, false, v1alpha1.ReasonAddressTaken); message != want || !stalled(duplicate) {
+		t.Errorf("%q, stalled %t", message, stalled(duplicate))
 	}
 	if message := s.says(m, false, v1alpha1.ReasonAddressTaken); message != want || !stalled(m) {
 		t.Errorf("%q, stalled %t", message, stalled(m))
@@ -146,7 +146,7 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	if got := rec.Versions("module " + vpc); !slices.Equal(got, []string{"1.1.0", "1.0.0"}) {
 		t.Errorf("the record has %v", got)
 	}
-	for _, v := range []*v1alpha1.Version{first, beside, twin} {
+	for _, v := range []*v1alpha1.Version{first, beside, duplicate} {
 		if err := s.Delete(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Versi
 	}
 	did := status.Result == v1alpha1.ApprovalApplied
 	if did {
-		r.tell(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
+		r.event(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
 	}
 	verdict.Decide(a, status.Result, text.Clip(status.Message, 4096))
 	return did, quiet(r.Status().Update(ctx, a))

@@ -64,12 +64,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Approval{}, approvalIndex, approvalOf); err != nil {
 		return err
 	}
-	turns := newTurns(o.Scanner.Jobs)
+	queued := newFairQueue(o.Scanner.Jobs)
 	for kind, object := range entryKinds() {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, object, addressIndex, addressOf); err != nil {
 			return err
 		}
-		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: kind, turns: turns}
+		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: kind, runs: queued}
 		if err := r.setup(mgr); err != nil {
 			return err
 		}

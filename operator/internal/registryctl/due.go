@@ -40,9 +40,9 @@ type past struct {
 	examined   time.Time // when the last run began in which nothing failed; zero: there was none
 }
 
-// due reports whether a run is due, and else how long it takes until one is; 0 for
+// pending reports whether a run is due, and else how long it takes until one is; 0 for
 // never.
-func (s *schedule) due(e *entry, now time.Time) (bool, time.Duration) {
+func (s *schedule) pending(e *entry, now time.Time) (bool, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := client.ObjectKeyFromObject(e)

@@ -20,19 +20,19 @@ func TestAskedDuringARun(t *testing.T) {
 	e := entryOf(&v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "vpc", UID: "1", Generation: 1}})
 	name := client.ObjectKeyFromObject(e)
 	for _, run := range []string{"first", "second"} {
-		if due, _ := s.due(e, now); !due {
+		if pending, _ := s.pending(e, now); !pending {
 			t.Fatalf("the %s run is not due", run)
 		}
 		s.begin(name)
 		s.ask(name)
 		s.ran(e, false, now)
 	}
-	if due, _ := s.due(e, now); !due {
+	if due, _ := s.pending(e, now); !due {
 		t.Fatal("what was asked for during the second run is not due")
 	}
 	s.begin(name)
 	s.ran(e, false, now)
-	if due, _ := s.due(e, now); due {
+	if due, _ := s.pending(e, now); due {
 		t.Error("a run that nobody asked for is due")
 	}
 	s.ask(name)

@@ -38,7 +38,7 @@ type entries struct {
 	events   events.EventRecorder
 	kind     string
 	schedule schedule
-	turns    *turns // of all kinds
+	runs     *fairQueue // of all kinds
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
@@ -59,15 +59,15 @@ func (r *entries) versionObjects() versionObjects   { return versionObjects{r} }
 // Reconcile brings the registry and the status of one entry up to date.
 func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, req)
-	if errors.Is(err, errNoPlace) {
+	if errors.Is(err, errQueued) {
 		return ctrl.Result{}, nil // it is woken when it has one
 	}
-	r.turns.leave(place{r.kind, req.NamespacedName})
+	r.runs.release(entryKey{r.kind, req.NamespacedName})
 	return result, err
 }
 
 // errNoPlace says that an entry waits for its turn.
-var errNoPlace = errors.New("there is no place for a run")
+var errQueued = errors.New("there is no place for a run")
 
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := entryKinds()[r.kind]
@@ -82,8 +82,8 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, quiet(r.remove(ctx, e))
 	}
 	before := statusOf(o.DeepCopyObject())
-	wait, err := r.work(ctx, e)
-	if errors.Is(err, errNoPlace) {
+	wait, err := r.run(ctx, e)
+	if errors.Is(err, errQueued) {
 		return ctrl.Result{}, err
 	}
 	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, statusOf(o)) {
@@ -108,9 +108,9 @@ func quiet(err error) error {
 	return err
 }
 
-// work does what is due, and returns how long it takes until something is again. An
+// run does what is due, and returns how long it takes until something is again. An
 // error is worth another try; a *verdict.Problem is not, and is in the status only.
-func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
+func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err == nil && e.run.Suspend {
 		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
 			return 0, err
@@ -119,7 +119,7 @@ func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 		return 0, nil
 	}
 	wait, err := r.attempt(ctx, e)
-	if err == nil || errors.Is(err, errNoPlace) {
+	if err == nil || errors.Is(err, errQueued) {
 		return wait, err
 	}
 	e.say(r.events, verdictOf(err))
@@ -138,15 +138,15 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 	if e.err != nil {
 		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
 	}
-	due, wait := r.schedule.due(e, r.Now())
+	due, wait := r.schedule.pending(e, r.Now())
 	if due {
 		name := client.ObjectKeyFromObject(e)
-		if pause := r.turns.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
+		if pause := r.runs.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
 			r.schedule.park(e, r.Now(), pause)
 			return pause, &limitError{pause}
 		}
-		if !r.turns.enter(place{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
-			return 0, errNoPlace
+		if !r.runs.acquire(entryKey{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+			return 0, errQueued
 		}
 	}
 	ns, err := r.owners().owns(ctx, e)
@@ -173,12 +173,12 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 	err := problemOf(r.sync(ctx, e, ns))
 	e.status.LastHandledRequest = e.request()
 	if pause, limited := pauseOf(err); limited {
-		r.turns.limit(e.limitKey(), r.Now().Add(pause))
+		r.runs.limit(e.limitKey(), r.Now().Add(pause))
 		r.schedule.park(e, r.Now(), pause)
 		return 0, err
 	}
 	if err == nil {
-		r.turns.limit(e.limitKey(), time.Time{}) // somebody asked by hand, and was answered
+		r.runs.limit(e.limitKey(), time.Time{}) // somebody asked by hand, and was answered
 	}
 	_, hopeless := asProblem(err)
 	wait := r.schedule.ran(e, err != nil && !hopeless, r.Now())
@@ -279,7 +279,7 @@ func (r *entries) report(e *entry, results []supply.Result) error {
 		if reason == v1alpha1.ReasonDrift {
 			kind = corev1.EventTypeWarning
 		}
-		r.tell(e.Object, kind, reason, strings.Join(versions, ", "))
+		r.event(e.Object, kind, reason, strings.Join(versions, ", "))
 	}
 	return failed
 }
@@ -294,8 +294,8 @@ func versionError(res supply.Result) error {
 // maxNote bounds the text of an event, in bytes.
 const maxNote = 1000
 
-// tell makes an event; the API server counts those that repeat.
-func (r *entries) tell(o client.Object, kind, reason, message string) {
+// event makes an event; the API server counts those that repeat.
+func (r *entries) event(o client.Object, kind, reason, message string) {
 	r.events.Eventf(o, nil, kind, reason, "Sync", "%s", text.Clip(message, maxNote))
 }
 

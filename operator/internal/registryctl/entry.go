@@ -133,12 +133,12 @@ func (e *entry) common() supply.EntrySpec {
 }
 
 // scanLine is where entries wait that are scanned. No host has this name.
-const scanLine = "the scanner"
+const scanQueue = "the scanner"
 
-// line is what the entry waits for: its origin, or the scanner.
+// originQueue is what the entry waits for: its origin, or the scanner.
 func (e *entry) line() string {
 	if e.spec.Scan != nil {
-		return scanLine
+		return scanQueue
 	}
 	return e.origin()
 }

@@ -113,7 +113,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 		return 1
 	})
 	tenants := map[string][]string{} // addresses by namespace
-	var room room
+	var usage usage
 	for i := range all {
 		j := &all[i]
 		j.rule = ruleOf(j.AccessRule)
@@ -122,7 +122,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 			return nil, j.err
 		}
 		if j.err == nil {
-			j.err = room.take(j.Namespace, j.rule)
+			j.err = usage.take(j.Namespace, j.rule)
 		}
 	}
 	return all, nil
@@ -196,15 +196,15 @@ func within(s access.Scope, addresses []string) bool {
 	})
 }
 
-// room is how many rules there are, and how many bytes.
-type room struct {
+// usage is how many rules there are, and how many bytes.
+type usage struct {
 	rules map[string]int // by namespace
 	bytes map[string]int
 	total int
 }
 
 // take finds room for a rule; a *verdict.Problem says that there is none.
-func (u *room) take(namespace string, rule access.Rule) error {
+func (u *usage) take(namespace string, rule access.Rule) error {
 	if u.rules == nil {
 		u.rules = map[string]int{}
 		u.bytes = map[string]int{}

@@ -204,7 +204,7 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 		t.Errorf("a service account of the namespace: %d", got)
 	}
 	for what, got := range map[string]int{
-		"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice), "a service account elsewhere": front.ask(t, own, s.podToken(s.home)),
+		"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice), "a service account elsewhere": front.ask(t, own, s.podToken(s.operatorNamespace)),
 	} {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", what, got)

@@ -31,7 +31,7 @@ func (s *site) rule(ns, name string, change func(*v1alpha1.AccessRuleSpec), allo
 
 // rulesMap is the ConfigMap with the file of rules.
 func (s *site) rulesMap() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: registryctl.RulesConfigMap}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: registryctl.RulesConfigMap}}
 }
 
 // rulesAre waits until the file has exactly these rules, by name.
@@ -46,7 +46,7 @@ func (s *site) rulesAre(text string) {
 	})
 }
 
-// line is a rule for people in the file.
+// originQueue is a rule for people in the file.
 func line(ns, name, allow string) string {
 	return `{"name":"` + ns + "/" + name + `","groups":["people"],"allow":["` + allow + `"]}`
 }
@@ -136,7 +136,7 @@ func TestRulesFileIsKept(t *testing.T) {
 	}
 	s.start()
 	r := s.rule(s.ns, "r", nil, v1alpha1.Right("read:module:"+s.ns+"/**"))
-	if message := s.says(r, false, v1alpha1.ReasonNameTaken); !stalled(r) || message != "ConfigMap "+s.home+"/okara-rules exists and is not okara's: delete or rename it" {
+	if message := s.says(r, false, v1alpha1.ReasonNameTaken); !stalled(r) || message != "ConfigMap "+s.operatorNamespace+"/okara-rules exists and is not okara's: delete or rename it" {
 		t.Errorf("%q, stalled %t", message, stalled(r))
 	}
 	if s.read(foreign); foreign.Data["rules.json"] != "mine" {

@@ -47,24 +47,24 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 	}
 	s.Scans = nil
 	s.Truncated = false
-	room := maxFindings
+	usage := maxFindings
 	for _, t := range subjects {
 		refs, err := evidence.ReadNewest(ctx, &evidence.Referrers{Repo: repo, Subject: t.Manifest})
 		if err != nil {
 			return err
 		}
 		for _, report := range newestOf(refs.Reports) {
-			one, more, err := describeScan(ctx, repo, report, room)
+			finding, more, err := describeScan(ctx, repo, report, usage)
 			switch {
 			case err != nil:
 				return err
 			case report.Scan.Source != "":
-				one.Subject = subjectSource
+				finding.Subject = subjectSource
 			case t.Platform.OS != "":
-				one.Subject = t.Platform.String()
+				finding.Subject = t.Platform.String()
 			}
-			room -= len(one.Findings)
-			s.Scans = append(s.Scans, one)
+			usage -= len(finding.Findings)
+			s.Scans = append(s.Scans, finding)
 			s.Truncated = s.Truncated || more
 		}
 	}
@@ -88,13 +88,13 @@ func newestOf(reports []evidence.Report) []evidence.Report {
 
 // describeScan is what a status says of a report, and whether it has more findings than
 // there is room for.
-func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, room int) (v1alpha1.Scan, bool, error) {
+func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, usage int) (v1alpha1.Scan, bool, error) {
 	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),
 		Critical: int32(report.Scan.Critical), High: int32(report.Scan.High), Medium: int32(report.Scan.Medium), Low: int32(report.Scan.Low),
 	}
 	total := report.Scan.Critical + report.Scan.High + report.Scan.Medium + report.Scan.Low
-	if room == 0 || total == 0 {
+	if usage == 0 || total == 0 {
 		return out, total > 0, nil
 	}
 	b, err := repo.ReadBlob(ctx, report.Document, maxReport)
@@ -104,7 +104,7 @@ func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, r
 	if err != nil {
 		return out, false, err
 	}
-	found, _, err := scan.Findings(b, room)
+	found, _, err := scan.Findings(b, usage)
 	if err != nil {
 		return out, true, nil // its numbers are what there is to tell
 	}
@@ -124,6 +124,6 @@ func findingOf(f scan.Finding) v1alpha1.Finding {
 
 // cut bounds a text of a finding, of which a status has many.
 func cut(s string) string {
-	const most = 200 // bytes
-	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+	const limit = 200 // bytes
+	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
 }

@@ -105,23 +105,23 @@ func (b *buffer) String() string {
 // site is an operator between a cluster, a registry with an origin, and one to fill.
 type site struct {
 	client.Client
-	t            *testing.T
-	config       *rest.Config // of who looks at it
-	account      *rest.Config // of the operator
-	elect        bool
-	alsoInside   []string // hosts that may be origins, besides the origin
-	origin, fill string   // HOST:PORT
-	from, to     *depot.Depot
-	out, in      gate // to the origin and to the registry that is filled
-	runs         atomic.Int64
-	clock        atomic.Int64 // how far it is ahead
-	log          buffer
-	ns, home     string // of the objects and of the operator
-	issuers      []string
-	scanner      registryctl.Scanner
-	watched      []string
-	stop         func()
-	asked        int
+	t                     *testing.T
+	config                *rest.Config // of who looks at it
+	account               *rest.Config // of the operator
+	elect                 bool
+	alsoInside            []string // hosts that may be origins, besides the origin
+	origin, fill          string   // HOST:PORT
+	from, to              *depot.Depot
+	out, in               gate // to the origin and to the registry that is filled
+	runs                  atomic.Int64
+	clock                 atomic.Int64 // how far it is ahead
+	log                   buffer
+	ns, operatorNamespace string // of the objects and of the operator
+	issuers               []string
+	scanner               registryctl.Scanner
+	watched               []string
+	stop                  func()
+	asked                 int
 }
 
 // newSite makes what an operator needs. It does not start it.
@@ -136,7 +136,7 @@ func newSite(t *testing.T, annotations map[string]string) *site {
 	if s.Client, err = client.New(s.config, client.Options{Scheme: s.scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	s.ns, s.home, s.account = s.namespace(annotations), cluster.Namespace(t, nil).Name, s.config
+	s.ns, s.operatorNamespace, s.account = s.namespace(annotations), cluster.Namespace(t, nil).Name, s.config
 	return s
 }
 
@@ -180,8 +180,8 @@ func (s *site) start() {
 	}
 	mgr, err := ctrl.NewManager(s.account, ctrl.Options{
 		Scheme: s.scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		LeaderElection: s.elect, LeaderElectionID: "okara-operator", LeaderElectionNamespace: s.home, LeaderElectionReleaseOnCancel: true,
-		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: registryctl.Cached(s.home)},
+		LeaderElection: s.elect, LeaderElectionID: "okara-operator", LeaderElectionNamespace: s.operatorNamespace, LeaderElectionReleaseOnCancel: true,
+		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: registryctl.Cached(s.operatorNamespace)},
 		Logger: logr.FromSlogHandler(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})),
 	})
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *site) start() {
 	tenants := supply.NewTenants(supply.TenantsOptions{Guard: guard, Transport: &s.out, Registry: s.fill, Layout: s.to.Options().Layout})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	if err := registryctl.Setup(ctx, mgr, registryctl.Options{
-		Depot: s.to, Namespace: s.home, Issuers: s.issuers, Scanner: s.scanner, Now: s.now,
+		Depot: s.to, Namespace: s.operatorNamespace, Issuers: s.issuers, Scanner: s.scanner, Now: s.now,
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			s.runs.Add(1)
 			return tenants.Origins(ctx, secret, may)

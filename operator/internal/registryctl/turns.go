@@ -20,53 +20,53 @@ const (
 	maxStartBurst = 100
 )
 
-// turns gives entries their places among the runs. Namespaces take turns, and in each
+// runs gives entries their places among the runs. Namespaces take turns, and in each
 // of them the origins, so that neither a namespace with many entries nor an origin that
 // is slow holds up the others. An entry that has no place leaves its worker and is woken
 // later.
-type turns struct {
+type fairQueue struct {
 	mu      sync.Mutex // guards the fields below
 	scans   int        // places of the line that waits for the scanner
 	starts  *rate.Limiter
-	held    map[place]*waiter // entries that have a place
-	busy    map[string]int    // places by origin
-	used    map[string]bool   // records that a run reads and writes
-	waits   map[place]*waiter
-	lines   []*line              // those that wait, in turn
+	held    map[entryKey]*waiter // entries that have a place
+	busy    map[string]int       // places by origin
+	used    map[string]bool      // records that a run reads and writes
+	waits   map[entryKey]*waiter
+	origins []*originQueue       // those that wait, in turn
 	limited map[string]time.Time // until when nobody asks, by origin and credential
 	alarm   *time.Timer          // when the next run may begin; nil: none waits for that alone
 }
 
-// place is an entry, of which there is one run at a time.
-type place struct {
+// entryKey is an entry, of which there is one run at a time.
+type entryKey struct {
 	kind string
 	name types.NamespacedName
 }
 
 // waiter is an entry that waits for a place, or has one.
 type waiter struct {
-	place
+	entryKey
 	origin string
 	record string // Versions of one address have one record, so they take turns
 	wake   func() // nil while its worker looks
 }
 
-// line is those of a namespace that wait for an origin.
-type line struct {
+// originQueue is those of a namespace that wait for an origin.
+type originQueue struct {
 	namespace, origin string
 	list              []*waiter
 }
 
-func newTurns(scans int) *turns {
-	return &turns{
+func newFairQueue(scans int) *fairQueue {
+	return &fairQueue{
 		scans:  max(scans, 1),
-		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[place]*waiter{}, busy: map[string]int{},
-		used: map[string]bool{}, waits: map[place]*waiter{}, limited: map[string]time.Time{},
+		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[entryKey]*waiter{}, busy: map[string]int{},
+		used: map[string]bool{}, waits: map[entryKey]*waiter{}, limited: map[string]time.Time{},
 	}
 }
 
-// enter takes a place, or has the entry be woken when it has one.
-func (t *turns) enter(p place, origin, record string, wake func()) bool {
+// acquire takes a place, or has the entry be woken when it has one.
+func (t *fairQueue) acquire(p entryKey, origin, record string, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.held[p]; ok {
@@ -74,31 +74,31 @@ func (t *turns) enter(p place, origin, record string, wake func()) bool {
 	}
 	w := t.waits[p]
 	if w == nil {
-		w = &waiter{place: p, origin: origin, record: record}
+		w = &waiter{entryKey: p, origin: origin, record: record}
 		t.waits[p] = w
-		t.lineOf(p.name.Namespace, origin).add(w)
+		t.originQueueOf(p.name.Namespace, origin).add(w)
 	}
 	w.wake = nil
-	t.deal()
+	t.grant()
 	w.wake = wake
 	_, ok := t.held[p]
 	return ok
 }
 
-func (l *line) add(w *waiter) { l.list = append(l.list, w) }
+func (l *originQueue) add(w *waiter) { l.list = append(l.list, w) }
 
-// lineOf finds the line of an origin, or opens it at the end.
-func (t *turns) lineOf(namespace, origin string) *line {
-	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.namespace == namespace && l.origin == origin })
+// originQueueOf finds the line of an origin, or opens it at the end.
+func (t *fairQueue) originQueueOf(namespace, origin string) *originQueue {
+	i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return l.namespace == namespace && l.origin == origin })
 	if i < 0 {
-		i = len(t.lines)
-		t.lines = append(t.lines, &line{namespace: namespace, origin: origin})
+		i = len(t.origins)
+		t.origins = append(t.origins, &originQueue{namespace: namespace, origin: origin})
 	}
-	return t.lines[i]
+	return t.origins[i]
 }
 
-// leave gives back the place of an entry, if it has one.
-func (t *turns) leave(p place) {
+// release gives back the place of an entry, if it has one.
+func (t *fairQueue) release(p entryKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, ok := t.held[p]
@@ -110,14 +110,14 @@ func (t *turns) leave(p place) {
 	if t.busy[w.origin]--; t.busy[w.origin] == 0 {
 		delete(t.busy, w.origin)
 	}
-	t.deal()
+	t.grant()
 }
 
-// deal gives away the places that there are. The lines of a namespace that got one go
+// grant gives away the places that there are. The lines of a namespace that got one go
 // to the end.
-func (t *turns) deal() {
+func (t *fairQueue) grant() {
 	for len(t.held) < maxRuns {
-		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < t.most(l.origin) && t.next(l) >= 0 })
+		i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return t.busy[l.origin] < t.maxRunsOf(l.origin) && t.next(l) >= 0 })
 		if i < 0 {
 			return
 		}
@@ -125,14 +125,14 @@ func (t *turns) deal() {
 			t.wait()
 			return
 		}
-		l := t.lines[i]
+		l := t.origins[i]
 		next := t.next(l)
 		w := l.list[next]
 		if l.list = slices.Delete(l.list, next, next+1); len(l.list) == 0 {
-			t.lines = slices.Delete(t.lines, i, i+1)
+			t.origins = slices.Delete(t.origins, i, i+1)
 		}
-		delete(t.waits, w.place)
-		t.held[w.place] = w
+		delete(t.waits, w.entryKey)
+		t.held[w.entryKey] = w
 		t.busy[l.origin]++
 		t.used[w.record] = true
 		t.toEnd(l)
@@ -143,13 +143,13 @@ func (t *turns) deal() {
 }
 
 // next is the first of a line whose record nobody uses, -1 if there is none.
-func (t *turns) next(l *line) int {
+func (t *fairQueue) next(l *originQueue) int {
 	return slices.IndexFunc(l.list, func(w *waiter) bool { return !t.used[w.record] })
 }
 
-// most is how many places there are for an origin, or for the scanner.
-func (t *turns) most(origin string) int {
-	if origin == scanLine {
+// limit is how many places there are for an origin, or for the scanner.
+func (t *fairQueue) maxRunsOf(origin string) int {
+	if origin == scanQueue {
 		return t.scans
 	}
 	return maxOriginRuns
@@ -157,8 +157,8 @@ func (t *turns) most(origin string) int {
 
 // toEnd puts the other lines of the namespace behind those of others, and last the one
 // that got a place.
-func (t *turns) toEnd(got *line) {
-	behind := func(l *line) int {
+func (t *fairQueue) toEnd(got *originQueue) {
+	behind := func(l *originQueue) int {
 		switch {
 		case l == got:
 			return 2
@@ -167,11 +167,11 @@ func (t *turns) toEnd(got *line) {
 		}
 		return 0
 	}
-	slices.SortStableFunc(t.lines, func(a, b *line) int { return behind(a) - behind(b) })
+	slices.SortStableFunc(t.origins, func(a, b *originQueue) int { return behind(a) - behind(b) })
 }
 
 // wait deals again when the next run may begin.
-func (t *turns) wait() {
+func (t *fairQueue) wait() {
 	if t.alarm != nil {
 		return
 	}
@@ -182,12 +182,12 @@ func (t *turns) wait() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.alarm = nil
-		t.deal()
+		t.grant()
 	})
 }
 
 // limit has nobody ask an origin before a time; the zero time ends that.
-func (t *turns) limit(origin string, until time.Time) {
+func (t *fairQueue) limit(origin string, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if until.IsZero() {
@@ -198,7 +198,7 @@ func (t *turns) limit(origin string, until time.Time) {
 }
 
 // pause is how long an origin is not asked.
-func (t *turns) pause(origin string, now time.Time) time.Duration {
+func (t *fairQueue) pause(origin string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	until, ok := t.limited[origin]

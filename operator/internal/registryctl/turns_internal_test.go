@@ -13,18 +13,18 @@ import (
 
 // queue is what turns wake.
 type queue struct {
-	*turns
-	woken []place
+	*fairQueue
+	woken []entryKey
 }
 
-func newQueue() *queue { return &queue{turns: newTurns(1)} }
+func newQueue() *queue { return &queue{fairQueue: newFairQueue(1)} }
 
-func entryAt(namespace string, number int) place {
-	return place{kindModule, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
+func entryAt(namespace string, number int) entryKey {
+	return entryKey{kindModule, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
 }
 
-func (q *queue) ask(p place, origin string) bool {
-	return q.enter(p, origin, p.name.String(), func() { q.woken = append(q.woken, p) })
+func (q *queue) ask(p entryKey, origin string) bool {
+	return q.acquire(p, origin, p.name.String(), func() { q.woken = append(q.woken, p) })
 }
 
 // fill has entries of a namespace ask for places, and counts those that got one.
@@ -38,11 +38,11 @@ func (q *queue) fill(namespace, origin string, n int) int {
 	return got
 }
 
-// TestTurns has a namespace with many entries and another one with few.
+// TestFairQueue has a namespace with many entries and another one with few.
 //
 // Shows: operator 6 | namespaces and origins take turns, of which one that is slow holds up no
 // other; what an origin's limit does
-func TestTurns(t *testing.T) {
+func TestFairQueue(t *testing.T) {
 	q := newQueue()
 	if got := q.fill("many", "slow.example.com", 50); got != maxOriginRuns {
 		t.Fatalf("%d runs of one origin", got)
@@ -56,31 +56,31 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	for i := range 4 {
-		q.leave(entryAt("many", i))
+		q.release(entryAt("many", i))
 	}
-	want := []place{entryAt("many", 4), entryAt("few", 1), entryAt("many", 5), entryAt("few", 2)}
+	want := []entryKey{entryAt("many", 4), entryAt("few", 1), entryAt("many", 5), entryAt("few", 2)}
 	if fmt.Sprint(q.woken) != fmt.Sprint(want) {
 		t.Errorf("woken %v, want %v", q.woken, want)
 	}
 	if !q.ask(want[0], "slow.example.com") || q.ask(entryAt("many", 40), "slow.example.com") {
 		t.Error("who was woken has a place, who waits has not")
 	}
-	if got := q.fill("scanned", scanLine, 3); got != 1 {
+	if got := q.fill("scanned", scanQueue, 3); got != 1 {
 		t.Errorf("%d runs that scan", got)
 	}
-	q.leave(entryAt("scanned", 0))
-	q.leave(entryAt("scanned", 1))
-	q.leave(entryAt("scanned", 2))
-	q.leave(entryAt("nobody", 0))
+	q.release(entryAt("scanned", 0))
+	q.release(entryAt("scanned", 1))
+	q.release(entryAt("scanned", 2))
+	q.release(entryAt("nobody", 0))
 	if len(q.held) != 5 {
 		t.Errorf("%d places are held", len(q.held))
 	}
 }
 
-// TestTurnsOfOrigins has the origins of one namespace take turns, and bounds them all.
+// TestFairQueueOfOrigins has the origins of one namespace take turns, and bounds them all.
 //
 // Shows: operator 6
-func TestTurnsOfOrigins(t *testing.T) {
+func TestFairQueueOfOrigins(t *testing.T) {
 	q := newQueue()
 	got := 0
 	for i := range 10 {
@@ -92,11 +92,11 @@ func TestTurnsOfOrigins(t *testing.T) {
 	if got != maxRuns || q.ask(entryAt("d", 0), "origin-z") {
 		t.Errorf("%d runs at a time", got)
 	}
-	q.leave(entryAt("a", 0))
+	q.release(entryAt("a", 0))
 	q.ask(entryAt("a", 10), "origin-4")
-	q.leave(entryAt("d", 0))
-	if len(q.held) != maxRuns || len(q.lines) != 0 {
-		t.Errorf("%d runs, %d lines", len(q.held), len(q.lines))
+	q.release(entryAt("d", 0))
+	if len(q.held) != maxRuns || len(q.origins) != 0 {
+		t.Errorf("%d runs, %d lines", len(q.held), len(q.origins))
 	}
 }
 
@@ -112,7 +112,7 @@ func TestStartsPerSecond(t *testing.T) {
 			p := entryAt("a", i)
 			if q.ask(p, "o") {
 				begun++
-				q.leave(p)
+				q.release(p)
 			}
 		}
 		if begun != maxStartBurst {
@@ -126,10 +126,10 @@ func TestStartsPerSecond(t *testing.T) {
 				q.woken = q.woken[1:]
 				if q.ask(p, "o") {
 					begun++
-					q.leave(p)
+					q.release(p)
 				}
 			}
-			if most := maxStartBurst + maxStarts*(second+1); begun > most {
+			if limit := maxStartBurst + maxStarts*(second+1); begun > limit {
 				t.Errorf("after %d s %d runs have begun", second+1, begun)
 			}
 		}
@@ -139,29 +139,29 @@ func TestStartsPerSecond(t *testing.T) {
 	})
 }
 
-// TestTurnsOfARecord has one run at a time of those that write one record, which holds up
+// TestFairQueueOfARecord has one run at a time of those that write one record, which holds up
 // nobody behind them.
 //
 // Shows: operator 13
-func TestTurnsOfARecord(t *testing.T) {
+func TestFairQueueOfARecord(t *testing.T) {
 	q := newQueue()
 	for i, want := range []bool{true, false, false} {
-		if got := q.enter(entryAt("a", i), "o", "module a/b/c", func() { q.woken = append(q.woken, entryAt("a", i)) }); got != want {
+		if got := q.acquire(entryAt("a", i), "o", "module a/b/c", func() { q.woken = append(q.woken, entryAt("a", i)) }); got != want {
 			t.Errorf("entry %d has a place: %t", i, got)
 		}
 	}
 	if !q.ask(entryAt("a", 3), "o") {
 		t.Error("those of one record hold up another one")
 	}
-	q.leave(entryAt("a", 0))
+	q.release(entryAt("a", 0))
 	if len(q.woken) != 1 || q.woken[0] != entryAt("a", 1) {
 		t.Errorf("woken %v", q.woken)
 	}
-	q.leave(entryAt("a", 1))
-	q.leave(entryAt("a", 2))
-	q.leave(entryAt("a", 3))
-	if len(q.woken) != 2 || len(q.held)+len(q.used)+len(q.busy)+len(q.lines) != 0 {
-		t.Errorf("woken %v, left %+v", q.woken, q.turns)
+	q.release(entryAt("a", 1))
+	q.release(entryAt("a", 2))
+	q.release(entryAt("a", 3))
+	if len(q.woken) != 2 || len(q.held)+len(q.used)+len(q.busy)+len(q.origins) != 0 {
+		t.Errorf("woken %v, left %+v", q.woken, q.fairQueue)
 	}
 }
 

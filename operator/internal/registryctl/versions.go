@@ -143,7 +143,7 @@ func (r versionObjects) makeVersion(ctx context.Context, e *entry, version strin
 	if !alone(&there) && *there.Spec.Target == *v.Spec.Target && there.Spec.Version == version {
 		return &there, nil // the cache did not have it yet
 	}
-	r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
+	r.event(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
 	return nil, nil
 }
 
@@ -174,7 +174,7 @@ func (r versionObjects) label(ctx context.Context, e *entry, v *v1alpha1.Version
 // objectName joins parts to the name of an object. What is too long, or not allowed in
 // a name, is replaced by a hash.
 func objectName(parts ...string) string {
-	const most = 200
+	const limit = 200
 	text := strings.Join(parts, "-")
 	name := strings.Map(func(c rune) rune {
 		switch {
@@ -185,11 +185,11 @@ func objectName(parts ...string) string {
 		}
 		return '-'
 	}, text)
-	if name == text && len(name) <= most {
+	if name == text && len(name) <= limit {
 		return name
 	}
 	sum := sha256.Sum256([]byte(text))
-	return strings.TrimRight(name[:min(len(name), most)], "-.") + "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:min(len(name), limit)], "-.") + "-" + hex.EncodeToString(sum[:4])
 }
 
 // announce makes the registry list a version as its object asks, and reports whether
@@ -209,7 +209,7 @@ func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1a
 			return did, fmt.Errorf("%s version %s: %w", an.Action, v.Spec.Version, err)
 		}
 		did = true
-		r.tell(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, "the registry lists "+v.Spec.Version+" as "+string(v.Spec.State))
+		r.event(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, "the registry lists "+v.Spec.Version+" as "+string(v.Spec.State))
 	}
 	return did, nil
 }
@@ -248,9 +248,9 @@ func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announ
 
 // actor says in the registry who asked.
 func actor(o client.Object) string {
-	const most = 128
+	const limit = 128
 	name := "kubernetes:" + o.GetNamespace() + "/" + o.GetName()
-	return name[:min(len(name), most)]
+	return name[:min(len(name), limit)]
 }
 
 // describe writes the status of a Version, if it changed.

@@ -55,10 +55,10 @@ func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets
 func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "portal-rules.yaml")
-	home := c.Namespace(t, nil).Name
+	operatorNamespace := c.Namespace(t, nil).Name
 	// of the cluster: of this test alone
-	a := c.account(t, home, "okara-portal")
-	own := "okara-portal-" + home
+	a := c.account(t, operatorNamespace, "okara-portal")
+	own := "okara-portal-" + operatorNamespace
 	a.within(instances, own, rules["namespace"])
 	a.everywhere(own, own, rules["cluster"])
 	return a.config
@@ -80,10 +80,10 @@ func rulesOf(t testing.TB, file string) map[string][]rbacv1.PolicyRule {
 
 // account is one that is given rights.
 type account struct {
-	t      testing.TB
-	rbac   typedrbac.RbacV1Interface
-	who    []rbacv1.Subject
-	config *rest.Config // what connects to the cluster as it
+	t        testing.TB
+	rbac     typedrbac.RbacV1Interface
+	subjects []rbacv1.Subject
+	config   *rest.Config // what connects to the cluster as it
 }
 
 // account makes a service account, and what connects to the cluster as it.
@@ -116,7 +116,7 @@ func (a *account) everywhere(role, binding string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
 	a.made(a.rbac.ClusterRoles().Create(a.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
-	a.made(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.who}, metav1.CreateOptions{}))
+	a.made(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }
 
 // within gives rights in one namespace.
@@ -130,5 +130,5 @@ func (a *account) within(namespace, role string, rules []rbacv1.PolicyRule) {
 func (a *account) bind(namespace, role, kind string) {
 	a.t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}
-	a.made(a.rbac.RoleBindings(namespace).Create(a.t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: ref, Subjects: a.who}, metav1.CreateOptions{}))
+	a.made(a.rbac.RoleBindings(namespace).Create(a.t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }

@@ -118,7 +118,7 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 	l.carry(o, "it is gone", func() bool { return l.gone(o) })
 }
 
-// TestClusterBroughtBack (A3) puts backups of etcd back from before, during and after the
+// TestClusterRestored (A3) puts backups of etcd back from before, during and after the
 // destroy of an object. What comes back neither plans nor writes, whether its state was
 // deleted or is that of the next object of its name, which nobody knows any more; what
 // was destroyed is not destroyed twice.
@@ -126,7 +126,7 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 // Shows: kinds 11 | etcd put back to before, during and after the destroy of an object: what comes
 // back neither plans nor writes, is told `StateNotOwned` and suspended, and goes without a run; a
 // state that the next object made stays, and waits for an administrator
-func TestClusterBroughtBack(t *testing.T) {
+func TestClusterRestored(t *testing.T) {
 	l := newLived(t)
 	first := l.applied("first")
 	before := cluster.Backup(t)

@@ -66,28 +66,28 @@ func newOperatorSite(t *testing.T) *kindSite {
 		t.Fatal(err)
 	}
 	s.flux = flux{c}
-	home := cluster.Namespace(t, nil).Name
-	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: home, Cluster: "prod"})
+	operatorNamespace := cluster.Namespace(t, nil).Name
+	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: operatorNamespace, Cluster: "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := issuer.Keep(t.Context()); err != nil { // the chart brings the keys to okara serve
 		t.Fatal(err)
 	}
-	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runaccess.IssuerConfigMap}}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: runaccess.IssuerConfigMap}}
 	s.read(t, keys)
 	tokens := s.token()
 	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runaccess.IssuerKey]))
-	s.operate(operator, home)
+	s.operate(operator, operatorNamespace)
 	return s
 }
 
 // operate starts the operator.
-func (s *kindSite) operate(path, home string) {
+func (s *kindSite) operate(path, operatorNamespace string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := WriteConfig(kubeconfig, cluster.Account(s.t, home)); err != nil {
+	if err := WriteConfig(kubeconfig, cluster.Account(s.t, operatorNamespace)); err != nil {
 		s.t.Fatal(err)
 	}
 	login, err := json.Marshal(map[string]any{"auths": map[string]any{s.okara: map[string]string{"username": "okara", "password": s.admin}}})
@@ -97,7 +97,7 @@ func (s *kindSite) operate(path, home string) {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), login, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	p, err := launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", home, "--registry", s.okara, "--plain-http",
+	p, err := launch(dir, path, append(os.Environ(), "DOCKER_CONFIG="+dir), "run", "--kubeconfig", kubeconfig, "--namespace", operatorNamespace, "--registry", s.okara, "--plain-http",
 		"--serve", "http://"+s.okara, "--cluster", "prod", "--unsafe-no-policies", "--flux-namespace", fluxNamespace, "--metrics-address", "0", "--health-address", "0", "--lease", "9s")
 	if err != nil {
 		s.t.Fatal(err)

@@ -74,12 +74,12 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	}
 	s.flux = flux{admin}
 	Install(t, s.config)
-	home := cluster.Namespace(t, nil).Name
-	c, err := client.New(cluster.Account(t, home), client.Options{Scheme: scheme})
+	operatorNamespace := cluster.Namespace(t, nil).Name
+	c, err := client.New(cluster.Account(t, operatorNamespace), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	issue := runaccess.IssuerOptions{Client: c, Namespace: home, Cluster: "prod"}
+	issue := runaccess.IssuerOptions{Client: c, Namespace: operatorNamespace, Cluster: "prod"}
 	issuer, err := runaccess.NewIssuer(issue)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	if err := issuer.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: runaccess.IssuerConfigMap}}
+	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: runaccess.IssuerConfigMap}}
 	s.read(t, keys)
 	tokens := s.token()
 	s.okara = serve(t, "--token-file", tokens, "--config", serveConfig(t, issuer.Name(), keys.Data[runaccess.IssuerKey]))
@@ -120,7 +120,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.objects = kindrun.New(kindrun.Options{Records: records.Store{Client: c, Namespace: home}, Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
+	s.objects = kindrun.New(kindrun.Options{Records: records.Store{Client: c, Namespace: operatorNamespace}, Client: c, Access: access, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: gate.URL + plangate.Path})
 	return s
 }
 

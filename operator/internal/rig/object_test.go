@@ -117,7 +117,7 @@ func TestObjectMadeAnew(t *testing.T) {
 	if got := s.pull(); !strings.Contains(got, "hello, next") {
 		t.Errorf("the state is %s", got)
 	}
-	orphans, err := s.objects.Sweep(t.Context(), []v1alpha1.ModuleKind{*s.def})
+	orphans, err := s.objects.CleanUp(t.Context(), []v1alpha1.ModuleKind{*s.def})
 	s.read(t, run)
 	if suspended, _, _ := unstructured.NestedBool(run.Object, "spec", "suspend"); err != nil || !suspended || !slices.Contains(orphans, client.ObjectKeyFromObject(run)) {
 		t.Errorf("a sweep finds %v, %v; suspended %v", orphans, err, suspended)

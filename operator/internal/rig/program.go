@@ -148,10 +148,10 @@ func (p *process) answersTLS(config *rest.Config, path string) error {
 
 // tail is the end of the log.
 func (p *process) tail() string {
-	const most = 4 << 10
+	const limit = 4 << 10
 	b, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
-	return string(bytes.TrimSpace(b[max(0, len(b)-most):]))
+	return string(bytes.TrimSpace(b[max(0, len(b)-limit):]))
 }

@@ -66,14 +66,14 @@ func New(o Options) (*Access, error) {
 
 // Run is the run of an object. Of it a token says Namespace, UID, Workspace and Module.
 type Run struct {
-	Namespace  string    // of the object
-	UID        types.UID // of the object
-	Workspace  string    // of its state
-	Module     string    // address of its module; "": it has none
-	Home       string    // namespace of what is made for the run
-	Name       string    // of it: that of the Terraform
-	Repository string    // of the module, HOST[:PORT]/NAME
-	Adopt      bool      // an administrator gave it the workspace that exists
+	Namespace    string    // of the object
+	UID          types.UID // of the object
+	Workspace    string    // of its state
+	Module       string    // address of its module; "": it has none
+	RunNamespace string    // namespace of what is made for the run
+	Name         string    // of it: that of the Terraform
+	Repository   string    // of the module, HOST[:PORT]/NAME
+	Adopt        bool      // an administrator gave it the workspace that exists
 }
 
 // StateName is the state of the objects of a namespace: CLUSTER.NAMESPACE.
@@ -87,8 +87,8 @@ func (a *Access) where() Where {
 }
 
 func (a *Access) check(r Run) error {
-	if len(validation.IsDNS1123Label(r.Home)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
-		return fmt.Errorf("run %q in namespace %q: they have to be labels of DNS", r.Name, r.Home)
+	if len(validation.IsDNS1123Label(r.RunNamespace)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
+		return fmt.Errorf("run %q in namespace %q: they have to be labels of DNS", r.Name, r.RunNamespace)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 // any, good or not: then it is no new object.
 func (a *Access) token(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
 	s := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: r.Home, Name: r.secret()}
+	key := client.ObjectKey{Namespace: r.RunNamespace, Name: r.secret()}
 	if err := a.o.Client.Get(ctx, key, s); err != nil {
 		return "", 0, false, client.IgnoreNotFound(err)
 	}
@@ -175,7 +175,7 @@ type Where struct {
 func (w Where) Names(r Run) Ready {
 	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.config()}
 	// Where tenants read Secrets none of the operator's may be.
-	if w.within(r) || w.Pull && r.Home != r.Namespace {
+	if w.within(r) || w.Pull && r.RunNamespace != r.Namespace {
 		ready.PullSecret = r.pull()
 	}
 	if w.CA {

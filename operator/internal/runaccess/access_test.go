@@ -36,12 +36,12 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 type site struct {
 	client.Client
 	*runaccess.Access
-	t      *testing.T
-	home   string // of the operator
-	ns     string // of runs
-	url    *url.URL
-	issuer *runaccess.Issuer
-	states *rig.States
+	t                 *testing.T
+	operatorNamespace string // of the operator
+	ns                string // of runs
+	url               *url.URL
+	issuer            *runaccess.Issuer
+	states            *rig.States
 
 	mu  sync.Mutex // guards the field below
 	now time.Time
@@ -54,10 +54,10 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s := &site{
-		Client: c, t: t, home: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
+		Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
 		now: time.Now(),
 	}
-	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: s.home, Cluster: "prod", Now: s.clock}); err != nil {
+	if s.issuer, err = runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock}); err != nil {
 		t.Fatal(err)
 	}
 	s.serve()
@@ -98,7 +98,7 @@ func (s *site) serve() {
 		s.t.Fatal(err)
 	}
 	m := &corev1.ConfigMap{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runaccess.IssuerConfigMap}, m); err != nil {
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m); err != nil {
 		s.t.Fatal(err)
 	}
 	s.states = rig.NewStates(s.t, ocitest.New(s.t, ocitest.Quirks{}), s.issuer.Name(), []byte(m.Data[runaccess.IssuerKey]), s.clock)
@@ -119,7 +119,7 @@ func (s *site) store(name string) *statebackend.Store {
 func (s *site) run(uid string) runaccess.Run {
 	return runaccess.Run{
 		Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws",
-		Home: s.ns, Name: "vpc-prod", Repository: "registry.example.com/platform/modules/net/vpc/aws",
+		RunNamespace: s.ns, Name: "vpc-prod", Repository: "registry.example.com/platform/modules/net/vpc/aws",
 	}
 }
 
@@ -232,7 +232,7 @@ func TestPrepareElsewhere(t *testing.T) {
 		t.Error("the source is not pulled by the token of the run")
 	}
 
-	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)}}
+	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)}}
 	if err := s.Create(t.Context(), pull); err != nil {
 		t.Fatal(err)
 	}

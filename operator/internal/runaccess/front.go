@@ -70,8 +70,8 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 		_ = json.Unmarshal(b, &e.Held) // the message does without
 		return nil, e
 	}
-	const most = 500 // of what a page in between says
-	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), most)]))}
+	const limit = 500 // of what a page in between says
+	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), limit)]))}
 }
 
 // state is the current one of a run, nil if there is none.

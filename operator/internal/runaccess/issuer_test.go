@@ -30,10 +30,10 @@ import (
 type issuing struct {
 	client.Client
 	*runaccess.Issuer
-	t     *testing.T
-	home  string
-	file  string
-	guard *access.Guard
+	t                 *testing.T
+	operatorNamespace string
+	file              string
+	guard             *access.Guard
 
 	mu  sync.Mutex // guards the field below
 	now time.Time
@@ -45,7 +45,7 @@ func newIssuing(t *testing.T) *issuing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &issuing{Client: c, t: t, home: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), now: time.Now()}
+	s := &issuing{Client: c, t: t, operatorNamespace: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "jwks.json"), now: time.Now()}
 	s.restart()
 	if err := s.Keep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func newIssuing(t *testing.T) *issuing {
 // restart makes an issuer that knows nothing of an earlier one.
 func (s *issuing) restart() {
 	s.t.Helper()
-	i, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.home, Cluster: "prod", Now: s.clock})
+	i, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (s *issuing) wait(d time.Duration) {
 func (s *issuing) configMap() *corev1.ConfigMap {
 	s.t.Helper()
 	m := &corev1.ConfigMap{}
-	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runaccess.IssuerConfigMap}, m); err != nil {
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.operatorNamespace, Name: runaccess.IssuerConfigMap}, m); err != nil {
 		s.t.Fatal(err)
 	}
 	return m
@@ -235,7 +235,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		until time.Time
 	}
 	var living []made
-	keys, most := map[string]bool{}, 0
+	keys, limit := map[string]bool{}, 0
 	for step := range 65 * 8 {
 		if step%31 == 0 {
 			s.restart()
@@ -275,10 +275,10 @@ func TestRotationUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys[parsed.Headers[0].KeyID] = true
-		most = max(most, strings.Count(s.configMap().Data[runaccess.IssuerKey], `"kid"`))
+		limit = max(limit, strings.Count(s.configMap().Data[runaccess.IssuerKey], `"kid"`))
 	}
-	if len(keys) != 3 || most != 2 {
-		t.Errorf("%d keys signed, want 3; %d were published at a time, want 2", len(keys), most)
+	if len(keys) != 3 || limit != 2 {
+		t.Errorf("%d keys signed, want 3; %d were published at a time, want 2", len(keys), limit)
 	}
 }
 
@@ -286,13 +286,13 @@ func TestRotationUnderLoad(t *testing.T) {
 // the message does not quote them.
 func TestKeysOfOthers(t *testing.T) {
 	s := newIssuing(t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: runaccess.KeysSecret}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret}}
 	put := func(labels map[string]string, text string) {
 		t.Helper()
 		if err := client.IgnoreNotFound(s.Delete(t.Context(), secret)); err != nil {
 			t.Fatal(err)
 		}
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: runaccess.KeysSecret, Labels: labels}, StringData: map[string]string{runaccess.KeysKey: text}}
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret, Labels: labels}, StringData: map[string]string{runaccess.KeysKey: text}}
 		if err := s.Create(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}

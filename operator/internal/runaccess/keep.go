@@ -28,8 +28,8 @@ const keepEvery = 5 * time.Minute
 
 // Start keeps the keys until ctx ends, as a part of a manager.
 func (i *Issuer) Start(ctx context.Context) error {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
 	for {
 		if err := i.Keep(ctx); err != nil && ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "the keys of run tokens were not looked at")
@@ -37,7 +37,7 @@ func (i *Issuer) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (i *Issuer) Keep(ctx context.Context) error {
 	i.keeping.Lock()
 	defer i.keeping.Unlock()
 	now := i.o.Now()
-	keys, err := i.change(ctx, func(r ring) (ring, error) { return r.turn(now) })
+	keys, err := i.change(ctx, func(r ring) (ring, error) { return r.rotate(now) })
 	if err != nil {
 		return fmt.Errorf("keys of run tokens: %w", err)
 	}

@@ -135,7 +135,7 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 	err := do(lock.ID)
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
 	defer cancel()
-	if unlockErr := a.tell(ctx, r, methodUnlock, lock); err == nil {
+	if unlockErr := a.setLock(ctx, r, methodUnlock, lock); err == nil {
 		err = unlockErr
 	}
 	return err
@@ -143,19 +143,19 @@ func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error)
 
 // lock takes the lock, also from an operator that was killed.
 func (a *Access) lock(ctx context.Context, r Run, lock statebackend.LockInfo) error {
-	err := a.tell(ctx, r, methodLock, lock)
+	err := a.setLock(ctx, r, methodLock, lock)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
 	if !locked || !a.abandoned(e.Held, r) {
 		return err
 	}
-	if err := a.tell(ctx, r, methodUnlock, e.Held); err != nil {
+	if err := a.setLock(ctx, r, methodUnlock, e.Held); err != nil {
 		return err
 	}
-	return a.tell(ctx, r, methodLock, lock)
+	return a.setLock(ctx, r, methodLock, lock)
 }
 
-// tell locks or unlocks the workspace.
-func (a *Access) tell(ctx context.Context, r Run, method string, lock statebackend.LockInfo) error {
+// setLock locks or unlocks the workspace.
+func (a *Access) setLock(ctx context.Context, r Run, method string, lock statebackend.LockInfo) error {
 	info, err := json.Marshal(lock)
 	if err != nil {
 		return err

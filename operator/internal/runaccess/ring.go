@@ -71,8 +71,8 @@ func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 	return jose.JSONWebKey{}, false
 }
 
-// turn leaves out the keys that are long past, and adds the next one when it is due.
-func (r ring) turn(now time.Time) (ring, error) {
+// rotate leaves out the keys that are long past, and adds the next one when it is due.
+func (r ring) rotate(now time.Time) (ring, error) {
 	for len(r) > 1 {
 		at, ok := r.starts(1)
 		if !ok || now.Before(at.Add(linger)) {

@@ -10,7 +10,7 @@ import (
 func testTime() time.Time { return time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func FuzzRing(f *testing.F) {
-	r, err := ring(nil).turn(testTime())
+	r, err := ring(nil).rotate(testTime())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func FuzzRing(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if next, err := r.turn(testTime()); err != nil || len(next.public().Keys) != len(next) {
+		if next, err := r.rotate(testTime()); err != nil || len(next.public().Keys) != len(next) {
 			t.Errorf("%d keys: %v", len(next), err)
 		}
 	})

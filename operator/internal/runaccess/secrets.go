@@ -45,7 +45,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	}
 	versions := []string{}
 	secret := func(name string, kind corev1.SecretType, data map[string][]byte) error {
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: name}}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name}}
 		_, err := fluxobj.Write(ctx, a.o.Client, s, r.UID, func(s *corev1.Secret) error {
 			s.Type = kind
 			s.Data = data
@@ -66,7 +66,7 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 		}
 	}
 	if len(a.o.CA) > 0 {
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Home, Name: r.caBundle()}}
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.RunNamespace, Name: r.caBundle()}}
 		if _, err := fluxobj.Write(ctx, a.o.Client, m, r.UID, func(m *corev1.ConfigMap) error {
 			m.Data = map[string]string{keyCA: string(a.o.CA)}
 			return nil
@@ -112,16 +112,16 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 // whether all of it is gone. What is somebody else's stays.
 func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	gone = true
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.Home, Name: name} }
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name} }
 	for _, o := range []client.Object{
 		&corev1.Secret{ObjectMeta: meta(r.config())}, &corev1.Secret{ObjectMeta: meta(r.pull())}, &corev1.Secret{ObjectMeta: meta(r.caBundle())},
 		&corev1.ConfigMap{ObjectMeta: meta(r.caBundle())}, &corev1.Secret{ObjectMeta: meta(r.secret())},
 	} {
-		one, err := fluxobj.Delete(ctx, a.o.Client, o, r.UID)
+		removed, err := fluxobj.Delete(ctx, a.o.Client, o, r.UID)
 		if err != nil {
 			return false, err
 		}
-		gone = gone && one
+		gone = gone && removed
 	}
 	return gone, nil
 }

@@ -68,8 +68,8 @@ const countTime = 5 * time.Second
 // Objects tells how many objects there are, by kind, whether they are Ready, and the reason
 // of that. Only the replica that leads does.
 type Objects struct {
-	Reader client.Reader // a cache
-	Leads  <-chan struct{}
+	Reader  client.Reader // a cache
+	Elected <-chan struct{}
 	// Lists are those of the kinds that are counted. The objects of generated kinds are,
 	// where ModuleKinds are.
 	Lists []client.ObjectList
@@ -87,7 +87,7 @@ type figure struct{ kind, ready, reason string }
 // Collect counts the objects.
 func (m *Objects) Collect(to chan<- prometheus.Metric) {
 	select {
-	case <-m.Leads:
+	case <-m.Elected:
 	default:
 		return
 	}

@@ -106,13 +106,13 @@ func (v Verdict) Say(recorder events.EventRecorder, o client.Object, list *[]met
 	before := slices.Clone(*list)
 	v = v.Of(o)
 	v.Set(list, o.GetGeneration())
-	v.Tell(recorder, o, before)
+	v.Report(recorder, o, before)
 }
 
-// Tell makes a Warning event of a verdict that something is wrong, if before, the
+// Report makes a Warning event of a verdict that something is wrong, if before, the
 // conditions as they were, say something else. A message that changes with each try is no
 // news.
-func (v Verdict) Tell(recorder events.EventRecorder, o client.Object, before []metav1.Condition) {
+func (v Verdict) Report(recorder events.EventRecorder, o client.Object, before []metav1.Condition) {
 	if recorder == nil || v.State != Failing && v.State != Stalled {
 		return
 	}
