@@ -192,13 +192,13 @@ func helperKeys(host string) []string {
 // quoteHelper returns the helper's own message in parentheses. Text that may
 // be an answer, and with it a secret, is not quoted.
 func quoteHelper(text string) string {
-	const most = 200
+	const maxQuoted = 200
 	text, _, _ = strings.Cut(text, "\n")
 	if text == "" || strings.ContainsAny(text, "{}") {
 		return ""
 	}
-	if len(text) > most {
-		text = text[:most] + "..."
+	if len(text) > maxQuoted {
+		text = text[:maxQuoted] + "..."
 	}
 	return fmt.Sprintf(" (%q)", text)
 }

@@ -137,9 +137,9 @@ func TestNextSource(t *testing.T) {
 }
 `)
 		m.file("home/.docker/config.json", auths(g.Host, "octocat:s3cr3t"))
-		var said strings.Builder
+		var output strings.Builder
 		options := m.options()
-		options.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		options.Logger = slog.New(slog.NewTextHandler(&output, nil))
 		r := credentials.New(options)
 		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
 		if err != nil {
@@ -153,8 +153,8 @@ func TestNextSource(t *testing.T) {
 		if err != nil || len(list) < 2 || list[0].Reason != "skipped: the registry refused it" || list[0].Chosen || !list[1].Chosen {
 			t.Errorf("explained as %+v, %v", list, err)
 		}
-		if n := strings.Count(said.String(), g.Host+" does not know it, and that of "); n != 1 || strings.Contains(said.String(), "s3cr3t") {
-			t.Errorf("said %d times: %s", n, &said)
+		if n := strings.Count(output.String(), g.Host+" does not know it, and that of "); n != 1 || strings.Contains(output.String(), "s3cr3t") {
+			t.Errorf("said %d times: %s", n, &output)
 		}
 		g.SetUsers(nil)
 		g.Expire()

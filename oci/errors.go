@@ -225,12 +225,12 @@ func parseErrors(body []byte) (codes []string, message string) {
 		if e.Code != "" && !slices.Contains(codes, e.Code) && len(codes) < maxErrorCodes {
 			codes = append(codes, text.Excerpt(e.Code))
 		}
-		said := e.Message
+		message := e.Message
 		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
-			said += " " + d
+			message += " " + d
 		}
-		if said = strings.TrimSpace(said); said != "" {
-			texts = append(texts, said)
+		if message = strings.TrimSpace(message); message != "" {
+			texts = append(texts, message)
 		}
 	}
 	if len(texts) == 0 && doc.Message != "" {
@@ -278,7 +278,7 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 // clean returns err itself unless its text has to be changed.
 func (s *session) clean(err error) error {
 	message := err.Error()
-	if clean := s.secrets.redact(s.realms.reveal(message)); clean != message {
+	if clean := s.secrets.redact(s.realms.restoreURLs(message)); clean != message {
 		return &cleanError{text: clean, err: err}
 	}
 	return err

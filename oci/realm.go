@@ -94,8 +94,8 @@ func (m realms) real(shown *url.URL) (*url.URL, bool) {
 	return u, true
 }
 
-// reveal puts the real URLs into the text of an error.
-func (m realms) reveal(text string) string {
+// restoreURLs puts the real URLs into the text of an error.
+func (m realms) restoreURLs(text string) string {
 	return m.shown.ReplaceAllStringFunc(text, func(shown string) string {
 		if u, err := url.Parse(shown); err == nil {
 			if u, ok := m.real(u); ok {

@@ -221,11 +221,11 @@ func manifestRef(u *url.URL) (string, bool) {
 func isDigest(ref string) bool { return strings.Contains(ref, ":") }
 
 // backoff doubles from first, with full jitter in its upper half.
-func backoff(first, most time.Duration, attempt int) time.Duration {
+func backoff(first, limit time.Duration, attempt int) time.Duration {
 	d := first
 	for range attempt - 1 {
-		if d *= 2; d >= most {
-			d = most
+		if d *= 2; d >= limit {
+			d = limit
 			break
 		}
 	}

@@ -62,7 +62,7 @@ type archives struct {
 	views   *views
 	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are elsewhere
 	files   *cache.Blobs                                         // nil: none are kept
-	slots   *service.Places                                      // one per running download
+	limiter *service.Limiter                                     // one per running download
 	stall   time.Duration                                        // a download whose client takes no byte for so long ends
 	counts  *downloads.Counter
 	metrics *Metrics
@@ -90,7 +90,7 @@ func (a *archives) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return d.told(a.answer(w, d, cacheControl))
+	return d.reported(a.answer(w, d, cacheControl))
 }
 
 func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string) error {
@@ -121,7 +121,7 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 // describe returns what is known of a blob. A signed link says that it is in
 // the repository; one whose file is in the cache needs no registry at all.
 func (a *archives) describe(r delivery) (oci.Descriptor, error) {
-	if r.signed && a.files != nil && !r.callers {
+	if r.signed && a.files != nil && !r.callerCredential {
 		if size, ok := a.files.Size(r.blob.place()); ok {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
@@ -178,11 +178,11 @@ func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl 
 // refuse it.
 func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, coming *pulled) error {
 	client := a.kit.Client(r.Request)
-	if !a.slots.Take(client) {
+	if !a.limiter.Acquire(client) {
 		return service.TooMany("downloads")
 	}
 	a.metrics.streams.Inc()
-	defer func() { a.slots.Leave(client); a.metrics.streams.Dec() }()
+	defer func() { a.limiter.Release(client); a.metrics.streams.Dec() }()
 	repo, err := r.client.Repo(r.blob.Repository)
 	if err != nil {
 		return err
@@ -258,14 +258,14 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 			return nil, nil
 		}
 	}
-	if a.local != nil && !r.callers { // the registry has not been asked
+	if a.local != nil && !r.callerCredential { // the registry has not been asked
 		if src.file, err = a.local(r.blob.Repository, r.blob.Hex); err == nil {
 			return nil, nil
 		}
 	}
 	start := rangeStart(r.Header.Get("Range"), src.d.Size)
 	redirect := a.mayRedirect(r.Request)
-	if a.files != nil && !r.callers { // others filled them
+	if a.files != nil && !r.callerCredential { // others filled them
 		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.place(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)

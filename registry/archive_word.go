@@ -40,7 +40,7 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	defer cancel()
 	ok, err := a.offered(ctx, v, b)
 	if err != nil {
-		return delivery{}, "", v.told(missing(err, "archive %s", b.File))
+		return delivery{}, "", v.reported(missing(err, "archive %s", b.File))
 	}
 	if !ok {
 		return delivery{}, "", notFound("archive %s: not found", b.File)

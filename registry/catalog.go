@@ -114,16 +114,16 @@ func readable(g access.Grant, items []addr.Item) []addr.Item {
 
 // paginate cuts a page out of the list and says where its neighbours are. A page
 // has limit items unless the request says otherwise, and most at most.
-func paginate(r *http.Request, all []addr.Item, limit, most int) (listMeta, []addr.Item) {
+func paginate(r *http.Request, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
-	number := func(name string, def, most int) int {
+	number := func(name string, def, highest int) int {
 		n, err := strconv.Atoi(q.Get(name))
 		if err != nil || n < 0 {
 			return def
 		}
-		return min(n, most)
+		return min(n, highest)
 	}
-	meta := listMeta{Limit: max(1, number("limit", limit, most)), Offset: number("offset", 0, len(all))}
+	meta := listMeta{Limit: max(1, number("limit", limit, maxLimit)), Offset: number("offset", 0, len(all))}
 	end := min(meta.Offset+meta.Limit, len(all))
 	link := func(offset int) string {
 		q.Set("offset", strconv.Itoa(offset))

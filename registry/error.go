@@ -64,12 +64,12 @@ func classify(err error) (int, string) {
 	if e, ok := errors.AsType[*catalog.RefusedError](err); ok {
 		return http.StatusNotFound, e.Error()
 	}
-	_, callers := errors.AsType[*callersError](err)
+	_, ofCaller := errors.AsType[*callerError](err)
 	refused := service.Refusal(err)
 	switch {
-	case callers && errors.Is(err, oci.ErrUnauthenticated):
+	case ofCaller && errors.Is(err, oci.ErrUnauthenticated):
 		return http.StatusUnauthorized, err.Error()
-	case callers:
+	case ofCaller:
 		return http.StatusForbidden, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the registry did not answer in time"

@@ -16,17 +16,17 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-const ghostEvent = "okara-status-1700000000000-0123456789abcdef"
+const danglingEvent = "okara-status-1700000000000-0123456789abcdef"
 
-// TestGhostsInLists lets a registry die while it writes tags: of versions, of
+// TestDanglingInLists lets a registry die while it writes tags: of versions, of
 // status events and of the catalog. Each is listed, and its GET is 404. The lists
 // do without them, say so in the log once, and have them as soon as they are there.
 //
 // Shows: mistakes 25
-func TestGhostsInLists(t *testing.T) {
+func TestDanglingInLists(t *testing.T) {
 	now := time.Now()
 	var log bytes.Buffer
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	store := httptest.NewServer(g)
 	t.Cleanup(store.Close)
 	f := newFrontAt(t, strings.TrimPrefix(store.URL, "http://"), nil, func(o *server.Options) {
@@ -41,9 +41,9 @@ func TestGhostsInLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Add(module, "2.0.0")
-	g.Add(module, ghostEvent)
+	g.Add(module, danglingEvent)
 	g.Add(provider, "2.0.0")
-	g.Add(provider, ghostEvent)
+	g.Add(provider, danglingEvent)
 	g.Add(f.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/dns/aws"))
 	get := func(path string, status int) string {
 		t.Helper()

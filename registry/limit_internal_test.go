@@ -65,16 +65,16 @@ func TestBusy(t *testing.T) {
 	s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
-		limit      *service.Places
+		limit      *service.Limiter
 		most, then int
 	}{
 		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
-		{"archives", "/" + s.views.own.links.path(b, s.views.own.links.expiry()), s.archives.slots, maxStreams, 404},
+		{"archives", "/" + s.views.own.links.path(b, s.views.own.links.expiry()), s.archives.limiter, maxStreams, 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			greedy, other := netip.MustParsePrefix("192.0.2.1/32"), "198.51.100.7:1"
 			taken := 0
-			for test.limit.Take(greedy) {
+			for test.limit.Acquire(greedy) {
 				taken++
 			}
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
@@ -85,15 +85,15 @@ func TestBusy(t *testing.T) {
 			if h.ServeHTTP(w, r); w.Code != test.then {
 				t.Errorf("another client: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			test.limit.Leave(greedy)
+			test.limit.Release(greedy)
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != test.then {
 				t.Errorf("with room for one: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			if !test.limit.Take(greedy) || test.limit.Take(greedy) || taken != test.most/2 {
+			if !test.limit.Acquire(greedy) || test.limit.Acquire(greedy) || taken != test.most/2 {
 				t.Errorf("not one of %d places is free at the end, %d were taken", test.most, taken)
 			}
 			for range taken {
-				test.limit.Leave(greedy)
+				test.limit.Release(greedy)
 			}
 		})
 	}

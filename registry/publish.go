@@ -263,7 +263,7 @@ func (p *publishing) published(v *view, g access.Grant, address string, c access
 	c.Status = http.StatusCreated
 	switch {
 	case err != nil:
-		c.Status, _ = classify(v.told(publishError(err)))
+		c.Status, _ = classify(v.reported(publishError(err)))
 		result = http.StatusText(c.Status)
 	case out.Existing:
 		c.Status = http.StatusOK

@@ -231,12 +231,12 @@ func (p *publishing) receivedAs(receipt string, client *oci.Client, repository s
 
 // fetchText puts an uploaded file where the checks of a release expect it.
 func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error {
-	most := int64(maxReleaseText)
+	limit := int64(maxReleaseText)
 	if strings.HasSuffix(u.File, "_"+depot.DocsFile) {
-		most = artifact.MaxProviderDocs
+		limit = artifact.MaxProviderDocs
 	}
-	if u.Size > most {
-		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, most))
+	if u.Size > limit {
+		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, limit))
 	}
 	out, err := os.OpenFile(filepath.Join(dir, u.File), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

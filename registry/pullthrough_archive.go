@@ -33,16 +33,16 @@ const maxPulls = 32
 const (
 	// maxPulled bounds what the files of all these packages have on the disk.
 	maxPulled = 8 << 30
-	// leastPulled is what an origin must send of a package within stallTimeout,
+	// minPulled is what an origin must send of a package within stallTimeout,
 	// or else the rest of it.
-	leastPulled = 256 << 10
+	minPulled = 256 << 10
 )
 
 // pulls are the packages that come from their origin at this moment, each once
 // however many clients want it. They belong to no request.
 type pulls struct {
-	room *service.Places     // one per package
-	disk *semaphore.Weighted // bytes of their files
+	limiter *service.Limiter    // one per package
+	disk    *semaphore.Weighted // bytes of their files
 
 	mu      sync.Mutex         // guards running
 	running map[string]*pulled // repository@hex
@@ -59,7 +59,7 @@ type pulled struct {
 	spool *cache.Spool
 	err   error
 
-	room int64 // that its file has of pulls.disk; of who fetches it alone
+	reserved int64 // that its file has of pulls.disk; of who fetches it alone
 }
 
 // archive finds a blob that a link names and the registry does not have: a
@@ -127,14 +127,14 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 			p.packages.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
-		if !p.packages.room.Take(client) {
+		if !p.packages.limiter.Acquire(client) {
 			p.packages.mu.Unlock()
 			return nil, service.TooMany("packages from origins")
 		}
 		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
 		p.packages.running[key] = f
 		go func() {
-			defer p.packages.room.Leave(client)
+			defer p.packages.limiter.Release(client)
 			p.complete(context.WithoutCancel(ctx), key, b, f, r, t)
 		}()
 	}
@@ -157,7 +157,7 @@ func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *p
 		}
 		return p.store(ctx, b, f, r)
 	})
-	p.packages.disk.Release(f.room)
+	p.packages.disk.Release(f.reserved)
 	p.packages.mu.Lock()
 	defer p.packages.mu.Unlock()
 	delete(p.packages.running, key)
@@ -187,7 +187,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(p.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", leastPulled, p.stall)) })
+	watch := time.AfterFunc(p.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", minPulled, p.stall)) })
 	defer watch.Stop()
 	body, size, err := r.release.Open(ctx, t)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 		if !p.packages.disk.TryAcquire(int64(n)) {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages come from origins at this moment"}
 		}
-		if f.room += int64(n); f.room/leastPulled > (f.room-int64(n))/leastPulled {
+		if f.reserved += int64(n); f.reserved/minPulled > (f.reserved-int64(n))/minPulled {
 			watch.Reset(p.stall)
 		}
 		return nil

@@ -111,7 +111,7 @@ func to[A any](s *server, parse parser[A], action access.Action, answer func(htt
 		if err != nil {
 			return err
 		}
-		return v.told(answer(w, call[A]{r, v, at, g}))
+		return v.reported(answer(w, call[A]{r, v, at, g}))
 	}
 }
 

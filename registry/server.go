@@ -135,7 +135,7 @@ func newServer(o Options) (*server, error) {
 		s.metrics = NewMetrics(nil)
 	}
 	own := o.newView(o.Client, s.metrics, o.newLinks(o.Archives.TTL))
-	s.views = &views{own: own, o: o, metrics: s.metrics, callers: map[oci.Credential]callersView{}}
+	s.views = &views{own: own, o: o, metrics: s.metrics, byCaller: map[oci.Credential]callerView{}}
 	s.pull = newPullThrough(o, own, s.metrics)
 	own.pull = s.pull
 	queue, err := o.Client.Repo(o.Layout.QueueRepo())
@@ -148,7 +148,7 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.handlers(own, files)
-	return s, s.work()
+	return s, s.openQueue()
 }
 
 // handlers makes what answers requests.
@@ -159,7 +159,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	s.providers = &providers{now: o.Now}
 	s.contents = &contents{layout: o.Layout, guard: s.kit.Guard}
 	s.archives = &archives{
-		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, slots: service.NewPlaces(maxStreams),
+		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, limiter: service.NewLimiter(maxStreams),
 		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,
 	}
 	s.publishing = &publishing{layout: o.Layout, keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
@@ -168,13 +168,13 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	}
 	s.content = &content{layout: o.Layout, archives: s.archives, publishing: s.publishing}
 	s.hooks = &hooks{
-		owners: o.GitHub, kit: s.kit, small: service.NewPlaces(maxHooks), large: service.NewPlaces(maxLargeHooks),
+		owners: o.GitHub, kit: s.kit, small: service.NewLimiter(maxHooks), large: service.NewLimiter(maxLargeHooks),
 		layout: o.Layout, catalog: own.catalog, depot: own.depot, metrics: s.metrics, audit: o.Audit, log: o.Logger,
 	}
 }
 
-// work makes the queue of what outlives a request.
-func (s *server) work() error {
+// openQueue makes the queue of what outlives a request.
+func (s *server) openQueue() error {
 	repo, err := s.o.Client.Repo(s.o.Layout.QueueRepo())
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 // view is what there is for one who asks, by the rights of the credentials that
 // its client has.
 type view struct {
-	client  *oci.Client
-	catalog *catalog.Catalog
-	depot   *depot.Depot
-	links   *links
-	pieces  *cache.Cache[*consisting] // repository@digest of the version
-	pull    *pullThrough              // nil: nothing is pulled through
-	callers bool                      // the credential is the caller's own
-	hiding  bool                      // a refusal of the registry means that there is nothing
+	client           *oci.Client
+	catalog          *catalog.Catalog
+	depot            *depot.Depot
+	links            *links
+	pieces           *cache.Cache[*consisting] // repository@digest of the version
+	pull             *pullThrough              // nil: nothing is pulled through
+	callerCredential bool                      // the credential is the caller's own
+	hiding           bool                      // a refusal of the registry means that there is nothing
 }
 
 // newView returns the view of a client. links are those that it is given.
@@ -56,18 +56,18 @@ func refusal(err error) bool {
 	return errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// told is err as the one who asked is to hear of it.
-func (v *view) told(err error) error {
-	if v.callers && refusal(err) {
-		return &callersError{err}
+// reported is err as the one who asked is to hear of it.
+func (v *view) reported(err error) error {
+	if v.callerCredential && refusal(err) {
+		return &callerError{err}
 	}
 	return err
 }
 
-// callersError is a refusal by the registry of the caller's own credential.
-type callersError struct{ error }
+// callerError is a refusal by the registry of the caller's own credential.
+type callerError struct{ error }
 
-func (e *callersError) Unwrap() error { return e.error }
+func (e *callerError) Unwrap() error { return e.error }
 
 // Pass-through: a token that is none of ours is the caller's own credential for
 // the registry behind the front-end. Such a caller has a view of its own, with a
@@ -77,9 +77,9 @@ func (e *callersError) Unwrap() error { return e.error }
 // withdrawn it. Archive links carry the credential sealed, because clients fetch
 // archives without a token.
 const (
-	callersTTL  = time.Minute
-	callersMost = 256              // views at a time; the oldest goes first
-	callersLink = 12 * time.Minute // life of a link with a credential in it; rounding makes it 15 at most
+	callerTTL      = time.Minute
+	maxCallerViews = 256              // views at a time; the oldest goes first
+	callerLink     = 12 * time.Minute // life of a link with a credential in it; rounding makes it 15 at most
 )
 
 // sealPassThrough is the purpose of the sealed credentials.
@@ -99,11 +99,11 @@ type views struct {
 	o       Options
 	metrics *Metrics
 
-	mu      sync.Mutex // guards callers
-	callers map[oci.Credential]callersView
+	mu       sync.Mutex // guards callers
+	byCaller map[oci.Credential]callerView
 }
 
-type callersView struct {
+type callerView struct {
 	*view
 	until time.Time
 }
@@ -117,7 +117,7 @@ func (s *views) of(c *oci.Credential) (*view, error) {
 	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v, ok := s.callers[*c]; ok && now.Before(v.until) {
+	if v, ok := s.byCaller[*c]; ok && now.Before(v.until) {
 		return v.view, nil
 	}
 	v, err := s.make(*c)
@@ -125,7 +125,7 @@ func (s *views) of(c *oci.Credential) (*view, error) {
 		return nil, err
 	}
 	s.makeRoom(now)
-	s.callers[*c] = callersView{v, now.Add(callersTTL)}
+	s.byCaller[*c] = callerView{v, now.Add(callerTTL)}
 	return v, nil
 }
 
@@ -134,12 +134,12 @@ func (s *views) make(c oci.Credential) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := s.o.newLinks(min(s.o.Archives.TTL, callersLink))
+	l := s.o.newLinks(min(s.o.Archives.TTL, callerLink))
 	if l.sealed, err = s.o.Keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}
 	v := s.o.newView(client, s.metrics, l)
-	v.callers = true
+	v.callerCredential = true
 	return v, nil
 }
 
@@ -148,9 +148,9 @@ func (s *views) make(c oci.Credential) (*view, error) {
 func (s *views) makeRoom(now time.Time) {
 	var oldest oci.Credential
 	var end time.Time
-	for c, v := range s.callers {
+	for c, v := range s.byCaller {
 		if !now.Before(v.until) {
-			delete(s.callers, c)
+			delete(s.byCaller, c)
 			continue
 		}
 		if end.IsZero() || v.until.Before(end) {
@@ -158,8 +158,8 @@ func (s *views) makeRoom(now time.Time) {
 			end = v.until
 		}
 	}
-	if len(s.callers) >= callersMost {
-		delete(s.callers, oldest)
+	if len(s.byCaller) >= maxCallerViews {
+		delete(s.byCaller, oldest)
 	}
 }
 

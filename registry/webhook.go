@@ -69,8 +69,8 @@ type hooks struct {
 	owners  []GitHub
 	kit     *service.Kit
 	queue   *jobs.Queue
-	small   *service.Places // one per delivery that is being read
-	large   *service.Places // the same, of those that are not small
+	small   *service.Limiter // one per delivery that is being read
+	large   *service.Limiter // the same, of those that are not small
 	layout  addr.Layout
 	catalog *catalog.Catalog
 	depot   *depot.Depot
@@ -145,15 +145,15 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	if !ok {
 		return refused()
 	}
-	places := h.small
+	limiter := h.small
 	client := h.kit.Client(r)
 	if !service.Small(r.ContentLength) {
-		places = h.large
+		limiter = h.large
 	}
-	if !places.Wait(r.Context(), client) {
+	if !limiter.Wait(r.Context(), client) {
 		return nil, nil, service.TooMany("deliveries")
 	}
-	defer places.Leave(client)
+	defer limiter.Release(client)
 	service.OpenBody(r) // its signature is the right
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {

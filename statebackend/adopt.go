@@ -30,7 +30,7 @@ import (
 // holds in dst is a [*LockedError]: dst is read-only then, and Adopt is to be called
 // again once that lock has ended.
 func (s *Store) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
-	c := copier{src: s, dst: dst, line: lineOf(workspace), reseal: reseal}
+	c := copier{src: s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
 	kept, lone, err := c.take(ctx)
 	if err != nil || lone {
 		return nil, kept, c.failed(err)
@@ -77,7 +77,7 @@ func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *List
 		return nil, err
 	}
 	if len(list) > 0 && len(there) > 0 && there[0] >= list[0] && slices.Contains(kept, there[0]) {
-		err = c.src.rise(ctx, c.line, there[0])
+		err = c.src.rise(ctx, c.tagNames, there[0])
 	}
 	pruned := func(n int64) bool { return !slices.Contains(there, n) }
 	return slices.DeleteFunc(kept, pruned), err
@@ -187,7 +187,7 @@ func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64
 // rise makes the versions of a workspace go on above n, as after a claim from n on that
 // was ended by force: the next lock seals the newest version under a number above all
 // that it might have written.
-func (s *Store) rise(ctx context.Context, l line, n int64) error {
+func (s *Store) rise(ctx context.Context, l tagNames, n int64) error {
 	info := NewLockInfo("replicate", s.o.Tool)
 	x := s.session(l.workspace, info)
 	if n >= maxNumber {

@@ -182,7 +182,7 @@ func TestFailBackResumes(t *testing.T) {
 func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	began := time.Now()
 	open := func(name string, transport http.RoundTripper) *statebackend.Store {
-		r, err := oci.OpenRepo(ghostHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
+		r, err := oci.OpenRepo(abandonedHost+"/"+name, oci.Options{PlainHTTP: true, Transport: transport, Retry: oci.Retry{MaxAttempts: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}

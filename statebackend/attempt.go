@@ -41,7 +41,7 @@ func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, f
 // of these as well, and where it refuses the claim is withdrawn.
 func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	on := terms{fit: fit}
-	if v := protocol.NewView(l.tags, lineOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
+	if v := protocol.NewSnapshot(l.tags, tagNamesOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
 		on.known = l
 	}
 	return l.s.lock(ctx, workspace, info, on)
@@ -108,7 +108,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 		e, ok := errors.AsType[*LockedError](err)
 		switch {
 		case !ok:
-			s.sightings.failed(workspace)
+			s.observations.failed(workspace)
 			return nil, err
 		case try == maxTries+len(over):
 			return nil, err
@@ -116,9 +116,9 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 			over[a.Result.By] = format.ReasonExpired
 		case e.orphan:
 			over[a.Result.By] = format.ReasonOrphan
-		case e.ghost:
-			x.warnGhost(ctx, a.Result.By)
-			over[a.Result.By] = format.ReasonGhost
+		case e.abandoned:
+			x.warnAbandoned(ctx, a.Result.By)
+			over[a.Result.By] = format.ReasonAbandoned
 		case !e.Unreadable && !e.gone || sleep(ctx, protocol.Again()) != nil:
 			return nil, err
 		}
@@ -136,7 +136,7 @@ const maxTries = 4
 // won makes the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) {
 	l := &Lock{writer: writer{s: x.s, x: x, hold: a.Hold()}}
-	l.none = l.hold.Newest == 0 && !x.seen.Pointer
+	l.none = l.hold.Newest == 0 && !x.snapshot.Pointer
 	if a.Result.Sealed {
 		sealed, err := format.ParseState(x.sealed)
 		if err != nil {
@@ -145,10 +145,10 @@ func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) 
 		l.head = &sealed
 	}
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startBeats(ctx, a.Root)
+		l.startHeartbeats(ctx, a.Root)
 	}
 	x.s.locks.keep(l)
-	x.s.sightings.forget(x.workspace)
+	x.s.observations.forget(x.workspace)
 	if x.first {
 		if err := x.withheld(ctx, a.Claim); err != nil {
 			return nil, errors.Join(err, l.Unlock(ctx))
@@ -198,15 +198,15 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 			return e
 		}
 		if err != nil {
-			x.s.sightings.failed(x.workspace)
+			x.s.observations.failed(x.workspace)
 			e.Held = LockInfo{ID: c.X, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
 			return e
 		}
-		g := x.s.sightings.read(x.workspace, c, l, x.date)
+		g := x.s.observations.read(x.workspace, c, l, x.date)
 		e.Held = l.Info
 		e.expired = g.Expired(l, x.s.o.Now())
 		root, joined := x.rootOf(l)
-		e.orphan = joined && !x.seen.Alive(root)
+		e.orphan = joined && !x.snapshot.Alive(root)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))

@@ -255,8 +255,8 @@ const (
 	// likelyRatio is how far states expand as a rule. One that expands further is
 	// fetched again when there is room for it.
 	likelyRatio = 32
-	// leastRoom is what every state may expand to.
-	leastRoom = 64 << 10
+	// minRoom is what every state may expand to.
+	minRoom = 64 << 10
 )
 
 // expandError says that a state expands to more bytes than there was room for.
@@ -267,7 +267,7 @@ func (e expandError) Error() string { return fmt.Sprintf("the state expands to %
 // load fetches and opens the bytes of a manifest and passes them to use, within
 // the budget until use returns.
 func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state []byte) error) error {
-	room := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+leastRoom)
+	room := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+minRoom)
 	for {
 		state, release, err := s.tryLoad(ctx, m, room)
 		if n, ok := errors.AsType[expandError](err); ok && int64(n) > room {

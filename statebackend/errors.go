@@ -59,10 +59,10 @@ type LockedError struct {
 	// go on for a minute end it.
 	Unreadable bool
 
-	gone    bool // nobody in particular holds it
-	expired bool // its lease is over
-	ghost   bool // it was unreadable for long enough
-	orphan  bool // it took part in a lock that has ended
+	gone      bool // nobody in particular holds it
+	expired   bool // its lease is over
+	abandoned bool // it was unreadable for long enough
+	orphan    bool // it took part in a lock that has ended
 }
 
 func (e *LockedError) Error() string {

@@ -14,30 +14,30 @@ import (
 
 // unreadable is the lock of a claim that is listed and was not found.
 func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
-	e.Held = ghostInfo(x.claimTag(c), c.X)
-	g := x.s.sightings.missing(x.workspace, c, x.date)
-	if g.Answers == protocol.GhostAnswers {
+	e.Held = abandonedInfo(x.claimTag(c), c.X)
+	g := x.s.observations.missing(x.workspace, c, x.date)
+	if g.Answers == protocol.AbandonedAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 	}
 	e.Unreadable = true
-	e.ghost = g.Ghost()
+	e.abandoned = g.Abandoned()
 }
 
-// ghostInfo stands for what a claim would say if it could be read. Its ID is
+// abandonedInfo stands for what a claim would say if it could be read. Its ID is
 // the last part of the tag, which ForceUnlock takes for such a claim.
-func ghostInfo(tag, x string) LockInfo {
+func abandonedInfo(tag, x string) LockInfo {
 	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
 }
 
-// warnGhost says whose lock an attempt ends, and why.
-func (x *session) warnGhost(ctx context.Context, c protocol.ClaimID) {
+// warnAbandoned says whose lock an attempt ends, and why.
+func (x *session) warnAbandoned(ctx context.Context, c protocol.ClaimID) {
 	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
 		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 }
 
-// maxGhostVersions bounds how many versions a takeover goes back.
-const maxGhostVersions = 20
+// maxDanglingVersions bounds how many versions a takeover goes back.
+const maxDanglingVersions = 20
 
 // headToSeal reads the head that a takeover seals. A version that is listed and
 // cannot be read was hardly ever acknowledged, but to go back to the one before
@@ -52,7 +52,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 		return p, nil // the same manifest under its other tag
 	}
 	if !x.takes || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
-		return m, x.s.unreadableVersion(x.line, head, err)
+		return m, x.s.unreadableVersion(x.tagNames, head, err)
 	}
 	old, err := x.readable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
@@ -76,8 +76,8 @@ func (x *session) readable(ctx context.Context, head int64) (format.StateManifes
 		if n >= head {
 			continue
 		}
-		if tried++; tried > maxGhostVersions {
-			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
+		if tried++; tried > maxDanglingVersions {
+			return format.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxDanglingVersions, head, oci.ErrCorrupt)
 		}
 		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {

@@ -20,7 +20,7 @@ import (
 // Each server gets past a claim that was never acknowledged. That of the http
 // backend answers at once, and what it saw lasts from one request to the next,
 // whoever sends them; the facade waits itself, whatever the tool's -lock-timeout.
-func TestGhostThroughServers(t *testing.T) {
+func TestAbandonedClaimThroughServers(t *testing.T) {
 	const lockInfo = `{"ID":"a","Who":"me"}`
 	for _, tc := range []struct {
 		name   string
@@ -38,16 +38,16 @@ func TestGhostThroughServers(t *testing.T) {
 		},
 		{
 			"s3", func(s *statebackend.Store) http.Handler {
-				return s3facade.New(s3facade.Options{AccessKey: "key", Open: func(context.Context, s3facade.Place) (*statebackend.Store, error) { return s, nil }})
+				return s3facade.New(s3facade.Options{AccessKey: "key", Open: func(context.Context, s3facade.Ref) (*statebackend.Store, error) { return s, nil }})
 			},
-			http.MethodPut, "/" + s3facade.Bucket + "/env:/prod/" + ghostHost + "/infra/state/state.tflock", []string{lockInfo}, []int{200},
+			http.MethodPut, "/" + s3facade.Bucket + "/env:/prod/" + abandonedHost + "/infra/state/state.tflock", []string{lockInfo}, []int{200},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			synctest.Test(t, func(t *testing.T) {
-				g.Add("infra/state", ghostClaim)
-				h := tc.server(newStore(t, ghostHost, direct{g}, statebackend.Options{}))
+				g.Add("infra/state", abandonedClaim)
+				h := tc.server(newStore(t, abandonedHost, direct{g}, statebackend.Options{}))
 				for i, body := range tc.bodies {
 					r := httptest.NewRequest(tc.method, tc.path, strings.NewReader(body))
 					r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request")
@@ -56,7 +56,7 @@ func TestGhostThroughServers(t *testing.T) {
 					if w.Code != tc.want[i] {
 						t.Fatalf("answer %d: %d, want %v until a minute has passed: %s", i, w.Code, tc.want, w.Body)
 					}
-					if w.Code == http.StatusLocked && !strings.Contains(w.Body.String(), `"ID":"`+ghostX+`"`) {
+					if w.Code == http.StatusLocked && !strings.Contains(w.Body.String(), `"ID":"`+abandonedX+`"`) {
 						t.Errorf("holder: %s", w.Body)
 					}
 					time.Sleep(25 * time.Second)

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	ghostHost  = "registry.test"
-	ghostX     = "0123456789abcdef"
-	ghostClaim = "locked-prod-000000000001-" + ghostX
+	abandonedHost  = "registry.test"
+	abandonedX     = "0123456789abcdef"
+	abandonedClaim = "locked-prod-000000000001-" + abandonedX
 )
 
 // dated answers with a Date of the test's choice; "" is none.
@@ -49,7 +49,7 @@ func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 // that cannot be read, and the line that ends it.
 func isUnreadable(err error, tag string) bool {
 	e, ok := errors.AsType[*statebackend.LockedError](err)
-	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+ghostX)
+	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+abandonedX)
 }
 
 // A registry died while it wrote a claim: the tag is listed and cannot be read.
@@ -57,7 +57,7 @@ func isUnreadable(err error, tag string) bool {
 // registry's clock and by ours.
 //
 // Shows: mistakes 25
-func TestGhostClaim(t *testing.T) {
+func TestAbandonedClaim(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		date  func(begin time.Time) string
@@ -69,15 +69,15 @@ func TestGhostClaim(t *testing.T) {
 		{"date stands", httpDate, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
 				var log bytes.Buffer
-				s := newStore(t, ghostHost, dated{direct{g}, func() string { return tc.date(begin) }},
+				s := newStore(t, abandonedHost, dated{direct{g}, func() string { return tc.date(begin) }},
 					statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				g.Add("infra/state", ghostClaim)
+				g.Add("infra/state", abandonedClaim)
 				for time.Since(begin) < 55*time.Second {
-					if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, ghostClaim) {
+					if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, abandonedClaim) {
 						t.Fatalf("after %v: %v", time.Since(begin), err)
 					}
 					time.Sleep(9 * time.Second)
@@ -85,7 +85,7 @@ func TestGhostClaim(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 				if tc.stays {
-					if !isUnreadable(err, ghostClaim) {
+					if !isUnreadable(err, abandonedClaim) {
 						t.Errorf("the registry's clock stands: %v", err)
 					}
 					return
@@ -93,7 +93,7 @@ func TestGhostClaim(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !strings.Contains(log.String(), ghostClaim) || !strings.Contains(log.String(), "never acknowledged") {
+				if !strings.Contains(log.String(), abandonedClaim) || !strings.Contains(log.String(), "never acknowledged") {
 					t.Errorf("the log does not name tag and reason: %s", log.String())
 				}
 				if v := mustPut(t, l, []byte("a")); v.N != 100_002 {
@@ -108,31 +108,31 @@ func TestGhostClaim(t *testing.T) {
 
 func checkTombstone(t *testing.T, h http.Handler) {
 	t.Helper()
-	r, err := oci.OpenRepo(ghostHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true})
+	r, err := oci.OpenRepo(abandonedHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := r.Fetch(t.Context(), strings.Replace(ghostClaim, "locked", "unlocked", 1)+"-f")
+	m, err := r.Fetch(t.Context(), strings.Replace(abandonedClaim, "locked", "unlocked", 1)+"-f")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := format.ParseLock(m); err != nil || l.Reason != format.ReasonGhost {
+	if l, err := format.ParseLock(m); err != nil || l.Reason != format.ReasonAbandoned {
 		t.Errorf("tombstone %+v, %v", l, err)
 	}
 }
 
 // A registry's date that jumps ahead, or is another node's, ends nothing.
-func TestGhostClaimDateJumps(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestAbandonedClaimDateJumps(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		s := newStore(t, ghostHost, dated{direct{g}, func() string {
+		s := newStore(t, abandonedHost, dated{direct{g}, func() string {
 			n++
 			return httpDate(time.Now().Add(time.Duration(n%3-1) * 5 * time.Hour))
 		}}, statebackend.Options{})
-		g.Add("infra/state", ghostClaim)
+		g.Add("infra/state", abandonedClaim)
 		for range 10 {
-			if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, ghostClaim) {
+			if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, abandonedClaim) {
 				t.Fatal(err)
 			}
 		}
@@ -141,10 +141,10 @@ func TestGhostClaimDateJumps(t *testing.T) {
 
 // A claim that becomes readable after a while was only slow: it holds, however
 // often it could not be read.
-func TestSlowClaimIsNoGhost(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestSlowClaimIsNotAbandoned(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		b := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		b := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			tag := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 			g.Add("infra/state", tag)
@@ -157,7 +157,7 @@ func TestSlowClaimIsNoGhost(t *testing.T) {
 			}
 			return next.RoundTrip(r)
 		}}
-		a := newStore(t, ghostHost, slow, statebackend.Options{})
+		a := newStore(t, abandonedHost, slow, statebackend.Options{})
 		l := mustLock(t, a, "prod", "a")
 		time.Sleep(time.Hour)
 		if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
@@ -173,10 +173,10 @@ func isClaimPut(r *http.Request) bool {
 }
 
 // The owner of a claim whose PUT took longer than anybody waited was overtaken.
-func TestGhostClaimArrivesAfterAll(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestAbandonedClaimArrivesAfterAll(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		b := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		b := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 		var lb *statebackend.Lock
 		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			g.Add("infra/state", r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
@@ -186,7 +186,7 @@ func TestGhostClaimArrivesAfterAll(t *testing.T) {
 			}
 			return next.RoundTrip(r)
 		}}
-		a := newStore(t, ghostHost, slow, statebackend.Options{})
+		a := newStore(t, abandonedHost, slow, statebackend.Options{})
 		if l, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
 			t.Errorf("a got %v, which b has", l.Info())
 		}
@@ -196,19 +196,19 @@ func TestGhostClaimArrivesAfterAll(t *testing.T) {
 }
 
 // The commands show a ghost with an id, and end it by that id at once.
-func TestGhostClaimByCommand(t *testing.T) {
+func TestAbandonedClaimByCommand(t *testing.T) {
 	for _, ws := range []string{"prod", "a name that is no tag"} {
-		g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+			s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 			l := mustLock(t, s, ws, "a")
 			mustPut(t, l, []byte("a"))
 			mustUnlock(t, l)
-			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: ghostX}.String()
+			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: abandonedX}.String()
 			g.Add("infra/state", tag)
 			g.Add("infra/state", "locked-other") // a marker that cannot be read locks nothing
 			held, err := s.Locks(t.Context())
-			if err != nil || len(held) != 1 || !held[0].Unreadable || held[0].Workspace != ws || held[0].Info.ID != ghostX {
+			if err != nil || len(held) != 1 || !held[0].Unreadable || held[0].Workspace != ws || held[0].Info.ID != abandonedX {
 				t.Fatalf("locks: %+v, %v", held, err)
 			}
 			if err := s.ForceUnlock(t.Context(), ws, held[0].Info.ID); err != nil {
@@ -226,11 +226,11 @@ func TestGhostClaimByCommand(t *testing.T) {
 // goes on from there.
 //
 // Shows: mistakes 25
-func TestGhostVersion(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestDanglingVersion(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		s := newStore(t, ghostHost, direct{g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		mustPut(t, mustLock(t, s, "prod", "killed"), []byte("one"))
 		g.Add("infra/state", "state-prod-v2")
 		if err := s.ForceUnlock(t.Context(), "prod", "killed"); err != nil {
@@ -239,7 +239,7 @@ func TestGhostVersion(t *testing.T) {
 		_, _, gerr := s.Get(t.Context(), "prod")
 		_, lerr := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 		for _, err := range []error{gerr, lerr} {
-			if !errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) || !strings.Contains(states.Remedy(err), "state unlock "+ghostHost+"/infra/state -w prod --take-over") {
+			if !errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) || !strings.Contains(states.Remedy(err), "state unlock "+abandonedHost+"/infra/state -w prod --take-over") {
 				t.Errorf("a version that cannot be read: %v", err)
 			}
 		}
@@ -264,9 +264,9 @@ func TestGhostVersion(t *testing.T) {
 // meanwhile waits for it, and takes it for neither a ghost nor no state.
 func TestVersionBeingWritten(t *testing.T) {
 	for _, strict := range []bool{true, false} {
-		g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+			s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 			l := mustLock(t, s, "prod", "writer")
 			g.Add("infra/state", "state-prod-v1")
 			var writing sync.WaitGroup
@@ -274,7 +274,7 @@ func TestVersionBeingWritten(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 				mustPut(t, l, []byte("one"))
 			})
-			reader := newStore(t, ghostHost, direct{g}, statebackend.Options{StrictReads: strict})
+			reader := newStore(t, abandonedHost, direct{g}, statebackend.Options{StrictReads: strict})
 			list, err := reader.List(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -302,11 +302,11 @@ func TestVersionBeingWritten(t *testing.T) {
 // start of its registry, and bring its claim back: the next holder writes it.
 //
 // Shows: mistakes 25
-func TestGhostTombstone(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestDanglingTombstone(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
-		killed := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		killed := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 		mustLock(t, killed, "prod", "killed")
 		held, err := s.Locks(t.Context())
 		if err != nil || len(held) != 1 {
@@ -325,10 +325,10 @@ func TestGhostTombstone(t *testing.T) {
 
 // The first version that was ever written is a ghost: a takeover by command
 // begins anew.
-func TestGhostFirstVersion(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestDanglingFirstVersion(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 		mustLock(t, s, "prod", "killed")
 		g.Add("infra/state", "state-prod-v1")
 		var names []string

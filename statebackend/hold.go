@@ -17,20 +17,20 @@ import (
 )
 
 // Hold runs do while it holds the lock of a workspace. It releases the lock as
-// [Lock.Leave] does, also when ctx ends meanwhile.
+// [Lock.UnlockRetrying] does, also when ctx ends meanwhile.
 func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Lock) error) error {
 	l, err := s.Lock(ctx, ws, info)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(l), l.Leave(ctx))
+	return errors.Join(do(l), l.UnlockRetrying(ctx))
 }
 
 const (
-	leastWait  = time.Second      // for a holder without an id, which was gone before its claim could be read
-	ghostWait  = 80 * time.Second // for a claim that cannot be read: it is ended after a minute
-	leastPause = 200 * time.Millisecond
-	mostPause  = 2 * time.Second
+	minWait       = time.Second      // for a holder without an id, which was gone before its claim could be read
+	abandonedWait = 80 * time.Second // for a claim that cannot be read: it is ended after a minute
+	minPause      = 200 * time.Millisecond
+	maxPause      = 2 * time.Second
 )
 
 // LockWithin is [Store.Lock] that tries again while somebody else holds the lock,
@@ -39,7 +39,7 @@ const (
 // as long as it takes to end a claim that was never acknowledged.
 func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo, limit time.Duration, done <-chan struct{}) (*Lock, error) {
 	begin := time.Now()
-	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		l, err := s.Lock(ctx, workspace, info)
 		e, locked := errors.AsType[*LockedError](err)
 		if !locked {
@@ -47,10 +47,10 @@ func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo,
 		}
 		wait := limit
 		if e.Held.ID == "" {
-			wait = max(wait, leastWait)
+			wait = max(wait, minWait)
 		}
 		if e.Unreadable {
-			wait = max(wait, ghostWait)
+			wait = max(wait, abandonedWait)
 		}
 		if time.Since(begin)+pause > wait {
 			return nil, err
@@ -67,9 +67,9 @@ func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo,
 
 // NewLockInfo describes this process as the holder of a lock.
 func NewLockInfo(operation, tool string) LockInfo {
-	who := "unknown"
+	owner := "unknown"
 	if u, err := user.Current(); err == nil {
-		who = u.Username
+		owner = u.Username
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -79,7 +79,7 @@ func NewLockInfo(operation, tool string) LockInfo {
 		ID:        uuid.NewString(),
 		Operation: operation,
 		Info:      fmt.Sprintf("%s, pid %d", tool, os.Getpid()),
-		Who:       who + "@" + host,
+		Who:       owner + "@" + host,
 		Version:   tool,
 		Created:   time.Now().UTC(),
 	}
@@ -156,8 +156,8 @@ func (h *holdings) forget(l *Lock) {
 // drop forgets a lock that this process no longer answers for, and leaves its claim.
 func (h *holdings) drop(l *Lock) {
 	h.forget(l)
-	if l.beats != nil {
-		l.beats.stop()
+	if l.heartbeats != nil {
+		l.heartbeats.stop()
 	}
 }
 

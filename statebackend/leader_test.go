@@ -19,11 +19,11 @@ import (
 func TestClaimSaysMore(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		a := newStore(t, ghostHost, direct{h}, statebackend.Options{LockTTL: time.Minute, Claim: func(tag string, i statebackend.LockInfo) statebackend.LockInfo {
+		a := newStore(t, abandonedHost, direct{h}, statebackend.Options{LockTTL: time.Minute, Claim: func(tag string, i statebackend.LockInfo) statebackend.LockInfo {
 			i.ID, i.Path = "another", "for "+tag
 			return i
 		}})
-		b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
 		l := mustLock(t, a, "prod", "a")
 		for range 3 {
 			_, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
@@ -67,17 +67,17 @@ func TestAbandon(t *testing.T) {
 }
 
 // Each beat tells the time of the registry.
-func TestBeat(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		ahead := 3 * time.Minute
 		begin := time.Now()
 		d := dated{direct{h}, func() string { return httpDate(time.Now().Add(ahead)) }}
-		s := newStore(t, ghostHost, d, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Since(begin) }})
+		s := newStore(t, abandonedHost, d, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Since(begin) }})
 		l := mustLock(t, s, "prod", "a")
 		for range 3 {
 			synctest.Wait()
-			b := l.Beat()
+			b := l.Heartbeat()
 			if got := b.Date.Sub(b.Now); got != ahead || b.Uptime != b.Now.Sub(begin) || time.Since(b.Now) > 0 {
 				t.Errorf("beat %+v at %v", b, time.Now())
 			}
@@ -85,7 +85,7 @@ func TestBeat(t *testing.T) {
 		}
 		mustUnlock(t, l)
 	})
-	if b := mustLock(t, newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{}), "prod", "a").Beat(); b != (statebackend.Beat{}) {
+	if b := mustLock(t, newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{}), "prod", "a").Heartbeat(); b != (statebackend.Heartbeat{}) {
 		t.Errorf("beat without a lease: %+v", b)
 	}
 }
@@ -117,14 +117,14 @@ func TestLeaseOfEmptyRepository(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
-		a := newStore(t, ghostHost, &ocitest.Fault{Base: g, Match: ocitest.On("GET", "tags"), Nth: 2, Times: -1, Do: func(*http.Request, http.RoundTripper) (*http.Response, error) {
+		a := newStore(t, abandonedHost, &ocitest.Fault{Base: g, Match: ocitest.On("GET", "tags"), Nth: 2, Times: -1, Do: func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			g.closed.Store(true) // after its claim
 			return nil, errors.New("killed")
 		}}, statebackend.Options{LockTTL: time.Minute})
 		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
 			t.Fatal("locked by who was killed")
 		}
-		l, err := polls(t, newStore(t, ghostHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute)
+		l, err := polls(t, newStore(t, abandonedHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

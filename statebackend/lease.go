@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// beats renews the claim of a lock with a lease. Its owner is one goroutine,
+// heartbeats renews the claim of a lock with a lease. Its owner is one goroutine,
 // between start and stop.
-type beats struct {
+type heartbeats struct {
 	x     *session
 	claim protocol.ClaimID
 	root  protocol.ClaimID
@@ -23,54 +23,54 @@ type beats struct {
 	done  sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
-	confirmed moment     // before the last beat that the registry acknowledged was sent
-	dated     Beat       // the last list
+	confirmed timestamp  // before the last beat that the registry acknowledged was sent
+	dated     Heartbeat  // the last list
 
 	sent      int  // with the claim itself; read after stop
 	uncertain bool // read after stop: a beat may still arrive
 }
 
-// moment is a time by two clocks: whichever says that more time has passed is
+// timestamp is a time by two clocks: whichever says that more time has passed is
 // believed. Go's own does not run while the machine sleeps; the other may, where
 // it is the wall clock, be set back.
-type moment struct {
+type timestamp struct {
 	at     time.Time
 	uptime time.Duration
 }
 
-// Beat is what the registry's clock and our own said at one moment.
-type Beat struct {
+// Heartbeat is what the registry's clock and our own said at one moment.
+type Heartbeat struct {
 	Date   time.Time     // of the registry: whole seconds
 	Now    time.Time     // [Options].Now, when the answer had come
 	Uptime time.Duration // [Options].Uptime then
 }
 
-func (x *session) dated() Beat { return Beat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
+func (x *session) dated() Heartbeat { return Heartbeat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
 
-func (s *vault) moment() moment { return moment{time.Now(), s.o.Uptime()} }
+func (s *vault) timestamp() timestamp { return timestamp{time.Now(), s.o.Uptime()} }
 
-func (m moment) age(now moment) time.Duration {
+func (m timestamp) age(now timestamp) time.Duration {
 	return max(now.at.Sub(m.at), now.uptime-m.uptime)
 }
 
 // wallTime is the time of the day as a duration.
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// startBeats renews the claim every third of the lease until stopped. The time
+// startHeartbeats renews the claim every third of the lease until stopped. The time
 // of a beat is that of the registry: the Date header of the last list.
-func (l *Lock) startBeats(ctx context.Context, root protocol.ClaimID) {
+func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
+	b := &heartbeats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
-	l.beats = b
+	l.heartbeats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
 	// The claim itself was the first beat, and a list after it won the lock; unless
 	// the repository was empty and the registry had told no time yet.
 	now := l.x.undated
 	b.done.Go(func() {
-		t := time.NewTicker(b.ttl / protocol.BeatsPerLease)
+		t := time.NewTicker(b.ttl / protocol.HeartbeatsPerLease)
 		defer t.Stop()
-		for ; !now || b.beat(ctx); now = true {
+		for ; !now || b.sendOne(ctx); now = true {
 			select {
 			case <-stopped:
 				return
@@ -80,12 +80,12 @@ func (l *Lock) startBeats(ctx context.Context, root protocol.ClaimID) {
 	})
 }
 
-// beat sends one beat and looks whether the lock is still ours; false ends the
+// sendOne sends one beat and looks whether the lock is still ours; false ends the
 // beats, and the next Put finds out why. One that comes after the lease, as in a
 // machine that slept, looks before it writes: a claim that was ended and cleaned
 // up meanwhile must not be written again. Where no list is to be had the next beat
 // may get through: the lease is what ends.
-func (b *beats) beat(ctx context.Context) bool {
+func (b *heartbeats) sendOne(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
 	if b.age() >= b.ttl {
@@ -106,7 +106,7 @@ func (b *beats) beat(ctx context.Context) bool {
 }
 
 // look tells whether the claim has not ended.
-func (b *beats) look(ctx context.Context) (ours bool, err error) {
+func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 	v, err := b.x.list(ctx)
 	if err == nil && !b.x.date.IsZero() {
 		b.mu.Lock()
@@ -117,14 +117,14 @@ func (b *beats) look(ctx context.Context) (ours bool, err error) {
 }
 
 // age is how old the last confirmed beat is.
-func (b *beats) age() time.Duration {
+func (b *heartbeats) age() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.confirmed.age(b.x.s.moment())
+	return b.confirmed.age(b.x.s.timestamp())
 }
 
 // end stops the beats and waits for the one under way. It may be called again.
-func (b *beats) end() {
+func (b *heartbeats) end() {
 	b.stop()
 	b.done.Wait()
 }
@@ -134,21 +134,21 @@ func (b *beats) end() {
 // without one. Who guards something by the lock stops it before the age reaches
 // the lease: from then on others may take the lock over.
 func (l *Lock) Lease() (age, ttl time.Duration) {
-	if l.beats == nil {
+	if l.heartbeats == nil {
 		return 0, 0
 	}
-	return l.beats.age(), l.beats.ttl
+	return l.heartbeats.age(), l.heartbeats.ttl
 }
 
-// Beat returns what the clocks said when the registry last answered a beat; the
+// Heartbeat returns what the clocks said when the registry last answered a beat; the
 // zero value without a lease, as where the registry tells no time.
-func (l *Lock) Beat() Beat {
-	if l.beats == nil {
-		return Beat{}
+func (l *Lock) Heartbeat() Heartbeat {
+	if l.heartbeats == nil {
+		return Heartbeat{}
 	}
-	l.beats.mu.Lock()
-	defer l.beats.mu.Unlock()
-	return l.beats.dated
+	l.heartbeats.mu.Lock()
+	defer l.heartbeats.mu.Unlock()
+	return l.heartbeats.dated
 }
 
 // clone returns a session that may be used beside x.
@@ -158,46 +158,46 @@ func (x *session) clone() *session {
 	return c
 }
 
-// sightings keeps what was seen of the claims of each workspace, across the attempts
+// observations keeps what was seen of the claims of each workspace, across the attempts
 // of a process: a server answers each LOCK at once, and the client that polls it
 // makes the time pass. A lock that moved from server to server has several claims,
 // and is over when each of them is.
-type sightings struct {
+type observations struct {
 	mu   sync.Mutex // guards last
-	last map[string]map[protocol.ClaimID]protocol.Sighting
+	last map[string]map[protocol.ClaimID]protocol.Observation
 }
 
-// maxSightings bounds what is kept of one workspace.
-const maxSightings = 64
+// maxObservations bounds what is kept of one workspace.
+const maxObservations = 64
 
 // missing notes a 404 for a claim that the list of that date shows.
-func (s *sightings) missing(workspace string, c protocol.ClaimID, date time.Time) protocol.Sighting {
+func (s *observations) missing(workspace string, c protocol.ClaimID, date time.Time) protocol.Observation {
 	return s.read(workspace, c, format.LockManifest{}, date)
 }
 
 // read notes a claim that the list of that date shows, as it was read.
-func (s *sightings) read(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Sighting {
+func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.last[workspace]
-	if seen == nil || len(seen) >= maxSightings {
-		seen = map[protocol.ClaimID]protocol.Sighting{}
-		s.last[workspace] = seen
+	known := s.last[workspace]
+	if known == nil || len(known) >= maxObservations {
+		known = map[protocol.ClaimID]protocol.Observation{}
+		s.last[workspace] = known
 	}
-	seen[c] = seen[c].Again(c, l, time.Now(), date)
-	return seen[c]
+	known[c] = known[c].Again(c, l, time.Now(), date)
+	return known[c]
 }
 
 // failed says that the registry did not answer: what was seen of a lease counts
 // no more, since its holder may have got no answer either.
-func (s *sightings) failed(workspace string) {
+func (s *observations) failed(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.last[workspace], func(_ protocol.ClaimID, g protocol.Sighting) bool { return g.Beat != "" })
+	maps.DeleteFunc(s.last[workspace], func(_ protocol.ClaimID, g protocol.Observation) bool { return g.Heartbeat != "" })
 }
 
 // forget drops what was noted about a workspace whose lock is free.
-func (s *sightings) forget(workspace string) {
+func (s *observations) forget(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, workspace)

@@ -50,8 +50,8 @@ func TestLease(t *testing.T) {
 			h := ocitest.Handler(t, q)
 			synctest.Test(t, func(t *testing.T) {
 				g := &gate{RoundTripper: direct{h}}
-				a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute})
-				b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+				a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute})
+				b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
 				la := mustLock(t, a, "prod", "a")
 				mustPut(t, la, []byte("a1"))
 
@@ -102,10 +102,10 @@ func TestLeaseSeenOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
-		l := mustLock(t, newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
+		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
 		synctest.Wait() // for the first beat
 		g.closed.Store(true)
-		b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
 		for range 5 {
 			time.Sleep(time.Hour)
 			if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
@@ -125,8 +125,8 @@ func TestLeaseOutage(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
-		a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute})
-		b := newStore(t, ghostHost, g, statebackend.Options{})
+		a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute})
+		b := newStore(t, abandonedHost, g, statebackend.Options{})
 		l := mustLock(t, a, "prod", "a")
 		for range 5 {
 			if _, err := polls(t, b, "b", 3*time.Minute); !isLockedBy(err, "a") {
@@ -148,11 +148,11 @@ func TestLeaseSkew(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
-		l := mustLock(t, newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
+		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
 		synctest.Wait() // for the first beat
 		g.closed.Store(true)
 		for _, skew := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
-			b := newStore(t, ghostHost, direct{h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
+			b := newStore(t, abandonedHost, direct{h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
 			if _, err := polls(t, b, "b", time.Hour); !isLockedBy(err, "a") {
 				t.Errorf("clock off by %v: %v", skew, err)
 			}
@@ -171,8 +171,8 @@ func TestLeaseSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
 		g := &gate{RoundTripper: direct{h}}
-		a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Duration(slept.Load()) }})
-		b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+		a := newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Duration(slept.Load()) }})
+		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
 		la := mustLock(t, a, "prod", "a")
 		time.Sleep(10 * time.Minute)
 		if age, ttl := la.Lease(); age > ttl/2 {
@@ -248,7 +248,7 @@ func TestLeaseClocks(t *testing.T) {
 				begin := time.Now()
 				d := dated{direct{h}, func() string { return httpDate(time.Now().Add(tc.registry(time.Since(begin)))) }}
 				o := statebackend.Options{LockTTL: time.Minute, Now: func() time.Time { return time.Now().Add(tc.own(time.Since(begin))) }}
-				a, b := newStore(t, ghostHost, d, o), newStore(t, ghostHost, d, o)
+				a, b := newStore(t, abandonedHost, d, o), newStore(t, abandonedHost, d, o)
 				l := mustLock(t, a, "prod", "a")
 				if _, err := polls(t, b, "b", 50*time.Minute); !isLockedBy(err, "a") {
 					t.Errorf("after %v: %v", time.Since(begin), err)

@@ -14,25 +14,25 @@ import (
 // How long the release of a lock is tried while its registry is away, and after which
 // pauses: a restart takes seconds.
 const (
-	leaveTime     = time.Minute
-	leavePause    = 500 * time.Millisecond
-	maxLeavePause = 5 * time.Second
+	unlockRetryTime     = time.Minute
+	unlockRetryPause    = 500 * time.Millisecond
+	maxUnlockRetryPause = 5 * time.Second
 )
 
-// Leave is [Lock.Unlock] for a client, after which nobody unlocks. It tries once, also
+// UnlockRetrying is [Lock.Unlock] for a client, after which nobody unlocks. It tries once, also
 // where ctx has ended. While the registry is away it goes on for a minute after the
 // first time that it was called, says so in the log, and stops when ctx ends.
-func (l *Lock) Leave(ctx context.Context) error {
-	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+func (l *Lock) UnlockRetrying(ctx context.Context) error {
+	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockRetryTime)
 	err := l.Unlock(first)
 	cancel()
 	until := l.leavesUntil()
-	for next := leavePause; err != nil && oci.Passing(err) && l.s.o.Uptime() < until; next = min(2*next, maxLeavePause) {
-		if next == leavePause {
+	for next := unlockRetryPause; err != nil && oci.Passing(err) && l.s.o.Uptime() < until; next = min(2*next, maxUnlockRetryPause) {
+		if next == unlockRetryPause {
 			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
 				"repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 		}
-		if sleep(ctx, protocol.Pause{Least: next}) != nil {
+		if sleep(ctx, protocol.Pause{Min: next}) != nil {
 			break
 		}
 		err = l.Unlock(ctx)
@@ -51,7 +51,7 @@ func (l *Lock) leavesUntil() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leaves == 0 {
-		l.leaves = l.s.o.Uptime() + leaveTime
+		l.leaves = l.s.o.Uptime() + unlockRetryTime
 	}
 	return l.leaves
 }

@@ -78,7 +78,7 @@ func (w warned) Handle(_ context.Context, r slog.Record) error {
 
 // The registry is killed while somebody holds, and comes back while he tries to
 // release: no lock is left. Who does not wait for that is told how to end it.
-func TestLeaveOutlivesARestart(t *testing.T) {
+func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestLeaveOutlivesARestart(t *testing.T) {
 		return done
 	}
 	done := push(t.Context(), func() { stopRegistry(t, registry) })
-	if said := <-w.text; !strings.Contains(said, "tried for a minute") {
-		t.Errorf("while it waits it says %q", said)
+	if output := <-w.text; !strings.Contains(output, "tried for a minute") {
+		t.Errorf("while it waits it says %q", output)
 	}
 	registry = startRegistry(t, host, dir)
 	if err := <-done; err != nil {

@@ -90,23 +90,23 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// TestListingGhosts shows tags that are listed and cannot be read: a version is no
+// TestListingDangling shows tags that are listed and cannot be read: a version is no
 // reason to hide its workspace, and a claim locks.
-func TestListingGhosts(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+func TestListingDangling(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
 	l := mustLock(t, s, "prod", "a")
 	mustPut(t, l, testState(1, 0))
 	mustUnlock(t, l)
 	g.Add("infra/state", "state-prod-v2")
 	g.Add("infra/state", "state-lost-v7")
-	g.Add("infra/state", ghostClaim)
+	g.Add("infra/state", abandonedClaim)
 	list := mustListing(t, s)
 	checkNumbers(t, list, "prod", 2, 1)
 	if diff := cmp.Diff(map[string]int64{"prod": 2, "lost": 7}, mustHeads(t, list)); diff != "" {
 		t.Errorf("heads (-want +got):\n%s", diff)
 	}
-	if h, err := list.Held(t.Context(), "prod"); err != nil || h == nil || !h.Unreadable || h.Tag != ghostClaim {
+	if h, err := list.Held(t.Context(), "prod"); err != nil || h == nil || !h.Unreadable || h.Tag != abandonedClaim {
 		t.Errorf("the claim that cannot be read: %+v, %v", h, err)
 	}
 	if _, err := s.Describe(t.Context(), "prod", 2); err == nil {

@@ -24,7 +24,7 @@ type LockInfo = format.LockInfo
 // request after the other.
 type Lock struct {
 	writer
-	beats *beats // nil without a lease
+	heartbeats *heartbeats // nil without a lease
 
 	// Guarded by the mutex of writer:
 	leaves time.Duration // until when Leave tries, by Uptime; 0: it was not called
@@ -81,7 +81,7 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
 			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.hold.Newest, ErrLockLost)
 	case err != nil || m.N < l.hold.Newest:
-		m, err = l.s.newest(ctx, l.x.line, protocol.View{Newest: l.hold.Newest})
+		m, err = l.s.newest(ctx, l.x.tagNames, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			// not to be asked again
 			m = format.StateManifest{Workspace: l.x.workspace, Empty: true}
@@ -146,13 +146,13 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.Err)
 	case res.Behind:
-		l.s.left(ctx, l.x.line, m.N, res.Err)
+		l.s.left(ctx, l.x.tagNames, m.N, res.Err)
 	}
 	l.wrote = true
 	l.head = &m
 	v := newVersion(m)
 	v.Current = true
-	l.s.remember(l.x.line, v)
+	l.s.remember(l.x.tagNames, v)
 	return v, nil
 }
 
@@ -204,7 +204,7 @@ func (l *writer) overtaken(ctx context.Context, kept int64) error {
 	if err != nil {
 		how = endText(format.LockManifest{}) // the message does without
 	}
-	if !l.x.seen.Has(l.hold.Claim) && l.x.seen.Ended[l.hold.Claim] == 0 {
+	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		how = l.missing()
 	}
 	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
@@ -254,12 +254,12 @@ func (l *Lock) unlock(ctx context.Context) error {
 	}
 	e := l.hold.Release()
 	e.Can = l.s.findings.abilities()
-	if b := l.beats; b != nil {
+	if b := l.heartbeats; b != nil {
 		b.end()
-		e.Beaten = b.sent > 1
+		e.Renewed = b.sent > 1
 		e.Late = b.uncertain
 	}
-	if !l.hold.Lost || l.x.seen.Ended[l.hold.Claim] == 0 {
+	if !l.hold.Lost || l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		l.x.run(ctx, e)
 		l.s.findings.learn(e.Can)
 	}
@@ -268,7 +268,7 @@ func (l *Lock) unlock(ctx context.Context) error {
 	}
 	l.released = true
 	l.s.locks.forget(l)
-	if n := len(l.x.seen.Claims); n >= manyClaims {
+	if n := len(l.x.snapshot.Claims); n >= manyClaims {
 		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
 	}
@@ -302,7 +302,7 @@ const manyClaims = 500
 func (l *Lock) deletes() bool {
 	switch can := l.s.findings.abilities(); can {
 	case protocol.Abilities{}:
-		return !slices.Contains(slices.Collect(maps.Values(l.x.seen.Ended)), protocol.EndedClean)
+		return !slices.Contains(slices.Collect(maps.Values(l.x.snapshot.Ended)), protocol.EndedClean)
 	default:
 		return can.ByTag != protocol.Unable || can.ByDigest != protocol.Unable
 	}
@@ -312,7 +312,7 @@ func (l *Lock) deletes() bool {
 // deletes at all.
 func (l *Lock) cleanUp(ctx context.Context) {
 	if l.deletes() {
-		l.sweep(ctx)
+		l.cleanUpClaims(ctx)
 		l.prune(ctx)
 		return
 	}
@@ -335,9 +335,9 @@ func (l *Lock) prune(ctx context.Context) {
 	}
 	tags, err := l.s.tags(ctx)
 	if err == nil {
-		_, err = pruner{&l.s.records, l.x.line}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+		_, err = pruner{&l.s.records, l.x.tagNames}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
-	l.s.unpruned(ctx, l.x.line, err)
+	l.s.unpruned(ctx, l.x.tagNames, err)
 }
 
 // refusal is what an error says whatever it is about; "" for nil.
@@ -353,7 +353,7 @@ func refusal(err error) string {
 }
 
 // unpruned logs why old versions stay, unless that was the last thing said of it.
-func (s *reader) unpruned(ctx context.Context, l line, err error) {
+func (s *reader) unpruned(ctx context.Context, l tagNames, err error) {
 	if s.findings.first(l.fragment, refusal(err)) {
 		s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.repo.String(), "workspace", l.workspace, "error", err)
 	}
@@ -391,7 +391,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	case res.Won:
 		return x.won(ctx, a)
 	case res.Ended:
-		how, c := x.seen.Over(id).Standing(id, protocol.ClaimID{}, 0)
+		how, c := x.snapshot.Over(id).Standing(id, protocol.ClaimID{}, 0)
 		return nil, x.refusal(ctx, id, how, c)
 	default:
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, res.Err)

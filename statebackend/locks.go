@@ -23,8 +23,8 @@ type Held struct {
 	Age       time.Duration // by the clocks of the holder and of the caller
 	// TTL is the lease of the lock, 0: none. Beat changes whenever the holder renews
 	// it: who sees the same one for longer than TTL knows that it is over.
-	TTL  time.Duration
-	Beat string
+	TTL       time.Duration
+	Heartbeat string
 	// Unreadable: the claim is listed, but reading it says not found, as after a
 	// registry that died while it wrote the tag. Info.ID is what ForceUnlock takes.
 	Unreadable bool
@@ -112,7 +112,7 @@ func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, er
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
 		h.Workspace = r.workspaceOf(ctx, t.Fragment)
-		h.Info = ghostInfo(h.Tag, t.X)
+		h.Info = abandonedInfo(h.Tag, t.X)
 		h.Unreadable = true
 		return h, true, nil
 	case err != nil:
@@ -126,7 +126,7 @@ func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, er
 	h.Info = l.Info
 	if l.TTL > 0 {
 		h.TTL = l.TTL
-		h.Beat = l.Manifest.Digest.String()
+		h.Heartbeat = l.Manifest.Digest.String()
 	}
 	if !l.Info.Created.IsZero() {
 		h.Age = max(0, r.o.Now().Sub(l.Info.Created))

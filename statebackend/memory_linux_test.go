@@ -126,9 +126,9 @@ func peak() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(b)) {
+	for tagNames := range strings.Lines(string(b)) {
 		var kib int
-		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(tagNames, "VmHWM: %d kB", &kib); n == 1 {
 			return kib << 10, nil
 		}
 	}

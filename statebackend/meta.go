@@ -217,16 +217,16 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 			return
 		}
 		below := int64(math.MaxInt64)
-		for i, n := range numbers(tags, lineOf(workspace).fragment) {
+		for i, n := range numbers(tags, tagNamesOf(workspace).fragment) {
 			if n >= below {
 				continue
 			}
-			m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+			m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 			switch missing := errors.Is(err, oci.ErrNotFound); {
 			case missing && i > 0:
 				continue // pruned meanwhile
 			case missing: // it is being written, perhaps
-				if m, err = s.listed(ctx, lineOf(workspace)); err == nil {
+				if m, err = s.listed(ctx, tagNamesOf(workspace)); err == nil {
 					n = m.N
 				}
 			}
@@ -244,7 +244,7 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 // Describe returns version n of a workspace without reading its state, with one
 // request. Nothing tells it whether the version is the current one.
 func (s *reader) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
-	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+	m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 	v := newVersion(m)
 	v.N = n
 	return v, versionError(workspace, n, err)

@@ -39,7 +39,7 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
 		return v, s.noState(m.Workspace)
 	}
-	if err := s.checkPlace(ctx, m); err != nil {
+	if err := s.checkOrigin(ctx, m); err != nil {
 		return v, err
 	}
 	if m.Empty && !sealed(m) {
@@ -59,10 +59,10 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 // sealed tells whether a manifest says that its layer is sealed.
 func sealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
-// checkPlace compares what a sealed version says about its origin with where it
+// checkOrigin compares what a sealed version says about its origin with where it
 // was found. That it says the truth is seen when it is opened, for the origin
 // is part of the associated data.
-func (s *vault) checkPlace(ctx context.Context, m format.StateManifest) error {
+func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -90,7 +90,7 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	if err != nil {
 		return err
 	}
-	l := lineOf(m.Workspace)
+	l := tagNamesOf(m.Workspace)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
 	for _, n := range numbers(tags, l.fragment) {
@@ -198,7 +198,7 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	switch {
 	case req.Head > 0:
 		head, err = x.headToSeal(ctx, req.Head)
-	case x.seen.Pointer: // written by a tool without versions
+	case x.snapshot.Pointer: // written by a tool without versions
 		head, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ const movable = "the rule that keeps tags from moving must exempt state-*, locke
 // pointed reads the current state by state-W. Whether that tag follows what is
 // written is known from the verdict on the registry only. Without one the versions
 // are listed too, and the newest is read; where the tag cannot move, they alone are.
-func (s *reader) pointed(ctx context.Context, l line) (format.StateManifest, error) {
+func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	if s.o.StrictReads || s.findings.stuck() {
 		return s.listed(ctx, l)
 	}
@@ -44,7 +44,7 @@ func (s *reader) pointed(ctx context.Context, l line) (format.StateManifest, err
 // behind reports whether there is a version above what state-W names, and learns from
 // the verdict on the registry, if there is one. A version that is being written is
 // given a moment.
-func (s *reader) behind(ctx context.Context, l line, m format.StateManifest) (bool, error) {
+func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return false, err
@@ -56,11 +56,11 @@ func (s *reader) behind(ctx context.Context, l line, m format.StateManifest) (bo
 	case !errors.Is(err, oci.ErrNotFound) && !errors.Is(err, oci.ErrCorrupt):
 		return false, err
 	}
-	newest := protocol.NewView(tags, l.fragment).Newest
+	newest := protocol.NewSnapshot(tags, l.fragment).Newest
 	if newest <= m.N || s.findings.stuck() {
 		return newest > m.N, nil
 	}
-	if err := sleep(ctx, protocol.Pause{Least: listedPause * 5}); err != nil {
+	if err := sleep(ctx, protocol.Pause{Min: listedPause * 5}); err != nil {
 		return false, err
 	}
 	again, err := s.fetchState(ctx, l.pointer(), l.workspace)
@@ -69,7 +69,7 @@ func (s *reader) behind(ctx context.Context, l line, m format.StateManifest) (bo
 
 // left says that state-W could not be moved to version n. Where the registry refuses
 // that for good, whoever reads is told by the verdict from now on.
-func (s *recorder) left(ctx context.Context, l line, n int64, cause error) {
+func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
 			"repository", s.repo.String(), "version", n, "error", cause)

@@ -106,11 +106,11 @@ func work(job string) error {
 	}
 	s := statebackend.New(r, statebackend.Options{})
 	for n := bytes.Count(done, []byte("\n")); n < cycles; {
-		line := fmt.Sprintf("%s-%d-%d\n", slot, os.Getpid(), n)
-		switch err := addLine(s, dir, line); {
+		tagNames := fmt.Sprintf("%s-%d-%d\n", slot, os.Getpid(), n)
+		switch err := addLine(s, dir, tagNames); {
 		case err == nil:
 			n++
-			if _, err := log.WriteString(line); err != nil {
+			if _, err := log.WriteString(tagNames); err != nil {
 				return err
 			}
 		case !isLocked(err):
@@ -127,7 +127,7 @@ func isLocked(err error) bool {
 
 // addLine is one cycle. The holders are counted by a lock of the operating
 // system, which a killed process loses.
-func addLine(s *statebackend.Store, dir, line string) error {
+func addLine(s *statebackend.Store, dir, text string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only so that it ends
 	defer cancel()
 	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{Info: strconv.Itoa(os.Getpid())})
@@ -153,7 +153,7 @@ func addLine(s *statebackend.Store, dir, line string) error {
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	if _, err := l.Put(ctx, append(state, line...)); err != nil {
+	if _, err := l.Put(ctx, append(state, text...)); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
@@ -261,10 +261,10 @@ func checkLines(t *testing.T, s *statebackend.Store, dir string, want int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(b)) {
+		for tagNames := range strings.Lines(string(b)) {
 			acked++
-			if !bytes.Contains(state, []byte(line)) {
-				t.Errorf("acknowledged line %q is missing", line)
+			if !bytes.Contains(state, []byte(tagNames)) {
+				t.Errorf("acknowledged line %q is missing", tagNames)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (s *recorder) Prune(ctx context.Context, workspace string, keep int) ([]int
 	if err != nil {
 		return nil, err
 	}
-	p := pruner{&s.records, lineOf(workspace)}
+	p := pruner{&s.records, tagNamesOf(workspace)}
 	list := numbers(tags, p.fragment)
 	return p.prune(ctx, tags, list, max(keep, 1), len(list))
 }
@@ -40,7 +40,7 @@ func (s *reader) Prunable(ctx context.Context, workspace string, keep int) ([]in
 	if err != nil {
 		return nil, err
 	}
-	p := pruner{&s.records, lineOf(workspace)}
+	p := pruner{&s.records, tagNamesOf(workspace)}
 	list := numbers(tags, p.fragment)
 	return p.prunable(ctx, tags, list, max(keep, 1), len(list))
 }
@@ -48,7 +48,7 @@ func (s *reader) Prunable(ctx context.Context, workspace string, keep int) ([]in
 // pruner removes versions of a workspace.
 type pruner struct {
 	*records
-	line
+	tagNames
 }
 
 // prunable looks at the versions after the first keep ones, oldest first, and

@@ -123,17 +123,17 @@ const (
 // version can be listed before it can be read, since distribution makes the
 // folder of a tag first and its link last, and one that was listed may be pruned
 // by now: neither is a ghost yet, so it is listed anew.
-func (r *records) listed(ctx context.Context, l line) (format.StateManifest, error) {
+func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
 		if err != nil {
 			return format.StateManifest{}, err
 		}
-		m, err := r.newest(ctx, l, protocol.NewView(tags, l.fragment))
+		m, err := r.newest(ctx, l, protocol.NewSnapshot(tags, l.fragment))
 		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
 			return m, err
 		}
-		if err := sleep(ctx, protocol.Pause{Least: next}); err != nil {
+		if err := sleep(ctx, protocol.Pause{Min: next}); err != nil {
 			return m, err
 		}
 	}
@@ -141,7 +141,7 @@ func (r *records) listed(ctx context.Context, l line) (format.StateManifest, err
 
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
-func (r *records) newest(ctx context.Context, l line, v protocol.View) (format.StateManifest, error) {
+func (r *records) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
 	switch {
 	case v.Newest > 0:
 		m, err := r.fetchState(ctx, l.numbered(v.Newest), l.workspace)
@@ -158,7 +158,7 @@ func (r *records) newest(ctx context.Context, l line, v protocol.View) (format.S
 }
 
 // unreadableVersion tells a version that is listed and not found from no state.
-func (r *records) unreadableVersion(l line, n int64, err error) error {
+func (r *records) unreadableVersion(l tagNames, n int64, err error) error {
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
@@ -183,20 +183,22 @@ func (e *unreadableError) Error() string {
 
 func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 
-// line is a workspace: the names of its tags.
-type line struct{ workspace, fragment string }
+// text is a workspace: the names of its tags.
+type tagNames struct{ workspace, fragment string }
 
-func lineOf(workspace string) line { return line{workspace, format.StateFragment(workspace)} }
+func tagNamesOf(workspace string) tagNames {
+	return tagNames{workspace, format.StateFragment(workspace)}
+}
 
-func (l line) pointer() string {
+func (l tagNames) pointer() string {
 	return format.StateTag{Kind: format.StatePointer, Fragment: l.fragment}.String()
 }
 
-func (l line) numbered(n int64) string {
+func (l tagNames) numbered(n int64) string {
 	return format.StateTag{Kind: format.StateNumbered, Fragment: l.fragment, N: n}.String()
 }
 
-func (l line) claimTag(c protocol.ClaimID) string {
+func (l tagNames) claimTag(c protocol.ClaimID) string {
 	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.Fence, X: c.X}.String()
 }
 
@@ -216,7 +218,7 @@ func (s *Store) List(ctx context.Context) (*Listing, error) {
 
 // Numbers are those of the versions of a workspace, newest first.
 func (l *Listing) Numbers(workspace string) []int64 {
-	return numbers(l.tags, lineOf(workspace).fragment)
+	return numbers(l.tags, tagNamesOf(workspace).fragment)
 }
 
 // Has reports whether a tag is listed.
@@ -247,7 +249,7 @@ func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.headsI
 // Held returns the lock of one workspace, nil when it is free. Without a lock it
 // reads nothing.
 func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
-	fragment := lineOf(workspace).fragment
+	fragment := tagNamesOf(workspace).fragment
 	own := slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Fragment != fragment })
 	if slices.ContainsFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockClaim }) { // the marker says the same
 		own = slices.DeleteFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockMarker })

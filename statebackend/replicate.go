@@ -42,19 +42,19 @@ func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
 //
 // The newest record of the workspace is copied, too, even where there is no state.
 func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: s, dst: dst, line: lineOf(workspace)}.run(ctx)
+	return copier{src: s, dst: dst, tagNames: tagNamesOf(workspace)}.run(ctx)
 }
 
 // Reseal is Replicate, but opens each version and seals it for dst, which then
 // needs no Primary. Both stores need keys.
 func (s *Store) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return copier{src: s, dst: dst, line: lineOf(workspace), reseal: true}.run(ctx)
+	return copier{src: s, dst: dst, tagNames: tagNamesOf(workspace), reseal: true}.run(ctx)
 }
 
 // copier copies the versions of a workspace from one store to another.
 type copier struct {
 	src, dst *Store
-	line
+	tagNames
 	reseal bool // for dst, instead of copying bytes
 }
 
@@ -103,10 +103,10 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	if err != nil {
 		return copied, err
 	}
-	if err := c.dst.movePointer(ctx, c.line, list[0]); err != nil {
+	if err := c.dst.movePointer(ctx, c.tagNames, list[0]); err != nil {
 		return copied, err
 	}
-	c.dst.pruneCopies(ctx, c.line)
+	c.dst.pruneCopies(ctx, c.tagNames)
 	return copied, nil
 }
 
@@ -132,8 +132,8 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 		return nil, c.adoptable(fmt.Errorf("version %d is another one than the source's: %w", common, ErrReplica))
 	}
 	missing := slices.DeleteFunc(slices.Clone(list), func(n int64) bool { return n <= common })
-	if most := c.dst.o.MaxVersions; most > 0 && len(missing) > most {
-		missing = missing[:most]
+	if limit := c.dst.o.MaxVersions; limit > 0 && len(missing) > limit {
+		missing = missing[:limit]
 	}
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
@@ -185,7 +185,7 @@ func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64,
 
 // pruneCopies keeps the configured number of versions in a copy. It is a courtesy: a
 // failure is logged, and the next run tries again.
-func (s *recorder) pruneCopies(ctx context.Context, l line) {
+func (s *recorder) pruneCopies(ctx context.Context, l tagNames) {
 	if s.o.MaxVersions <= 0 {
 		return
 	}
@@ -239,7 +239,7 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 
 // movePointer makes the pointer a copy of version n. Where the registry does not let
 // it move, that is said and no error.
-func (s *recorder) movePointer(ctx context.Context, l line, n int64) error {
+func (s *recorder) movePointer(ctx context.Context, l tagNames, n int64) error {
 	m, err := s.repo.Fetch(ctx, l.numbered(n))
 	if err != nil {
 		return err
@@ -477,7 +477,7 @@ func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next 
 	}
 	if n == v.Newest {
 		l.head = nil
-		if err := l.s.movePointer(ctx, l.x.line, n); err != nil {
+		if err := l.s.movePointer(ctx, l.x.tagNames, n); err != nil {
 			return err
 		}
 	}

@@ -66,11 +66,11 @@ func startServers(t *testing.T, host string) *servers {
 			in.Close()
 			_ = cmd.Wait() // one was killed
 		})
-		line, err := bufio.NewReader(out).ReadString('\n')
+		tagNames, err := bufio.NewReader(out).ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.urls[i] = strings.TrimSpace(line) + "/state/app/prod"
+		s.urls[i] = strings.TrimSpace(tagNames) + "/state/app/prod"
 		if i == 0 {
 			s.kill = sync.OnceFunc(func() { _ = cmd.Process.Kill() })
 		}

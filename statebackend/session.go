@@ -23,31 +23,31 @@ type machine interface {
 // session performs what the machines ask for on the registry, for one
 // workspace and one lock.
 type session struct {
-	line
+	tagNames
 	s    *Store
 	info LockInfo
 
-	seen    protocol.View                         // the last list
-	numbers []int64                               // the versions in it, newest first
-	date    time.Time                             // of the list, by the registry's clock
-	fresh   bool                                  // the repository is empty
-	first   bool                                  // it was, until this lock
-	locks   bool                                  // lists must be fit for locking
-	takes   bool                                  // whoever holds the lock
-	fit     func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
-	known   *Listing                              // the list to begin with; nil: one is made
-	copy    copyCheck                             // whether the repository is a replica
-	claims  map[protocol.ClaimID]oci.Manifest     // own claims, as written
-	claimed moment                                // before the last of them was sent
-	undated bool                                  // it does not say when
-	foreign format.LockManifest                   // the marker an older tool wrote
-	sealed  oci.Manifest                          // the seal, as written
-	head    oci.Manifest                          // the version to write
-	blobs   []oci.Blob                            // what head needs, pushed again if the registry lost it
+	snapshot protocol.Snapshot                     // the last list
+	numbers  []int64                               // the versions in it, newest first
+	date     time.Time                             // of the list, by the registry's clock
+	fresh    bool                                  // the repository is empty
+	first    bool                                  // it was, until this lock
+	locks    bool                                  // lists must be fit for locking
+	takes    bool                                  // whoever holds the lock
+	fit      func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
+	known    *Listing                              // the list to begin with; nil: one is made
+	copy     copyCheck                             // whether the repository is a replica
+	claims   map[protocol.ClaimID]oci.Manifest     // own claims, as written
+	claimed  timestamp                             // before the last of them was sent
+	undated  bool                                  // it does not say when
+	foreign  format.LockManifest                   // the marker an older tool wrote
+	sealed   oci.Manifest                          // the seal, as written
+	head     oci.Manifest                          // the version to write
+	blobs    []oci.Blob                            // what head needs, pushed again if the registry lost it
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
-	return &session{line: lineOf(workspace), s: s, info: info, claims: map[protocol.ClaimID]oci.Manifest{}}
+	return &session{tagNames: tagNamesOf(workspace), s: s, info: info, claims: map[protocol.ClaimID]oci.Manifest{}}
 }
 
 // run performs requests until m is done.
@@ -78,7 +78,7 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 	r := protocol.Reply{}
 	switch req.Op {
 	case protocol.OpList:
-		r.View, r.Settle, r.Err = x.listToLock(ctx)
+		r.Snapshot, r.Settle, r.Err = x.listToLock(ctx)
 		r.Promoted = x.copy == copyPromoted
 	case protocol.OpReadMarker:
 		r.Owner, r.Err = x.readMarker(ctx)
@@ -122,27 +122,27 @@ func statusOf(err error) protocol.Status {
 	return protocol.StatusRefused
 }
 
-func (x *session) list(ctx context.Context) (protocol.View, error) {
+func (x *session) list(ctx context.Context) (protocol.Snapshot, error) {
 	v, _, err := x.listToLock(ctx)
 	return v, err
 }
 
 // listToLock lists, and the first time of a store decides whether lists of
 // this repository are good enough for a lock.
-func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration, error) {
+func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
 	l := x.known
 	known := x.known != nil
 	x.known = nil
 	if !known {
 		var err error
 		if l, err = x.s.List(ctx); err != nil {
-			return protocol.View{}, 0, err
+			return protocol.Snapshot{}, 0, err
 		}
 	}
 	tags := l.tags
 	if x.locks {
 		if err := x.checkNumbers(tags); err != nil {
-			return protocol.View{}, 0, err
+			return protocol.Snapshot{}, 0, err
 		}
 	}
 	x.date = l.date
@@ -150,10 +150,10 @@ func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration,
 	if x.locks {
 		var err error
 		if j, err = x.s.findings.judge(ctx, &x.s.records, tags); err != nil {
-			return protocol.View{}, 0, err
+			return protocol.Snapshot{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
-			return protocol.View{}, 0, err
+			return protocol.Snapshot{}, 0, err
 		}
 	}
 	if fit := x.fit; fit != nil {
@@ -161,13 +161,13 @@ func (x *session) listToLock(ctx context.Context) (protocol.View, time.Duration,
 			x.fit = nil
 		}
 		if err := fit(ctx, l); err != nil {
-			return protocol.View{}, 0, err
+			return protocol.Snapshot{}, 0, err
 		}
 	}
 	x.fresh = len(tags) == 0
-	x.seen = protocol.NewView(tags, x.fragment)
+	x.snapshot = protocol.NewSnapshot(tags, x.fragment)
 	x.numbers = numbers(tags, x.fragment)
-	return x.seen, j.settle, nil
+	return x.snapshot, j.settle, nil
 }
 
 // maxNumber is the highest number that leaves room for two takeovers in the 12
@@ -227,7 +227,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 			x.fresh = false
 			x.first = true
 		}
-		x.claimed = x.s.moment()
+		x.claimed = x.s.timestamp()
 		return x.s.put(ctx, tag(format.LockClaim), m, x.blobs...)
 	case protocol.OpPutTombstone:
 		kind := format.LockTombstone
@@ -321,7 +321,7 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 	}
 	m, err := format.NewLockManifest(format.LockManifest{
 		Kind: format.KindClaim, Workspace: x.workspace, Info: info, Fence: c.Fence, Nonce: c.X,
-		Beat: x.beatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
+		Heartbeat: x.heartbeatTime(), TTL: x.s.o.LockTTL, Root: x.rootTag(root),
 	})
 	if err == nil {
 		x.claims[c] = m
@@ -330,7 +330,7 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 }
 
 // rootTag is the tag of a claim that another one joins; "" for the zero claim.
-func (l line) rootTag(root protocol.ClaimID) string {
+func (l tagNames) rootTag(root protocol.ClaimID) string {
 	if root == (protocol.ClaimID{}) {
 		return ""
 	}
@@ -338,7 +338,7 @@ func (l line) rootTag(root protocol.ClaimID) string {
 }
 
 // rootOf is the claim that another one joined, if it says so.
-func (l line) rootOf(m format.LockManifest) (root protocol.ClaimID, joined bool) {
+func (l tagNames) rootOf(m format.LockManifest) (root protocol.ClaimID, joined bool) {
 	t, ok := format.ParseStateTag(m.Root)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
 		return protocol.ClaimID{}, false
@@ -362,8 +362,8 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 	return joined, nil
 }
 
-// beatTime is the registry's time, where a lease needs it.
-func (x *session) beatTime() time.Time {
+// heartbeatTime is the registry's time, where a lease needs it.
+func (x *session) heartbeatTime() time.Time {
 	if x.s.o.LockTTL <= 0 {
 		return time.Time{}
 	}
@@ -384,7 +384,7 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	if err != nil {
 		return err
 	}
-	if err := x.s.put(ctx, locked, m, x.blobs...); err != nil || x.seen.Written {
+	if err := x.s.put(ctx, locked, m, x.blobs...); err != nil || x.snapshot.Written {
 		return err
 	}
 	return x.s.put(ctx, unlocked, m, x.blobs...)
@@ -400,7 +400,7 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	if l.Nonce != "" || l.Kind == format.KindUnlocked {
 		return protocol.OwnerOurs, nil
 	}
-	if x.seen.Written {
+	if x.snapshot.Written {
 		d, err := x.s.repo.Resolve(ctx, format.StateTag{Kind: format.UnlockMarker, Fragment: x.fragment}.String())
 		if err == nil && d.Digest == l.Manifest.Digest {
 			return protocol.OwnerOurs, nil
@@ -437,9 +437,9 @@ func definiteRead(err error) error {
 
 // sleep waits; it returns early with the context's error.
 func sleep(ctx context.Context, p protocol.Pause) error {
-	d := p.Least
-	if p.Most > p.Least {
-		d += rand.N(p.Most - p.Least)
+	d := p.Min
+	if p.Max > p.Min {
+		d += rand.N(p.Max - p.Min)
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -49,8 +49,8 @@ type Options struct {
 // safe for concurrent use.
 type Store struct {
 	recorder
-	locks     holdings
-	sightings sightings
+	locks        holdings
+	observations observations
 
 	maxWorkspaces int
 }
@@ -62,7 +62,7 @@ type recorder struct{ reader }
 type reader struct {
 	vault
 	findings findings
-	seen     memo
+	heads    headCache
 }
 
 // New returns a store on r. It sends nothing.
@@ -83,9 +83,9 @@ func New(r *oci.Repo, o Options) *Store {
 		o.NewID = uuid.NewString
 	}
 	s := &Store{
-		recorder:  recorder{reader{vault: vault{records{repo: r, o: o}}, seen: memo{kept: map[string]remembered{}}}},
-		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
-		sightings: sightings{last: map[string]map[protocol.ClaimID]protocol.Sighting{}},
+		recorder:     recorder{reader{vault: vault{records{repo: r, o: o}}, heads: headCache{kept: map[string]remembered{}}}},
+		locks:        holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
+		observations: observations{last: map[string]map[protocol.ClaimID]protocol.Observation{}},
 
 		maxWorkspaces: maxWorkspaces,
 	}
@@ -112,7 +112,7 @@ func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, er
 // View is Get for servers: the state counts for the budget until use returns,
 // and so must not be kept.
 func (s *reader) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.pointed(ctx, lineOf(workspace))
+	m, err := s.pointed(ctx, tagNamesOf(workspace))
 	if err != nil {
 		return Version{}, err
 	}
@@ -124,10 +124,10 @@ func (s *reader) View(ctx context.Context, workspace string, use func(state []by
 // is what state-W says, so it may be a while behind, and its version may fall. Where
 // nobody has found out whether that tag moves, the versions are listed once a minute.
 func (s *reader) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
-	l := lineOf(workspace)
+	l := tagNamesOf(workspace)
 	look := s.pointed
 	if s.findings.trustsPointer(s.o.Now()) {
-		look = func(ctx context.Context, l line) (format.StateManifest, error) {
+		look = func(ctx context.Context, l tagNames) (format.StateManifest, error) {
 			return s.fetchState(ctx, l.pointer(), l.workspace)
 		}
 	}
@@ -163,7 +163,7 @@ func (s *reader) GetVersion(ctx context.Context, workspace string, n int64) ([]b
 
 // ViewVersion is GetVersion for servers, as [Store.View] is Get.
 func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
-	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+	m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
 			return Version{}, &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
@@ -286,9 +286,9 @@ func newestTags(tags []string) []format.StateTag {
 	return list
 }
 
-// memo keeps what was read under tags that are written once: records, and what
+// headCache keeps what was read under tags that are written once: records, and what
 // manifests say of versions. What is kept is shared and not to be changed.
-type memo struct {
+type headCache struct {
 	mu   sync.Mutex // guards the fields below
 	kept map[string]remembered
 	size int // about, in bytes
@@ -300,22 +300,22 @@ type remembered struct {
 }
 
 const (
-	// maxMemo bounds a memo, in bytes: 30,000 workspaces, or 2,000 with the largest
+	// maxHeadCache bounds a memo, in bytes: 30,000 workspaces, or 2,000 with the largest
 	// records.
-	maxMemo = 32 << 20
+	maxHeadCache = 32 << 20
 	// headSize is about what a Head takes, and what anything takes beside its own.
 	headSize = 512
 )
 
 // keep remembers a value; where there is no room, others are forgotten.
-func (m *memo) keep(tag string, value any, size int) {
+func (m *headCache) keep(tag string, value any, size int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size += headSize + len(tag)
 	m.size += size - m.kept[tag].size
 	m.kept[tag] = remembered{value, size}
 	for other, r := range m.kept { // in any order
-		if m.size <= maxMemo {
+		if m.size <= maxHeadCache {
 			return
 		}
 		if other != tag {
@@ -326,7 +326,7 @@ func (m *memo) keep(tag string, value any, size int) {
 }
 
 // recall returns what was kept under a tag as a T.
-func recall[T any](m *memo, tag string) (T, bool) {
+func recall[T any](m *headCache, tag string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	value, ok := m.kept[tag].value.(T)

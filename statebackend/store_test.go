@@ -381,7 +381,7 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 
 // What a takeover leaves behind is removed by later holders, but only after a
 // week: a claim on its way must find its tombstone.
-func TestSweep(t *testing.T) {
+func TestCleanUp(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()
 		o := statebackend.Options{Now: func() time.Time { return now }}

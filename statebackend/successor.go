@@ -116,42 +116,42 @@ func (l *writer) Head(ctx context.Context) (Version, error) {
 }
 
 const (
-	// sweepAge is how old a tombstone must be before it is removed: a claim
+	// cleanUpAge is how old a tombstone must be before it is removed: a claim
 	// that is still on its way must find it.
-	sweepAge = 7 * 24 * time.Hour
-	// maxSwept bounds what one lock cleans up.
-	maxSwept = 20
+	cleanUpAge = 7 * 24 * time.Hour
+	// maxCleaned bounds what one lock cleans up.
+	maxCleaned = 20
 )
 
-// sweep removes ended claims and their tombstones, oldest first, while we hold
+// cleanUpClaims removes ended claims and their tombstones, oldest first, while we hold
 // the lock. One that was ended by force must stay until no number that its
 // holder may still write can become the highest. The claim goes first: without
 // its tombstone it would be live again, while a holder that finds its claim
 // gone knows that it is fenced. It is a courtesy: the next lock tries again.
-func (l *Lock) sweep(ctx context.Context) {
-	v := l.x.seen
-	swept := 0
+func (l *Lock) cleanUpClaims(ctx context.Context) {
+	v := l.x.snapshot
+	cleaned := 0
 	for _, c := range slices.SortedFunc(maps.Keys(v.Ended), protocol.CompareClaims) {
-		if swept == maxSwept {
+		if cleaned == maxCleaned {
 			return
 		}
 		if v.Ended[c] == protocol.EndedForced && c.Fence+protocol.Jump > v.Newest {
 			continue
 		}
-		if err := l.sweepClaim(ctx, v, c); err != nil {
+		if err := l.cleanUpClaim(ctx, v, c); err != nil {
 			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) && l.s.findings.first(c.X, refusal(err)) {
 				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 			}
 			return
 		}
-		swept++
+		cleaned++
 	}
 }
 
 // errYoung says that a tombstone is too young to be removed.
 var errYoung = errors.New("too young")
 
-func (l *Lock) sweepClaim(ctx context.Context, v protocol.View, c protocol.ClaimID) error {
+func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol.ClaimID) error {
 	t := format.StateTag{Kind: format.LockTombstone, Fragment: l.x.fragment, N: c.Fence, X: c.X}
 	if v.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
@@ -165,7 +165,7 @@ func (l *Lock) sweepClaim(ctx context.Context, v protocol.View, c protocol.Claim
 	if err != nil {
 		return err
 	}
-	if l.s.o.Now().Sub(end.Created) < sweepAge {
+	if l.s.o.Now().Sub(end.Created) < cleanUpAge {
 		return errYoung
 	}
 	if v.Has(c) {

@@ -284,7 +284,7 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 // Check is [Store.Check] by this list, of a lock that was taken before it.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	x := l.s.session(workspace, LockInfo{})
-	x.seen = protocol.NewView(l.tags, x.fragment)
+	x.snapshot = protocol.NewSnapshot(l.tags, x.fragment)
 	x.date = l.date
 	var own protocol.ClaimID
 	var known int64
@@ -292,7 +292,7 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 		own = mine.hold.Claim
 		known = mine.top()
 	}
-	how, c := x.seen.Standing(id, own, known)
+	how, c := x.snapshot.Standing(id, own, known)
 	return x.refusal(ctx, id, how, c)
 }
 
@@ -315,7 +315,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	if !l.hold.Lost && protocol.NewView(list.tags, l.x.fragment).Stands(l.hold.Claim, l.hold.Known()) {
+	if !l.hold.Lost && protocol.NewSnapshot(list.tags, l.x.fragment).Stands(l.hold.Claim, l.hold.Known()) {
 		return list, nil
 	}
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)
@@ -349,7 +349,7 @@ func (x *session) refusal(ctx context.Context, id string, how protocol.Standing,
 // endOf reads the tombstone of a claim; the zero value if that cannot be read.
 func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockManifest {
 	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
-	if x.seen.Ended[c] == protocol.EndedForced {
+	if x.snapshot.Ended[c] == protocol.EndedForced {
 		t.Kind = format.ForceTombstone
 	}
 	by, err := x.s.fetchLock(ctx, t.String(), x.workspace)

@@ -54,7 +54,7 @@ func (w Workspace) Live() *Record {
 // Record returns the newest record of a workspace, also one that says deleted; nil
 // if it has none. A record that was seen before costs no request.
 func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error) {
-	r, err := l.newestRecord(ctx, l.records()[lineOf(workspace).fragment])
+	r, err := l.newestRecord(ctx, l.records()[tagNamesOf(workspace).fragment])
 	if err != nil {
 		return nil, fmt.Errorf("the record of workspace %q in %s: %w", workspace, l.s.repo, err)
 	}
@@ -96,14 +96,14 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 	var own, old []format.StateTag
 	for _, t := range newestTags(l.tags) {
 		switch t.Fragment {
-		case lineOf(workspace).fragment:
+		case tagNamesOf(workspace).fragment:
 			own = append(own, t)
 		case format.OldStateFragment(workspace):
 			old = append(old, t)
 		}
 	}
 	for _, t := range append(own, old...)[:min(1, len(own)+len(old))] {
-		head, err := l.s.headSeen(ctx, t)
+		head, err := l.s.cachedHead(ctx, t)
 		if err != nil {
 			return nil, fmt.Errorf("the state of workspace %q in %s: %w", workspace, l.s.repo, err)
 		}
@@ -173,7 +173,7 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 	}
 	for i, t := range newest {
 		g.Go(func() (err error) {
-			heads[i], err = l.s.headSeen(ctx, t)
+			heads[i], err = l.s.cachedHead(ctx, t)
 			return err
 		})
 	}
@@ -219,10 +219,10 @@ func (s *Store) Replicable(ctx context.Context) ([]string, error) {
 // View is [Store.View] of the highest version that the list shows, whatever state-W
 // says. One that cannot be read, as while it is written, is looked for in newer lists.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	line := lineOf(workspace)
-	m, err := l.s.newest(ctx, line, protocol.NewView(l.tags, line.fragment))
+	names := tagNamesOf(workspace)
+	m, err := l.s.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
 	if _, gone := errors.AsType[*unreadableError](err); gone {
-		m, err = l.s.listed(ctx, line)
+		m, err = l.s.listed(ctx, names)
 	}
 	if err != nil {
 		return Version{}, err
@@ -261,7 +261,7 @@ var errNoRecord = errors.New("no workspace record")
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
-		r, err := l.s.recordSeen(ctx, t.String())
+		r, err := l.s.cachedRecord(ctx, t.String())
 		switch {
 		case errors.Is(err, errNoRecord):
 			continue
@@ -285,9 +285,9 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 	return nil, nil
 }
 
-// recordSeen reads a record; what is under its tag never changes.
-func (s *reader) recordSeen(ctx context.Context, tag string) (*Record, error) {
-	if r, ok := recall[*Record](&s.seen, tag); ok {
+// cachedRecord reads a record; what is under its tag never changes.
+func (s *reader) cachedRecord(ctx context.Context, tag string) (*Record, error) {
+	if r, ok := recall[*Record](&s.heads, tag); ok {
 		return r, nil
 	}
 	m, err := s.repo.Fetch(ctx, tag)
@@ -298,31 +298,31 @@ func (s *reader) recordSeen(ctx context.Context, tag string) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
-	s.seen.keep(tag, &r, len(m.Bytes))
+	s.heads.keep(tag, &r, len(m.Bytes))
 	return &r, nil
 }
 
-// headSeen is head, but a version that was read before is not read again. Nobody
+// cachedHead is head, but a version that was read before is not read again. Nobody
 // rewrites a version but with the same content.
-func (s *reader) headSeen(ctx context.Context, t format.StateTag) (Head, error) {
-	if h, ok := recall[Head](&s.seen, t.String()); ok {
+func (s *reader) cachedHead(ctx context.Context, t format.StateTag) (Head, error) {
+	if h, ok := recall[Head](&s.heads, t.String()); ok {
 		return h, nil
 	}
 	h, err := s.head(ctx, t)
-	ghost := h.Workspace != "" && h.Digest == "" // listed, and not found
-	if err == nil && t.Kind == format.StateNumbered && !ghost {
-		s.seen.keep(t.String(), h, headSize)
+	dangling := h.Workspace != "" && h.Digest == "" // listed, and not found
+	if err == nil && t.Kind == format.StateNumbered && !dangling {
+		s.heads.keep(t.String(), h, headSize)
 	}
 	return h, err
 }
 
 // remember keeps what this store wrote itself.
-func (s *reader) remember(l line, v Version) {
+func (s *reader) remember(l tagNames, v Version) {
 	h := Head{l.workspace, v}
 	if v.Empty {
 		h = Head{}
 	}
-	s.seen.keep(l.numbered(v.N), h, headSize)
+	s.heads.keep(l.numbered(v.N), h, headSize)
 }
 
 // age is how long ago a record was written, by our own clock.

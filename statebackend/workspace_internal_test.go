@@ -53,9 +53,9 @@ func TestMaxWorkspaces(t *testing.T) {
 	}
 }
 
-// TestMemoBound forgets what there is no room for, never what was kept last.
-func TestMemoBound(t *testing.T) {
-	m := memo{kept: map[string]remembered{}}
+// TestHeadCacheBound forgets what there is no room for, never what was kept last.
+func TestHeadCacheBound(t *testing.T) {
+	m := headCache{kept: map[string]remembered{}}
 	for i := range 100 {
 		tag := fmt.Sprint(i % 70)
 		m.keep(tag, Head{Workspace: fmt.Sprint(i)}, 1<<20)
@@ -69,7 +69,7 @@ func TestMemoBound(t *testing.T) {
 		for _, r := range m.kept {
 			size += r.size
 		}
-		if size != m.size || size > maxMemo {
+		if size != m.size || size > maxHeadCache {
 			t.Fatalf("%d entries of %d bytes, counted as %d", len(m.kept), size, m.size)
 		}
 	}

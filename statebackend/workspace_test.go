@@ -216,11 +216,11 @@ func TestRecordNewest(t *testing.T) {
 		t.Errorf("next number %d, want 2", want.Seq)
 	}
 	check("the next one")
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	ghosts := newStore(t, ghostHost, direct{g}, statebackend.Options{})
-	mustRecord(t, ghosts, "prod", func(r *statebackend.Record) { r.Description = "one" })
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	dangling := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+	mustRecord(t, dangling, "prod", func(r *statebackend.Record) { r.Description = "one" })
 	g.Add("infra/state", "workspace-prod-000002-01234567")
-	if w := mustWorkspace(t, ghosts, "prod"); w.Live() == nil || w.Live().Seq != 1 {
+	if w := mustWorkspace(t, dangling, "prod"); w.Live() == nil || w.Live().Seq != 1 {
 		t.Errorf("a record that is listed and cannot be read: %+v", w)
 	}
 }

@@ -110,7 +110,7 @@ func (l *Listing) checkRoom(ctx context.Context, workspace string) error {
 // writeRecord writes the record after old, which is nil for the first one, and
 // removes what is long past.
 func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
-	tags := l.records()[lineOf(next.Workspace).fragment]
+	tags := l.records()[tagNamesOf(next.Workspace).fragment]
 	if err := l.s.checkReplica(ctx, l.tags); err != nil {
 		return Record{}, err
 	}
@@ -136,7 +136,7 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	if err != nil {
 		return Record{}, fmt.Errorf("writing the record of workspace %q to %s: %w", next.Workspace, l.s.repo, err)
 	}
-	l.s.seen.keep(r.Tag, &r, len(m.Bytes))
+	l.s.heads.keep(r.Tag, &r, len(m.Bytes))
 	l.s.dropRecords(ctx, tags, r.Seq, recordTime)
 	return r, nil
 }
@@ -147,7 +147,7 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 	if len(tags) < maxRecords {
 		return nil
 	}
-	r, err := l.s.recordSeen(ctx, tags[maxRecords-1].String())
+	r, err := l.s.cachedRecord(ctx, tags[maxRecords-1].String())
 	switch {
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrNotFound):
 		return nil
@@ -185,10 +185,10 @@ func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, 
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
 		can := s.findings.abilities()
-		if dropped == maxSwept || t.Seq >= seq || can.ByTag == protocol.Unable && can.ByDigest == protocol.Unable {
+		if dropped == maxCleaned || t.Seq >= seq || can.ByTag == protocol.Unable && can.ByDigest == protocol.Unable {
 			return
 		}
-		r, err := s.recordSeen(ctx, t.String())
+		r, err := s.cachedRecord(ctx, t.String())
 		if err != nil || s.age(r) < age {
 			continue
 		}

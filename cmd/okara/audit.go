@@ -221,10 +221,10 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 
 // auditRow is how a table shows a record.
 func auditRow(e *trail.Entry) []string {
-	who := e.Subject
+	subject := e.Subject
 	did := strings.TrimSpace(e.Action + " " + e.Kind)
-	if who == "" {
-		who = e.Mode
+	if subject == "" {
+		subject = e.Mode
 	}
 	var what strings.Builder
 	what.WriteString(e.Address)
@@ -233,7 +233,7 @@ func auditRow(e *trail.Entry) []string {
 			what.WriteString(" " + more)
 		}
 	}
-	row := []string{cli.Timestamp(e.Time), who, did, what.String(), e.Result(), e.ClientIP}
+	row := []string{cli.Timestamp(e.Time), subject, did, what.String(), e.Result(), e.ClientIP}
 	for i, cell := range row {
 		row[i] = cli.OrDash(cell)
 	}

@@ -190,7 +190,7 @@ func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s sho
 		if err != nil {
 			return s, err
 		}
-		d = depot.New(depot.Options{Client: r, Layout: layout, Told: true})
+		d = depot.New(depot.Options{Client: r, Layout: layout, LayoutFromServer: true})
 		direct = true
 	}
 	if !direct {

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestGhosts lists and shows what is in a registry that died while it wrote tags:
+// TestDanglingTags lists and shows what is in a registry that died while it wrote tags:
 // those are listed, and their GET is 404.
 //
 // Shows: mistakes 25
-func TestGhosts(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestDanglingTags(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
 	registry := "--registry=" + strings.TrimPrefix(server.URL, "http://") + "/acme"

@@ -128,13 +128,13 @@ func TestPlantedSecrets(t *testing.T) {
 	w.phase(t, one.ID, "ready")
 	w.call(t, plantedAnna, "POST", path+"/extend", "{}", 200, nil)
 	w.crawl(t, one.ID)
-	w.said(t, path)
+	w.findMasks(t, path)
 	if b := w.stream(t, plantedAnna, path+"/runs/1/log", io.Discard); !bytes.Contains(b, []byte("event: end")) {
 		t.Errorf("the stream of a log that is over: %s", b)
 	} else {
 		w.clean(t, "the stream of a log", b)
 	}
-	w.reveal(t, one.ID)
+	w.findShown(t, one.ID)
 	w.hears(t, extended)
 	w.call(t, plantedAnna, "DELETE", path, "", 202, nil)
 	w.phase(t, one.ID, "destroyed")
@@ -165,7 +165,7 @@ type planted struct {
 	storage, audit string
 	session        string   // cookie of a browser
 	secrets        []string // that nothing may show
-	told           *told
+	reports        *reports
 }
 
 // ownName puts this program on PATH as okara: a server starts runs by its own name.
@@ -189,7 +189,7 @@ func ownName(t *testing.T) {
 func newPlanted(t *testing.T) *planted {
 	t.Helper()
 	ownName(t)
-	w := &planted{storage: t.TempDir(), audit: filepath.Join(t.TempDir(), "audit"), told: newTold(t)}
+	w := &planted{storage: t.TempDir(), audit: filepath.Join(t.TempDir(), "audit"), reports: newReports(t)}
 	for _, s := range []string{
 		plantedParameter, plantedCredential, plantedOutput, plantedMark, plantedStateOut, plantedSession, plantedStateKey, plantedLinkKey, plantedAnna, plantedCarla,
 		plantedNotify, plantedHook,
@@ -198,7 +198,7 @@ func newPlanted(t *testing.T) *planted {
 	}
 	key := func(s string) string { return newFile(t, "key", hex.EncodeToString([]byte(s))) }
 	config := newFile(t, "okara.hcl", fmt.Sprintf(plantedConfig, w.audit, key(plantedLinkKey), key(plantedSession),
-		filepath.Dir(newFile(t, "lab.hcl", plantedTemplate)), tofutest.Tofu(t), w.told.address(), newFile(t, "notify", plantedNotify)))
+		filepath.Dir(newFile(t, "lab.hcl", plantedTemplate)), tofutest.Tofu(t), w.reports.address(), newFile(t, "notify", plantedNotify)))
 	tokens := newFile(t, "tokens", plantedAnna+" use:instance:lab/* read:*:** write:state:**\n"+
 		plantedCarla+" approve:instance:lab/* admin:instance:** admin:template:** admin:*:** publish:module:** read:*:**\n")
 	w.server = newServeProcess(t, []string{"CLOUD_TOKEN=" + plantedCredential, "OKARA_STATE_KEYS=" + key(plantedStateKey)},
@@ -302,8 +302,8 @@ func (w *planted) phase(t *testing.T, id, phase string) string {
 	}
 }
 
-// said finds the masks in the log of the run that applied: its module said both.
-func (w *planted) said(t *testing.T, path string) {
+// output finds the masks in the log of the run that applied: its module said both.
+func (w *planted) findMasks(t *testing.T, path string) {
 	t.Helper()
 	var all struct{ Runs []struct{ N int } }
 	w.call(t, plantedAnna, "GET", path+"/runs", "", 200, &all)
@@ -317,8 +317,8 @@ func (w *planted) said(t *testing.T, path string) {
 	}
 }
 
-// reveal finds the secrets where they are meant to be shown.
-func (w *planted) reveal(t *testing.T, id string) {
+// findShown finds the secrets where they are meant to be shown.
+func (w *planted) findShown(t *testing.T, id string) {
 	t.Helper()
 	api := "/api/v1/instances/" + id + "/outputs/reveal"
 	if resp, b := w.send(t, plantedAnna, "POST", api, `{"name":"secret"}`); resp.StatusCode != 200 || !bytes.Contains(b, []byte(plantedOutput)) {

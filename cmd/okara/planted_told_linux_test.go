@@ -25,9 +25,9 @@ const (
 	plantedHook   = "planted-address-of-notices-c3d0"
 )
 
-// told is what others are told of instances while they live: a receiver of notices,
+// reports is what others are told of instances while they live: a receiver of notices,
 // which fails the first time, and who looks at streams of events.
-type told struct {
+type reports struct {
 	receiver *httptest.Server
 	streams  sync.WaitGroup
 
@@ -38,18 +38,18 @@ type told struct {
 	events  map[string][]byte // by who looks
 }
 
-func newTold(t *testing.T) *told {
+func newReports(t *testing.T) *reports {
 	t.Helper()
-	n := &told{events: map[string][]byte{}}
+	n := &reports{events: map[string][]byte{}}
 	n.receiver = httptest.NewServer(n)
 	t.Cleanup(n.receiver.Close)
 	return n
 }
 
 // address is that of the receiver, as it is configured.
-func (n *told) address() string { return n.receiver.URL + "/hook?token=" + plantedHook }
+func (n *reports) address() string { return n.receiver.URL + "/hook?token=" + plantedHook }
 
-func (n *told) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *reports) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var notice struct{ Kind string }
 	if err == nil {
@@ -107,20 +107,20 @@ func (w *planted) listen(t *testing.T) {
 		if who == "" {
 			continue
 		}
-		w.told.streams.Go(func() { w.stream(t, who, "/api/v1/events", ear{w.told, name}) })
+		w.reports.streams.Go(func() { w.stream(t, who, "/api/v1/events", ear{w.reports, name}) })
 	}
 }
 
 // ear keeps what somebody hears.
 type ear struct {
-	told *told
-	name string
+	reports *reports
+	name    string
 }
 
 func (e ear) Write(b []byte) (int, error) {
-	e.told.mu.Lock()
-	defer e.told.mu.Unlock()
-	e.told.events[e.name] = append(e.told.events[e.name], b...)
+	e.reports.mu.Lock()
+	defer e.reports.mu.Unlock()
+	e.reports.events[e.name] = append(e.reports.events[e.name], b...)
 	return len(b), nil
 }
 
@@ -129,14 +129,14 @@ func (e ear) Write(b []byte) (int, error) {
 func (w *planted) hears(t *testing.T, text string) {
 	t.Helper()
 	all := func() bool {
-		w.told.mu.Lock()
-		defer w.told.mu.Unlock()
-		for _, b := range w.told.events {
+		w.reports.mu.Lock()
+		defer w.reports.mu.Unlock()
+		for _, b := range w.reports.events {
 			if !bytes.Contains(b, []byte(text)) {
 				return false
 			}
 		}
-		return len(w.told.events) > 0
+		return len(w.reports.events) > 0
 	}
 	for end := time.Now().Add(5 * time.Minute); !all() && time.Now().Before(end); { // heard says who did not
 		time.Sleep(100 * time.Millisecond)
@@ -153,9 +153,9 @@ const (
 func (w *planted) noticed(t *testing.T, kinds ...string) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		w.told.mu.Lock()
-		had := slices.Clone(w.told.kinds)
-		w.told.mu.Unlock()
+		w.reports.mu.Lock()
+		had := slices.Clone(w.reports.kinds)
+		w.reports.mu.Unlock()
 		if !slices.ContainsFunc(kinds, func(kind string) bool { return !slices.Contains(had, kind) }) {
 			return
 		}
@@ -168,16 +168,16 @@ func (w *planted) noticed(t *testing.T, kinds ...string) {
 // heard looks at all that was told, once the server has ended.
 func (w *planted) heard(t *testing.T) {
 	t.Helper()
-	w.told.streams.Wait()
-	w.told.mu.Lock()
-	defer w.told.mu.Unlock()
-	for _, text := range w.told.wrong {
+	w.reports.streams.Wait()
+	w.reports.mu.Lock()
+	defer w.reports.mu.Unlock()
+	for _, text := range w.reports.wrong {
 		t.Error(text)
 	}
-	for _, notice := range w.told.notices {
+	for _, notice := range w.reports.notices {
 		w.clean(t, "a notice", notice)
 	}
-	for name, b := range w.told.events {
+	for name, b := range w.reports.events {
 		if !bytes.Contains(b, []byte(extended)) || !bytes.Contains(b, []byte(destroyed)) {
 			t.Errorf("%s did not hear all: %s", name, b)
 		}

@@ -30,7 +30,7 @@ type pruned struct {
 func newPrune(reg *cli.Registries) *cobra.Command {
 	var keep int
 	var pins []string
-	var asked cli.Removal
+	var removal cli.Removal
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "prune ADDRESS --keep N",
@@ -75,13 +75,13 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) },
 				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
 			})
-			return pruneItem(cmd.Context(), reg.App, t, l, versions, asked)
+			return pruneItem(cmd.Context(), reg.App, t, l, versions, removal)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&keep, "keep", 0, "number of versions that stay")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
-	asked.Add(f)
+	removal.Add(f)
 	policy.add(cmd)
 	return cmd
 }
@@ -101,20 +101,20 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 }
 
 // pruneItem removes the versions, if the user wants it, and prints them.
-func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, asked cli.Removal) error {
+func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, removal cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {
 		rows = append(rows, []string{v.String(), statusText(l.Status(v))})
 	}
 	question := fmt.Sprintf("remove %s of %s (%d stay)", cli.Plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
-	remove, err := a.Removes(asked, cli.Table(rows), question)
+	remove, err := a.Removes(removal, cli.Table(rows), question)
 	if err != nil {
 		return err
 	}
 	if remove {
 		err = depot.PruneVersions(ctx, l.Listing, versions)
 	}
-	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.DryRun}, versions, err)
+	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: removal.DryRun}, versions, err)
 }
 
 // printPruned prints the versions; what the registry keeps is yanked.

@@ -162,11 +162,11 @@ func leads(t *testing.T, server string) {
 }
 
 // wait waits until a program has said something.
-func wait(t *testing.T, said *lockedBuffer, text string) {
+func wait(t *testing.T, output *lockedBuffer, text string) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !strings.Contains(said.String(), text); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(output.String(), text); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it does not say %q:\n%s", text, said)
+			t.Fatalf("it does not say %q:\n%s", text, output)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func selectRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg
 	if it, err = addr.ParseSelection(it.Item.String() + "@" + v.String()); err != nil {
 		return selected{}, err
 	}
-	return selectedIn(reg, depot.Options{Client: client, Layout: layout, Told: true, Progress: progress}, arg, it)
+	return selectedIn(reg, depot.Options{Client: client, Layout: layout, LayoutFromServer: true, Progress: progress}, arg, it)
 }
 
 // frontVersion finds the version that is meant. Of an exact one the front-end says

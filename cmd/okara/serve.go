@@ -107,7 +107,7 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	env.Again = again
-	env.Told = hangup
+	env.Reload = hangup
 	return server.Run(ctx, s, env)
 }
 
@@ -346,14 +346,14 @@ func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) 
 }
 
 // announceServer prints where the server is and, for people, what to type next.
-func announceServer(a *cli.App, people bool, r server.Ready) error {
+func announceServer(a *cli.App, interactive bool, r server.Ready) error {
 	result := struct {
 		URL     string   `json:"url"`
 		Storage string   `json:"storage"`
 		CA      string   `json:"ca,omitempty"`
 		Routes  []string `json:"routes"`
 	}{r.URL, r.Storage, r.CA, r.Routes}
-	if people {
+	if interactive {
 		if r.Metrics != "" {
 			a.Note("metrics: %s", r.Metrics)
 		}

@@ -143,7 +143,7 @@ func (t selected) show(ctx context.Context) (shown, error) {
 		if err == nil {
 			return showTag(ctx, l.Listing, t.Selection, v, v.Tag())
 		}
-		if !errors.Is(err, oci.ErrNotFound) || !t.catalog.Ghost(ctx, t.Item, v) {
+		if !errors.Is(err, oci.ErrNotFound) || !t.catalog.MarkDangling(ctx, t.Item, v) {
 			break
 		}
 		l, v, err = itemVersion(ctx, t.catalog, t.Selection)

@@ -26,7 +26,7 @@ type prunedState struct {
 func newStatePrune(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
-	var asked cli.Removal
+	var removal cli.Removal
 	cmd := &cobra.Command{
 		Use:   "prune [REPOSITORY] --keep N",
 		Short: "Remove old versions of a state",
@@ -45,22 +45,22 @@ points to it. A registry that refuses DELETE keeps everything.`,
 			if err != nil {
 				return err
 			}
-			return pruneState(cmd.Context(), reg.App, s, prunedState{args[0], ws, []int64{}, asked.DryRun}, keep, asked)
+			return pruneState(cmd.Context(), reg.App, s, prunedState{args[0], ws, []int64{}, removal.DryRun}, keep, removal)
 		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
-	asked.Add(cmd.Flags())
+	removal.Add(cmd.Flags())
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` versions")
 	return cmd
 }
 
 // pruneState removes all but the newest keep versions, if the user wants it.
-func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, asked cli.Removal) error {
+func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, removal cli.Removal) error {
 	old, err := s.Prunable(ctx, out.Workspace, keep)
 	if err != nil {
 		return noState(err, out.Repository, out.Workspace)
 	}
-	remove, err := a.Removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", cli.Plural(len(old), "version"), out.Workspace, out.Repository))
+	remove, err := a.Removes(removal, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", cli.Plural(len(old), "version"), out.Workspace, out.Repository))
 	if err != nil {
 		return err
 	}

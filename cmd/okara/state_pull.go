@@ -14,7 +14,7 @@ import (
 
 func newStatePull(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	var ws, output string
-	var version, least int64
+	var version, oldest int64
 	cmd := &cobra.Command{
 		Use:   "pull [REPOSITORY]",
 		Short: "Write a state to stdout or to a file",
@@ -40,8 +40,8 @@ With --json the document describes what was read and --output is required.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			if v.N < least {
-				return cli.WithHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
+			if v.N < oldest {
+				return cli.WithHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, oldest, statebackend.ErrStale),
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
 			return writeState(reg.App, output, state, v)
@@ -49,7 +49,7 @@ With --json the document describes what was read and --output is required.`,
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
-	cmd.Flags().Int64Var(&least, "min-version", 0, "fail if the version read is below `N`")
+	cmd.Flags().Int64Var(&oldest, "min-version", 0, "fail if the version read is below `N`")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600; - for stdout")
 	return cmd
 }

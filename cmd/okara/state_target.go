@@ -25,9 +25,9 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 // named lets a command do without REPOSITORY, the first of its least arguments, in
 // the folder of a root module: the backend "oci" block names it, and says which
 // keys open it; the workspace is the one that the tool has selected there.
-func (f *stateFlags) named(reg *cli.Registries, least int, ws *string, run runFunc) runFunc {
+func (f *stateFlags) named(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= least && (len(args) == 0 || !isVersion(args[0])) {
+		if len(args) >= minArgs && (len(args) == 0 || !isVersion(args[0])) {
 			return run(cmd, args)
 		}
 		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.Getenv})

@@ -72,5 +72,5 @@ func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) err
 	if err != nil {
 		return err
 	}
-	return l.Leave(ctx)
+	return l.UnlockRetrying(ctx)
 }

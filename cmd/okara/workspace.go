@@ -191,7 +191,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
   okara workspace create acme/shop --project retail --description "the shop"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := workspaceclient.ParsePlace(args[0])
+			p, err := workspaceclient.ParseRef(args[0])
 			if err != nil {
 				return workspaceError(err)
 			}
@@ -259,7 +259,7 @@ see, so that takes --force.
   okara workspace delete acme/old-test --force --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := workspaceclient.ParsePlace(args[0])
+			p, err := workspaceclient.ParseRef(args[0])
 			if err != nil {
 				return workspaceError(err)
 			}

@@ -26,7 +26,7 @@ type approvalsBody struct {
 type approvalRow struct {
 	instanceRow
 	By      string
-	Since   site.Moment
+	Since   site.Timestamp
 	What    string // is asked for
 	Changes string
 	Look    string // page on which it is approved

@@ -22,7 +22,7 @@ type runRow struct {
 	Kind    string
 	Result  site.Mark
 	By      string
-	Queued  site.Moment
+	Queued  site.Timestamp
 	Took    string
 	Changes string
 	Error   string
@@ -39,7 +39,7 @@ func runRows(i api.Instance, runs []api.Run, now time.Time) []runRow {
 func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	row := runRow{
 		Link: site.Link{Text: fmt.Sprintf("Run %d", u.N), Href: fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: cmp.Or(text.Block(u.Switch), kindOfRun(u.Kind)),
-		Result: resultOf(i, u), By: personName(u.By), Queued: site.MomentAt(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error),
+		Result: resultOf(i, u), By: personName(u.By), Queued: site.NewTimestamp(u.QueuedAt, now), Changes: changesOf(&u), Error: text.Block(u.Error),
 	}
 	switch {
 	case u.StartedAt.IsZero():

@@ -64,13 +64,13 @@ type ForwardOptions struct {
 // say. It is safe for concurrent use.
 type Forward struct {
 	o       ForwardOptions
-	limiter *service.Places
-	streams *service.Places
+	limiter *service.Limiter
+	streams *service.Limiter
 }
 
 // NewForward returns a handler that answers here where this replica leads.
 func NewForward(o ForwardOptions) *Forward {
-	return &Forward{o: o, limiter: service.NewPlaces(maxForwarded), streams: service.NewPlaces(maxStreams)}
+	return &Forward{o: o, limiter: service.NewLimiter(maxForwarded), streams: service.NewLimiter(maxStreams)}
 }
 
 // CheckPeer refuses addresses of replicas to which a token must not go: those that
@@ -160,10 +160,10 @@ func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string
 		return err
 	}
 	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
-	if !f.limiter.Take(x.client) {
+	if !f.limiter.Acquire(x.client) {
 		return service.TooMany("requests")
 	}
-	x.release = func() { f.limiter.Leave(x.client) }
+	x.release = func() { f.limiter.Release(x.client) }
 	defer func() { x.release() }()
 	return x.run(w, r)
 }
@@ -222,11 +222,11 @@ func (x *exchange) answer(resp *http.Response) error {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return nil
 	}
-	if !x.f.streams.Take(x.client) {
+	if !x.f.streams.Acquire(x.client) {
 		return service.TooMany("streams")
 	}
 	x.release()
-	x.release = func() { x.f.streams.Leave(x.client) }
+	x.release = func() { x.f.streams.Release(x.client) }
 	close(x.stream)
 	return nil
 }

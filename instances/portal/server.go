@@ -215,7 +215,7 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 
 // admit lets the body of a change be read, if the caller has not made too many.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
-	if wait, ok := s.rate.Take(c.key); !ok {
+	if wait, ok := s.rate.Allow(c.key); !ok {
 		return &apiError{Status: http.StatusTooManyRequests, Reason: api.ReasonRate, After: max(1, int(wait/time.Second)),
 			Text: fmt.Sprintf("more than %d changes a minute", s.o.Rate)}
 	}

@@ -74,7 +74,7 @@ func streamOf(t *testing.T, s *portaltest.Server, token, path, last string) (<-c
 
 // TestLogStream follows a log over a break, and ends with the run.
 func TestLogStream(t *testing.T) {
-	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Beat = time.Millisecond })
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Heartbeat = time.Millisecond })
 	anna := s.Issuer.Token(t, "anna", "use")
 	id := create(t, s, anna, `{"template":"lab/vpc"}`, 201).ID
 	s.Store.Start(t, id)

@@ -488,7 +488,7 @@ func (b *Block) prices(o *Options, _ Beside) error {
 	if in == nil {
 		return nil
 	}
-	src, err := files.ReadAtMost(in.File, prices.MaxTable)
+	src, err := files.ReadLimited(in.File, prices.MaxTable)
 	if err != nil {
 		err = fmt.Errorf("%w\nhint: name a CSV file of at most %d bytes", err, prices.MaxTable)
 	} else {

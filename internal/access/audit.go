@@ -11,11 +11,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxSaid bounds what a client says about itself in a record or a log.
-const maxSaid = 256
+// maxClientText bounds what a client says about itself in a record or a log.
+const maxClientText = 256
 
 // clip is what a client says, in a form that can be shown to others.
-func clip(foreign string) string { return text.Clip(text.Line(foreign), maxSaid) }
+func clip(foreign string) string { return text.Clip(text.Line(foreign), maxClientText) }
 
 // Record is a decision: who wanted to do what, and which rule let them, or none.
 // No token and no link is in it.

@@ -43,9 +43,9 @@ func (g *Guard) Scheme(r *http.Request) string {
 	if err != nil || !g.proxy(host) {
 		return ""
 	}
-	switch said := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto"))); said {
+	switch proto := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto"))); proto {
 	case "http", "https":
-		return said
+		return proto
 	}
 	return ""
 }

@@ -362,8 +362,8 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	return sendDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
 }
 
-// mostSpent bounds the codes that are remembered, and so the logins per minute.
-const mostSpent = 4096
+// maxSpent bounds the codes that are remembered, and so the logins per minute.
+const maxSpent = 4096
 
 // spent are the codes that this process has exchanged, until they expire. What
 // another replica has exchanged it does not know; there as here a code is worth
@@ -382,7 +382,7 @@ func (s *spent) first(id string, now, until time.Time) (first, room bool) {
 	if _, ok := s.until[id]; ok {
 		return false, true
 	}
-	if len(s.until) >= mostSpent {
+	if len(s.until) >= maxSpent {
 		return false, false
 	}
 	if s.until == nil {

@@ -28,7 +28,7 @@ func TestSpent(t *testing.T) {
 	if n := firsts.Load(); n != 1 {
 		t.Errorf("%d were the first", n)
 	}
-	for i := range mostSpent - 1 {
+	for i := range maxSpent - 1 {
 		if first, room := s.first(fmt.Sprint(i), now, now.Add(time.Minute)); !first || !room {
 			t.Fatalf("code %d: first %t, room %t", i, first, room)
 		}

@@ -266,5 +266,5 @@ func (c Caller) Rights() []RuleRight {
 // it is not known. What somebody owns by them is for [Grant.Groups] to say.
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
-// Who tells who asks, and records nothing: for what a page says of its reader.
-func (g *Guard) Who(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }
+// CallerOf tells who asks, and records nothing: for what a page says of its reader.
+func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }

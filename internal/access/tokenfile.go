@@ -69,7 +69,7 @@ const maxTokenFile = 1 << 20
 //
 // Empty lines and those that begin with # say nothing. An error names file and line.
 func ReadTokens(file string) ([]Token, error) {
-	b, err := files.ReadAtMost(file, maxTokenFile)
+	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func first(s []string) string {
 // meanwhile sees the line or does not. A file that cannot be read as one of tokens,
 // or knows the id already, stays as it is: [fs.ErrExist].
 func AddToken(file string, t Token) error {
-	b, err := files.ReadAtMost(file, maxTokenFile)
+	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -44,7 +44,7 @@ func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 // ReadFile returns one file of a zip, of at most so many bytes, whatever the zip
 // tells of its size; a larger one is ErrTooLarge, one that is not there
 // [fs.ErrNotExist].
-func ReadFile(r io.ReaderAt, size int64, path string, most int64) ([]byte, error) {
+func ReadFile(r io.ReaderAt, size int64, path string, limit int64) ([]byte, error) {
 	z, err := openZip(r, size, Limits{}.withDefaults())
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func ReadFile(r io.ReaderAt, size int64, path string, most int64) ([]byte, error
 		return nil, fmt.Errorf("zip: %q: %v: %w", path, err, ErrUnsafe)
 	}
 	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("zip: %q: %v: %w", path, err, ErrUnsafe)
-	case int64(len(b)) > most:
-		return nil, fmt.Errorf("%q: more than %d bytes: %w", path, most, ErrTooLarge)
+	case int64(len(b)) > limit:
+		return nil, fmt.Errorf("%q: more than %d bytes: %w", path, limit, ErrTooLarge)
 	}
 	return b, nil
 }

@@ -166,11 +166,11 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TF_CLI_ARGS") })
 	cmd.Env = append(cmd.Env, "TF_DATA_DIR="+filepath.Join(dir, ".data"), "TF_WORKSPACE="+SelectedWorkspace(e.dir, e.getenv), "TF_INPUT=0", "NO_COLOR=1",
 		"TF_CLI_CONFIG_FILE="+os.DevNull, asking("", e.tool.Path))
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s console: %w\n%s", filepath.Base(e.tool.Path), err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%s console: %w\n%s", filepath.Base(e.tool.Path), err, strings.TrimSpace(stderr.String()))
 	}
 	answer := strings.TrimSpace(string(out))
 	answer = answer[strings.LastIndexByte(answer, '\n')+1:] // warnings come first

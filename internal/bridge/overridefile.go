@@ -26,14 +26,14 @@ type overrideFile struct {
 	lock *flock.Flock
 }
 
-// maxTurns bounds how often a run starts over because others came or went.
-const maxTurns = 100
+// maxTries bounds how often a run starts over because others came or went.
+const maxTries = 100
 
 // openOverride makes sure that the file has the text until close.
 func openOverride(dir string, text []byte) (*overrideFile, error) {
 	f := &overrideFile{path: filepath.Join(dir, overrideName), text: text}
-	for range maxTurns {
-		done, err := f.turn()
+	for range maxTries {
+		done, err := f.tryOnce()
 		if done || err != nil {
 			return f, err
 		}
@@ -41,7 +41,7 @@ func openOverride(dir string, text []byte) (*overrideFile, error) {
 	return nil, fmt.Errorf("other runs keep writing and removing %s", f.path)
 }
 
-func (f *overrideFile) turn() (done bool, err error) {
+func (f *overrideFile) tryOnce() (done bool, err error) {
 	if err := f.write(); err != nil {
 		return false, err
 	}

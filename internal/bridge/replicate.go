@@ -11,7 +11,7 @@ import (
 )
 
 // replicate brings the replicas of what a run wrote up to date.
-func (o Options) replicate(ctx context.Context, written []s3facade.Place) []error {
+func (o Options) replicate(ctx context.Context, written []s3facade.Ref) []error {
 	ctx, cancel := context.WithTimeout(ctx, backendblock.ReplicateLimit)
 	defer cancel()
 	open := func(b backendblock.Backend) (*statebackend.Store, error) { return o.Open(ctx, b) }

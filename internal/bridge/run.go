@@ -119,7 +119,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	key := rand.Text()
 	facade := s3facade.New(s3facade.Options{
 		AccessKey: key,
-		Open: func(ctx context.Context, p s3facade.Place) (*statebackend.Store, error) {
+		Open: func(ctx context.Context, p s3facade.Ref) (*statebackend.Store, error) {
 			b := o.Config.For(p.Repository)
 			b.StrictReads = b.StrictReads || p.Remote
 			return o.Open(ctx, b.ForWorkspace(p.Workspace))

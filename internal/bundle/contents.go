@@ -46,7 +46,7 @@ func (b *File) Signed() (string, error) {
 // bytes only manifests are looked at; [File.Verify] checks them all.
 func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 	entries := make([]Entry, 0, len(b.Index.Manifests))
-	places := 0
+	refCount := 0
 	for _, root := range b.Index.Manifests {
 		ref, err := parseReference(root)
 		if err != nil {
@@ -64,8 +64,8 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
 		}
-		if places += reached; places > maxPlaces {
-			return nil, bounded(places)
+		if refCount += reached; refCount > maxBlobRefs {
+			return nil, bounded(refCount)
 		}
 		entries = append(entries, e)
 	}

@@ -55,7 +55,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
-		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[place]bool{},
+		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[blobRef]bool{},
 	}
 	l.report = b.Report()
 	err := l.load(ctx)
@@ -77,22 +77,22 @@ type loader struct {
 	mu     sync.Mutex // guards the fields below
 	report Report
 	filled map[addr.Item]bool // they have a version
-	done   map[place]bool     // manifests that were pushed
+	done   map[blobRef]bool   // manifests that were pushed
 }
 
-// place is a blob or manifest in a repository.
-type place struct {
+// blobRef is a blob or manifest in a repository.
+type blobRef struct {
 	repo   string
 	digest digest.Digest
 }
 
-// maxPlaces bounds what a small file can ask for by naming the same graph
+// maxBlobRefs bounds what a small file can ask for by naming the same graph
 // in many repositories.
-const maxPlaces = 1 << 21
+const maxBlobRefs = 1 << 21
 
-func bounded(places int) error {
-	if places > maxPlaces {
-		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxPlaces, oci.ErrTooLarge)
+func bounded(refCount int) error {
+	if refCount > maxBlobRefs {
+		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxBlobRefs, oci.ErrTooLarge)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (l *loader) blobs(ctx context.Context, roots []root) error {
 	}
 	var jobs []job
 	var total int64
-	seen := map[place]bool{}
+	seen := map[blobRef]bool{}
 	walked := map[*oci.Repo]map[digest.Digest]bool{}
 	for _, x := range roots {
 		if walked[x.repo] == nil {
@@ -157,7 +157,7 @@ func (l *loader) blobs(ctx context.Context, roots []root) error {
 		w := walk{b: l.b, seen: walked[x.repo], missing: func(oci.Descriptor) error { return nil }}
 		w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
 			for _, blob := range blobs {
-				if p := (place{x.repo.Name(), blob.Digest}); !seen[p] {
+				if p := (blobRef{x.repo.Name(), blob.Digest}); !seen[p] {
 					seen[p] = true
 					jobs = append(jobs, job{x, blob})
 					total = total + blob.Size
@@ -349,7 +349,7 @@ func (l *loader) push(ctx context.Context, x root) error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.done[place{x.repo.Name(), m.Digest}] = true
+		l.done[blobRef{x.repo.Name(), m.Digest}] = true
 		return nil
 	}
 	return w.from(ctx, x.Descriptor)
@@ -358,5 +358,5 @@ func (l *loader) push(ctx context.Context, x root) error {
 func (l *loader) pushed(r *oci.Repo, d digest.Digest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.done[place{r.Name(), d}]
+	return l.done[blobRef{r.Name(), d}]
 }

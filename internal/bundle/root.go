@@ -219,9 +219,9 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 // could bring an event that takes the withdrawal back. A withdrawal that is in the
 // bundle beside the version counts for nothing: an earlier run that was cut left it.
 func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
-	brought := map[string]bool{}
+	included := map[string]bool{}
 	for _, x := range roots {
-		brought[x.String()] = x.kind == rootStatus
+		included[x.String()] = x.kind == rootStatus
 	}
 	listings := map[*oci.Repo]*depot.Listing{}
 	var wanted []root
@@ -240,7 +240,7 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 		}
 		if ok {
 			taken, is := errors.AsType[*depot.ConflictError](listings[x.repo].Taken(v))
-			if is && !brought[x.repo.String()+":"+taken.Withdrawn.Tag] {
+			if is && !included[x.repo.String()+":"+taken.Withdrawn.Tag] {
 				l.note(&l.report.Refused, "%v", taken)
 				continue
 			}

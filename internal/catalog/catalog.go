@@ -162,7 +162,7 @@ func (c *Catalog) Changed(repository, reference string) {
 	c.evidence.forget(repository, reference)
 	c.lists.Forget(repository)
 	c.manifests.forget(repository, reference)
-	c.news.tell()
+	c.news.notify()
 	if c.finder != nil {
 		c.finder.changed(repository)
 	}
@@ -171,7 +171,7 @@ func (c *Catalog) Changed(repository, reference string) {
 // ChangedPublished forgets the list of all modules, since one more is in it.
 func (c *Catalog) ChangedPublished() {
 	c.published.Forget(c.layout.CatalogRepo())
-	c.news.tell()
+	c.news.notify()
 	if c.finder != nil {
 		c.finder.changed("")
 	}
@@ -202,7 +202,7 @@ func (n *news) wait() <-chan struct{} {
 	return n.changed
 }
 
-func (n *news) tell() {
+func (n *news) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.changed != nil {

@@ -114,19 +114,19 @@ func (e *Entry) Trim() {
 	}
 }
 
-func trimList(words []string, most, length int) []string {
+func trimList(words []string, maxWords, length int) []string {
 	if len(words) == 0 {
 		return nil
 	}
-	cut := make([]string, 0, min(len(words), most))
-	for _, w := range words[:min(len(words), 10*most)] {
+	cut := make([]string, 0, min(len(words), maxWords))
+	for _, w := range words[:min(len(words), 10*maxWords)] {
 		if w = clip(plain(w), length); w != "" {
 			cut = append(cut, w)
 		}
 	}
 	slices.Sort(cut)
 	cut = slices.Compact(cut)
-	return slices.Clip(cut[:min(len(cut), most)])
+	return slices.Clip(cut[:min(len(cut), maxWords)])
 }
 
 // plain is the beginning of a text, on one line.

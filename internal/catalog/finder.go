@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	sweepEach  = time.Second / 3  // for each request of the sweep
-	sweepEvery = 55 * time.Minute // how old an entry is when the sweep looks at its repository again
-	rereadAge  = 24 * time.Hour   // how old what no tag list tells may be, such as a scan
-	writeEvery = 10 * time.Minute
-	writeFirst = time.Minute // after the start
-	showEvery  = 10 * time.Second
-	lookEvery  = 30 * time.Second // at the list of the catalog
-	planEvery  = time.Minute      // how often the sweep is planned anew
-	maxNoted   = 100_000          // repositories
+	refreshEach  = time.Second / 3  // for each request of the sweep
+	refreshEvery = 55 * time.Minute // how old an entry is when the sweep looks at its repository again
+	rereadAge    = 24 * time.Hour   // how old what no tag list tells may be, such as a scan
+	writeEvery   = 10 * time.Minute
+	writeFirst   = time.Minute // after the start
+	showEvery    = 10 * time.Second
+	lookEvery    = 30 * time.Second // at the list of the catalog
+	planEvery    = time.Minute      // how often the sweep is planned anew
+	maxNoted     = 100_000          // repositories
 )
 
 // Finder keeps an index of what is in a catalog, for searches. What others wrote
@@ -211,7 +211,7 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 	if changed {
 		return 0
 	}
-	return time.Duration(max(1, cost)) * sweepEach
+	return time.Duration(max(1, cost)) * refreshEach
 }
 
 // show makes what was learned visible: at once after a change through this
@@ -258,7 +258,7 @@ func (f *Finder) plan(base *Published, now time.Time) []addr.Item {
 		switch e := f.entry(it); {
 		case e.Listed.IsZero():
 			asked[it] = maxNoted
-		case now.Sub(e.Listed) < sweepEvery:
+		case now.Sub(e.Listed) < refreshEvery:
 			continue
 		}
 		asked[it] += f.asked[it.Repository(f.c.layout)]

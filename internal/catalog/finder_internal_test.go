@@ -127,7 +127,7 @@ func TestFinder(t *testing.T) {
 	f.count.Take()
 	f.keep = true // storing it is not part of the sweep
 	waited := f.settle(t)
-	if n := f.count.Total(); time.Duration(n)*sweepEach > waited {
+	if n := f.count.Total(); time.Duration(n)*refreshEach > waited {
 		t.Errorf("%d requests in %v: more than three a second", n, waited)
 	}
 	f.count.Take()
@@ -160,10 +160,10 @@ func TestFinder(t *testing.T) {
 	// An hour later each is looked at again, at one request where nothing changed.
 	f.settle(t)
 	f.module(t, "app/site/aws", "1.1.0", described)
-	f.passed.Add(int64(sweepEvery + time.Minute))
+	f.passed.Add(int64(refreshEvery + time.Minute))
 	f.count.Take()
 	waited = f.settle(t)
-	if n := f.count.Total(); time.Duration(n-1)*sweepEach > waited { // and the list of the catalog
+	if n := f.count.Total(); time.Duration(n-1)*refreshEach > waited { // and the list of the catalog
 		t.Errorf("%d requests in %v: more than three a second", n, waited)
 	}
 	f.passed.Add(int64(showEvery))
@@ -230,7 +230,7 @@ func TestFinderReadOnly(t *testing.T) {
 	f.module(t, "net/vpc/aws", "1.0.0", described)
 	for range 4 {
 		f.settle(t)
-		f.passed.Add(int64(2 * sweepEvery))
+		f.passed.Add(int64(2 * refreshEvery))
 	}
 	if f.hits(t, "aws_vpc") != "net/vpc/aws" || refuse.Seen() != 1 {
 		t.Errorf("found %q, %d tries to write", f.hits(t, "aws_vpc"), refuse.Seen())

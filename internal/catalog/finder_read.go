@@ -211,8 +211,8 @@ func describe(d artifact.DescribedModule, e *Entry) {
 
 // readmeWords are the words that stand most often in a readme, without short and long ones.
 func readmeWords(markdown string) []string {
-	const shortest, longest, most = 4, 32, 64 << 10
-	bare := markdownImage().ReplaceAllString(clip(markdown, most), " ")
+	const shortest, longest, limit = 4, 32, 64 << 10
+	bare := markdownImage().ReplaceAllString(clip(markdown, limit), " ")
 	bare = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(bare, "$1"), " ")
 	count := map[string]int{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(bare), isBreak) {

@@ -30,13 +30,13 @@ import (
 // store is a registry with a depot that fills it and a catalog that reads it.
 type store struct {
 	*catalog.Catalog
-	depot  *depot.Depot
-	client *oci.Client // to publish with; not counted
-	layout addr.Layout
-	ghosts *ocitest.Ghosts
-	count  *ocitest.Count
-	passed *atomic.Int64 // time since the start of the test
-	log    *log
+	depot    *depot.Depot
+	client   *oci.Client // to publish with; not counted
+	layout   addr.Layout
+	dangling *ocitest.DanglingTags
+	count    *ocitest.Count
+	passed   *atomic.Int64 // time since the start of the test
+	log      *log
 }
 
 // log is a log that a test reads while others write it.
@@ -68,9 +68,9 @@ func newStoreOver(t *testing.T, transport http.RoundTripper, change func(*catalo
 	t.Helper()
 	s := &store{
 		layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{Base: transport}, passed: &atomic.Int64{}, log: &log{},
-		ghosts: &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})},
+		dangling: &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})},
 	}
-	server := httptest.NewServer(s.ghosts)
+	server := httptest.NewServer(s.dangling)
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
 	s.client = must(oci.New(host, oci.Options{PlainHTTP: true}))

@@ -27,10 +27,10 @@ type lostVersions struct {
 	blobs *Blobs
 	log   *slog.Logger
 
-	mu   sync.Mutex                         // guards the fields below
-	of   map[string]map[addr.Version]string // SHA-256 of the archive, "" of a ghost; by repository
-	n    int
-	told map[string]bool // repository:tag of ghosts that the log has
+	mu     sync.Mutex                         // guards the fields below
+	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" of a ghost; by repository
+	n      int
+	logged map[string]bool // repository:tag of ghosts that the log has
 }
 
 // add reports whether the version was not known to be lost.
@@ -51,8 +51,8 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	return true
 }
 
-// ghost is add for a version without a manifest. The log hears of it.
-func (m *lostVersions) ghost(repository string, v addr.Version) bool {
+// dangling is add for a version without a manifest. The log hears of it.
+func (m *lostVersions) dangling(repository string, v addr.Version) bool {
 	added := m.add(repository, v, "")
 	if added {
 		m.warn(repository, v.Tag())
@@ -63,23 +63,23 @@ func (m *lostVersions) ghost(repository string, v addr.Version) bool {
 // warn says once of each tag that it is passed over.
 func (m *lostVersions) warn(repository string, tags ...string) {
 	for _, tag := range tags {
-		if m.tell(repository + ":" + tag) {
+		if m.shouldLog(repository + ":" + tag) {
 			m.log.Warn("the registry lists a tag and answers 404 for it; it is passed over", "repository", repository, "tag", tag)
 		}
 	}
 }
 
-// tell reports whether the log is to hear of a tag, which is once.
-func (m *lostVersions) tell(name string) bool {
+// readSummaries reports whether the log is to hear of a tag, which is once.
+func (m *lostVersions) shouldLog(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.told[name] || len(m.told) >= maxLost {
+	if m.logged[name] || len(m.logged) >= maxLost {
 		return false
 	}
-	if m.told == nil {
-		m.told = map[string]bool{}
+	if m.logged == nil {
+		m.logged = map[string]bool{}
 	}
-	m.told[name] = true
+	m.logged[name] = true
 	return true
 }
 

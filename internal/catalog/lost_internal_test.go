@@ -22,7 +22,7 @@ func TestLostBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if added := m.ghost("acme/modules/net/vpc/aws", v); added != (i < maxLost) {
+		if added := m.dangling("acme/modules/net/vpc/aws", v); added != (i < maxLost) {
 			t.Fatalf("version %d: %v", i, added)
 		}
 		m.warn("acme/modules/net/vpc/aws", v.Tag())
@@ -36,7 +36,7 @@ func TestLostBound(t *testing.T) {
 		m.remove("acme/modules/net/vpc/aws", v)
 		break
 	}
-	if len(known) != maxLost || !m.ghost("acme/modules/net/vpc/aws", last) {
+	if len(known) != maxLost || !m.dangling("acme/modules/net/vpc/aws", last) {
 		t.Errorf("%d are known; there is no room once one is back", len(known))
 	}
 }

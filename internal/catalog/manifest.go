@@ -43,7 +43,7 @@ func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l
 			return oci.Descriptor{}, err
 		}
 		d, err := r.Resolve(ctx, v.Tag())
-		return d, asGhost(err)
+		return d, asDangling(err)
 	case addr.KindModule:
 		mv, err := m.module(ctx, repository, v)
 		if err != nil {
@@ -73,7 +73,7 @@ func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.D
 // recheck has the tags of modules looked at again, in the background: those of all
 // that were not looked at for longest, and no more than most. Tags of providers do not
 // move.
-func (m *manifests) recheck(ctx context.Context, repository string, all []addr.Version, most int) {
+func (m *manifests) recheck(ctx context.Context, repository string, all []addr.Version, limit int) {
 	type aged struct {
 		tag string
 		age time.Duration
@@ -86,7 +86,7 @@ func (m *manifests) recheck(ctx context.Context, repository string, all []addr.V
 	}
 	slices.SortStableFunc(old, func(a, b aged) int { return cmp.Compare(b.age, a.age) })
 	later := cache.Policy{Fresh: m.tagTTL, Grace: cache.Forever, Stale: cache.Forever}
-	for _, o := range old[:min(len(old), most)] {
+	for _, o := range old[:min(len(old), limit)] {
 		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // it is known, and waits for nothing
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestGhost lists a tag whose GET is 404. It is in the list until somebody asks
+// TestDanglingVersion lists a tag whose GET is 404. It is in the list until somebody asks
 // for it, the latest version is the one before it, and it is back as soon as it is
 // there.
-func TestGhost(t *testing.T) {
+func TestDanglingVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
-	s.ghosts.Add(vpcRepo, "1.1.0")
-	s.ghosts.Add(vpcRepo, "1.2.0")
+	s.dangling.Add(vpcRepo, "1.1.0")
+	s.dangling.Add(vpcRepo, "1.2.0")
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.2.0", "1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("before anybody asks, got - want +:\n%s", diff)
 	}
@@ -51,16 +51,16 @@ func TestGhost(t *testing.T) {
 	}
 }
 
-// TestGhostSaid says of a version that somebody else met as a ghost that it is one.
-func TestGhostSaid(t *testing.T) {
+// TestDanglingReported says of a version that somebody else met as a ghost that it is one.
+func TestDanglingReported(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
-	s.ghosts.Add(vpcRepo, "1.1.0")
+	s.dangling.Add(vpcRepo, "1.1.0")
 	it, v := must(addr.ParseItem(vpc)), must(addr.ParseVersion("1.1.0"))
-	if !s.Ghost(t.Context(), it, v) || s.Ghost(t.Context(), it, v) {
+	if !s.MarkDangling(t.Context(), it, v) || s.MarkDangling(t.Context(), it, v) {
 		t.Error("a ghost is one once")
 	}
-	if s.Ghost(t.Context(), it, must(addr.ParseVersion("3.0.0"))) {
+	if s.MarkDangling(t.Context(), it, must(addr.ParseVersion("3.0.0"))) {
 		t.Error("what is not listed is no ghost")
 	}
 	if got := s.listed(t, vpc); len(got) != 1 {
@@ -112,7 +112,7 @@ func TestIndex(t *testing.T) {
 	s.module(t, vpc, "1.0.0")
 	s.module(t, "net/dns/aws", "1.0.0")
 	s.foreign(t, s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/a/b/c"))
-	s.ghosts.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
+	s.dangling.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
 	s.pass(time.Hour)
 	names := func() (list []string) {
 		for _, m := range must(s.Published(t.Context())).Search(catalog.Filter{}) {

@@ -57,7 +57,7 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 		if has {
 			d, err := r.Resolve(ctx, tag)
 			if err != nil {
-				return nil, asGhost(err)
+				return nil, asDangling(err)
 			}
 			if d.Digest == old.Manifest.Digest {
 				return old, nil
@@ -65,7 +65,7 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 		}
 		raw, err := r.Fetch(ctx, tag)
 		if err != nil {
-			return nil, asGhost(err)
+			return nil, asDangling(err)
 		}
 		parsed, err := artifact.ParseModule(raw)
 		if err != nil {

@@ -182,8 +182,8 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 			served = append(served, v)
 			continue
 		}
-		if _, ghost := errors.AsType[*ghostError](reasons[i]); ghost {
-			p.lost.ghost(repository, v)
+		if _, dangling := errors.AsType[*danglingError](reasons[i]); dangling {
+			p.lost.dangling(repository, v)
 			continue
 		}
 		l.refuse(v, reasons[i])
@@ -203,7 +203,7 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 		err = p.admit(ctx, repository, v, manifest, l)
 	}
 	_, refusal := errors.AsType[*RefusedError](err)
-	if _, ghost := errors.AsType[*ghostError](err); ghost || refusal {
+	if _, dangling := errors.AsType[*danglingError](err); dangling || refusal {
 		return err, nil
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {

@@ -112,7 +112,7 @@ func (m *manifests) provider(ctx context.Context, repository, typ string, v addr
 		if has {
 			d, err := r.Resolve(ctx, v.Tag())
 			if err != nil {
-				return nil, asGhost(err)
+				return nil, asDangling(err)
 			}
 			if d.Digest == old.Index.Digest {
 				return old, nil
@@ -205,7 +205,7 @@ func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*
 func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []evidence.StatusEvent) (*ProviderVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
-		return nil, asGhost(err)
+		return nil, asDangling(err)
 	}
 	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
 	if errors.Is(err, oci.ErrCorrupt) {

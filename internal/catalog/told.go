@@ -11,47 +11,47 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// tellAtOnce is how many manifests one reader of a list has read at a time.
-const tellAtOnce = 4
+// maxSummaryReads is how many manifests one reader of a list has read at a time.
+const maxSummaryReads = 4
 
-// Told is what the manifest of a version tells of it.
-type Told struct {
+// Summary is what the manifest of a version tells of it.
+type ManifestSummary struct {
 	Manifest    oci.Descriptor
 	Annotations map[string]string
 	Size        int64 // of its archives, all together
 }
 
-// Told is what is known of a version of l, without asking.
-func (c *Catalog) Told(it addr.Item, v addr.Version, l *Versions) (Told, bool) {
+// Summary is what is known of a version of l, without asking.
+func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSummary, bool) {
 	repository := it.Repository(c.layout)
 	if mv, ok := c.manifests.modules.Peek(repository + ":" + v.Tag()); ok {
-		return Told{Manifest: mv.Manifest, Annotations: mv.Annotations, Size: mv.Zip.Size}, true
+		return ManifestSummary{Manifest: mv.Manifest, Annotations: mv.Annotations, Size: mv.Zip.Size}, true
 	}
 	pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
 	if !ok {
-		return Told{}, false
+		return ManifestSummary{}, false
 	}
-	t := Told{Manifest: pv.Index, Annotations: pv.Annotations}
+	t := ManifestSummary{Manifest: pv.Index, Annotations: pv.Annotations}
 	for _, p := range pv.Platforms {
 		t.Size += p.Size
 	}
 	return t, true
 }
 
-// Tell has the manifests of versions of l read that nobody has read yet, the first
+// ReadSummaries has the manifests of versions of l read that nobody has read yet, the first
 // ones of all first and no more than most, as long as ctx. What cannot be read stays
 // unknown. It waits for no tag that may have moved since it was read: who asks again
 // is told what is under it now.
-func (c *Catalog) Tell(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, most int) {
+func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, limit int) {
 	repository := it.Repository(c.layout)
-	c.manifests.recheck(ctx, repository, all, most)
+	c.manifests.recheck(ctx, repository, all, limit)
 	var g errgroup.Group
-	g.SetLimit(tellAtOnce)
+	g.SetLimit(maxSummaryReads)
 	for _, v := range all {
 		if _, ok := c.manifests.known(repository, v, l); ok {
 			continue
 		}
-		if most--; most < 0 || ctx.Err() != nil {
+		if limit--; limit < 0 || ctx.Err() != nil {
 			break
 		}
 		g.Go(func() error {

@@ -12,36 +12,36 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
-// TestToldMoved moves the tag of a version: who asks a list about it again is told so,
+// TestSummaryMoved moves the tag of a version: who asks a list about it again is told so,
 // whether or not somebody has asked for the version itself, and the tags are looked at
 // one after the other, however few at a time.
-func TestToldMoved(t *testing.T) {
+func TestSummaryMoved(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	it := must(addr.ParseModule(vpc)).Item()
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		s.module(t, vpc, v)
 	}
 	l := must(s.Versions(t.Context(), it))
-	tell := func(most int) map[string]int {
-		return s.requests(func() { s.Tell(t.Context(), it, l, l.Listed, most) })
+	readSummaries := func(limit int) map[string]int {
+		return s.requests(func() { s.ReadSummaries(t.Context(), it, l, l.Listed, limit) })
 	}
-	if n := tell(10); n["GET manifest"] != 3 {
+	if n := readSummaries(10); n["GET manifest"] != 3 {
 		t.Fatalf("asked %v", n)
 	}
 	last := l.Listed[2]
-	was, _ := s.Told(it, last, l)
+	was, _ := s.Summary(it, last, l)
 	r := s.repo(vpcRepo)
 	if err := r.PutTag(t.Context(), last.Tag(), must(r.Fetch(t.Context(), "1.2.0"))); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(tell(10), map[string]int{}); diff != "" {
+	if diff := cmp.Diff(readSummaries(10), map[string]int{}); diff != "" {
 		t.Errorf("within the time of a tag, got - want +:\n%s", diff)
 	}
 	s.pass(11 * time.Second)
 	until := time.Now().Add(time.Minute)
 	for {
-		s.Tell(t.Context(), it, l, l.Listed, 1)
-		if now, ok := s.Told(it, last, l); ok && now.Manifest.Digest != was.Manifest.Digest {
+		s.ReadSummaries(t.Context(), it, l, l.Listed, 1)
+		if now, ok := s.Summary(it, last, l); ok && now.Manifest.Digest != was.Manifest.Digest {
 			return
 		}
 		if time.Now().After(until) {

@@ -96,7 +96,7 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
 			return old, nil
 		}
-		c.lost.warn(repository, all.Ghosts...)
+		c.lost.warn(repository, all.Dangling...)
 		l := &Versions{Listing: all}
 		l.split()
 		c.lost.drop(ctx, r, repository, l)

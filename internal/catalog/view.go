@@ -108,12 +108,12 @@ const maxRank = maxTerms*rankText + 1
 // Near are the entries, ten at most, whose names are at most two letters away from
 // a word of a text: a search that finds nothing is mostly misspelt.
 func (v *View) Near(text string) []*Entry {
-	const most, entries = 2, 10
+	const maxDistance, entries = 2, 10
 	var near []*Entry
-	for away := 1; away <= most; away++ {
+	for away := 1; away <= maxDistance; away++ {
 		for _, term := range strings.Fields(strings.ToLower(text))[:min(maxTerms, len(strings.Fields(text)))] {
 			for _, i := range v.list {
-				if e := &v.x.Entries[i]; away < len(term) && distance(term, v.x.names[i], most) == away && !slices.Contains(near, e) {
+				if e := &v.x.Entries[i]; away < len(term) && distance(term, v.x.names[i], maxDistance) == away && !slices.Contains(near, e) {
 					if near = append(near, e); len(near) == entries {
 						return near
 					}
@@ -126,9 +126,9 @@ func (v *View) Near(text string) []*Entry {
 
 // distance is how many letters must be put in, taken out or replaced to make b of
 // a, or most+1 if more than most.
-func distance(a, b string, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
 	}
 	var buf [maxName + 1]int // more is rare
 	row := buf[:min(len(b)+1, len(buf))]
@@ -140,7 +140,7 @@ func distance(a, b string, most int) int {
 	}
 	for i := range len(a) {
 		corner := row[0]
-		least := i + 1
+		best := i + 1
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := corner
@@ -149,19 +149,19 @@ func distance(a, b string, most int) int {
 			}
 			corner = row[j+1]
 			row[j+1] = min(cost, corner+1, row[j]+1)
-			least = min(least, row[j+1])
+			best = min(best, row[j+1])
 		}
-		if least > most {
-			return most + 1
+		if best > limit {
+			return limit + 1
 		}
 	}
-	return min(row[len(b)], most+1)
+	return min(row[len(b)], limit+1)
 }
 
 // Bounds of [Views].
 const (
-	viewsFor  = 30 * time.Second
-	viewsMost = 256
+	viewsTTL = 30 * time.Second
+	maxViews = 256
 )
 
 // Views keeps the views of sets of rights for half a minute. It is safe for
@@ -201,8 +201,8 @@ func (s *Views) Of(x *Index, rights string, now time.Time, may func(kind, addres
 	if el, ok := s.by[rights]; ok {
 		s.order.Remove(el)
 	}
-	s.by[rights] = s.order.PushFront(&kept{rights, v, now.Add(viewsFor)})
-	if s.order.Len() > viewsMost {
+	s.by[rights] = s.order.PushFront(&kept{rights, v, now.Add(viewsTTL)})
+	if s.order.Len() > maxViews {
 		last := s.order.Remove(s.order.Back()).(*kept)
 		delete(s.by, last.rights)
 	}

@@ -60,7 +60,7 @@ func usageArgs(cmd *cobra.Command) {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			args = joinVersion(cmd, args)
 			err := check(cmd, args)
-			if _, said := errors.AsType[*ExitError](err); err == nil || said {
+			if _, exits := errors.AsType[*ExitError](err); err == nil || exits {
 				return err
 			}
 			if cmd.HasSubCommands() && len(argWords(cmd)) == 0 {

@@ -76,10 +76,10 @@ func New(o Options) *Client {
 		},
 		RetryMax: repeats, RetryWaitMin: o.Pause, RetryWaitMax: maxPause,
 		CheckRetry: c.again,
-		Backoff: func(first, most time.Duration, attempt int, resp *http.Response) time.Duration {
-			asked := retryablehttp.DefaultBackoff(first, most, attempt, resp)
-			own := retryablehttp.DefaultBackoff(first, most, attempt, nil)
-			return min(most, max(asked, own)) // a server that asks for a second each time may be busy for longer
+		Backoff: func(first, longest time.Duration, attempt int, resp *http.Response) time.Duration {
+			requested := retryablehttp.DefaultBackoff(first, longest, attempt, resp)
+			own := retryablehttp.DefaultBackoff(first, longest, attempt, nil)
+			return min(longest, max(requested, own)) // a server that asks for a second each time may be busy for longer
 		},
 		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
 		PrepareRetry:    c.authorize, // uploads may outlast a token

@@ -69,7 +69,7 @@ func newS3(t *testing.T, c *oci.Client) *s3.Client {
 	facade := s3facade.New(s3facade.Options{
 		AccessKey: "AKIAEXAMPLE",
 		TempDir:   t.TempDir(),
-		Open: func(context.Context, s3facade.Place) (*statebackend.Store, error) {
+		Open: func(context.Context, s3facade.Ref) (*statebackend.Store, error) {
 			return statebackend.New(repo, statebackend.Options{}), nil
 		},
 	})

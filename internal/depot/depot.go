@@ -17,11 +17,11 @@ import (
 
 // Options say where a depot is.
 type Options struct {
-	Client   *oci.Client // of the host; the layout's names are full names
-	Layout   addr.Layout
-	Told     bool     // Layout is what a server said, see [trust.Subject]
-	Progress Progress // called from several goroutines
-	TempDir  string   // for packed archives; "": the system's
+	Client           *oci.Client // of the host; the layout's names are full names
+	Layout           addr.Layout
+	LayoutFromServer bool     // Layout is what a server said, see [trust.Subject]
+	Progress         Progress // called from several goroutines
+	TempDir          string   // for packed archives; "": the system's
 }
 
 // Depot publishes into one registry. It is safe for concurrent use.

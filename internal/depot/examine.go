@@ -22,8 +22,8 @@ type Finding struct {
 	Remedy     string `json:"remedy"`
 }
 
-// ghostTag is what is wrong with a tag that was written by half.
-const ghostTag = "the registry lists the tag, and answers 404 for it"
+// danglingTag is what is wrong with a tag that was written by half.
+const danglingTag = "the registry lists the tag, and answers 404 for it"
 
 // ExamineAll examines modules and providers, without any those that the catalog
 // lists, and returns how many they are. An entry of the catalog for something
@@ -61,8 +61,8 @@ func (d examination) examineCatalog(ctx context.Context) (findings []Finding, it
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, tag := range c.Ghosts {
-		findings = append(findings, d.inCatalog(tag, ghostTag, "delete the tag, then okara admin doctor artifacts --rebuild-catalog"))
+	for _, tag := range c.Dangling {
+		findings = append(findings, d.inCatalog(tag, danglingTag, "delete the tag, then okara admin doctor artifacts --rebuild-catalog"))
 	}
 	for _, e := range c.Entries {
 		it, ok := d.o.Layout.Parse(e.Repository)
@@ -107,12 +107,12 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 			}
 		}
 	}
-	for _, tag := range l.Ghosts {
-		add(tag, ghostTag, "delete the tag, and do again what it would have said")
+	for _, tag := range l.Dangling {
+		add(tag, danglingTag, "delete the tag, and do again what it would have said")
 	}
 	for _, v := range l.Versions {
 		if _, err := l.Repository.Resolve(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {
-			add(v.Tag(), ghostTag, "publish the version again, or delete the tag")
+			add(v.Tag(), danglingTag, "publish the version again, or delete the tag")
 			continue
 		}
 		checks, err := d.Verify(ctx, item, v, trust.Policy{AllowYanked: true, AllowExpired: true, Deep: deep})

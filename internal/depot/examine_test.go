@@ -120,9 +120,9 @@ func TestExamineRezipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	original := index.Platforms[0]
-	kept, told, wrong := original, original, original
+	kept, reported, wrong := original, original, original
 	kept.Manifest = target.Descriptor
-	told.Manifest, told.Zh, told.Size = target.Descriptor, zip.Digest.Encoded(), zip.Size
+	reported.Manifest, reported.Zh, reported.Size = target.Descriptor, zip.Digest.Encoded(), zip.Size
 	wrong.H1 = "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
 	tests := []struct {
@@ -132,8 +132,8 @@ func TestExamineRezipped(t *testing.T) {
 		want     string // "": nothing is found
 	}{
 		{"sound", original, true, ""},
-		{"with the hashes of the original", kept, false, "platform linux_amd64: the index says zh " + original.Zh + ", the manifest has " + told.Zh},
-		{"with its own hashes", told, false, "platform linux_amd64: " + original.Filename + " has " + told.Zh + ", listed is " + original.Zh},
+		{"with the hashes of the original", kept, false, "platform linux_amd64: the index says zh " + original.Zh + ", the manifest has " + reported.Zh},
+		{"with its own hashes", reported, false, "platform linux_amd64: " + original.Filename + " has " + reported.Zh + ", listed is " + original.Zh},
 		{"wrong h1, manifests only", wrong, false, ""},
 		{"wrong h1", wrong, true, "platform linux_amd64: the index says " + wrong.H1 + ", the zip has " + original.H1},
 	}

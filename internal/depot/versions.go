@@ -27,9 +27,9 @@ const catalogParallel = 8
 
 // Catalog is what has been published into a depot.
 type Catalog struct {
-	Entries []artifact.CatalogEntry // by kind and address
-	Tags    []string                // of the catalog repository, sorted
-	Ghosts  []string                // those that are listed while their GET is 404
+	Entries  []artifact.CatalogEntry // by kind and address
+	Tags     []string                // of the catalog repository, sorted
+	Dangling []string                // those that are listed while their GET is 404
 
 	byTag map[string]artifact.CatalogEntry
 }
@@ -59,7 +59,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	c := &Catalog{Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
 		old = &Catalog{}
-	} else if slices.Equal(old.Tags, c.Tags) && len(old.Ghosts) == 0 {
+	} else if slices.Equal(old.Tags, c.Tags) && len(old.Dangling) == 0 {
 		return old, nil
 	}
 	entries := make([]artifact.CatalogEntry, len(c.Tags))
@@ -113,7 +113,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	c.byTag = make(map[string]artifact.CatalogEntry, len(c.Tags))
 	for i, e := range entries {
 		if missing[i] {
-			c.Ghosts = append(c.Ghosts, c.Tags[i])
+			c.Dangling = append(c.Dangling, c.Tags[i])
 			continue
 		}
 		c.byTag[c.Tags[i]] = e
@@ -121,7 +121,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 			c.Entries = append(c.Entries, e)
 		}
 	}
-	if slices.Equal(old.Tags, c.Tags) && slices.Equal(old.Ghosts, c.Ghosts) {
+	if slices.Equal(old.Tags, c.Tags) && slices.Equal(old.Dangling, c.Dangling) {
 		return old, nil
 	}
 	slices.SortFunc(c.Entries, func(a, b artifact.CatalogEntry) int {
@@ -158,7 +158,7 @@ type Listing struct {
 	Versions   []addr.Version         // highest first
 	Tags       []string               // all of them, sorted
 	Events     []evidence.StatusEvent // in the order in which they count
-	Ghosts     []string               // tags of events that are listed while their GET is 404
+	Dangling   []string               // tags of events that are listed while their GET is 404
 	Times      map[string]time.Time   // of publications as they are recorded, by the tag of the version
 }
 
@@ -186,7 +186,7 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 // SubjectOf is [Depot.Subject] of a manifest that the caller has at hand, to be used
 // as version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
-	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Told: d.o.Told, Version: v, Manifest: m, Events: l.Events}
+	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events}
 }
 
 // Verify is [Verify] of a version of the depot.
@@ -233,7 +233,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	l := &Listing{Repository: r, Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
 		old = &Listing{}
-	} else if slices.Equal(old.Tags, l.Tags) && len(old.Ghosts) == 0 {
+	} else if slices.Equal(old.Tags, l.Tags) && len(old.Dangling) == 0 {
 		return old, nil
 	}
 	l.Times = timesIn(l.Tags, time.Now())
@@ -242,7 +242,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
-		if _, known := slices.BinarySearch(old.Tags, tag); evidence.IsStatusTag(tag) && (!known || slices.Contains(old.Ghosts, tag)) {
+		if _, known := slices.BinarySearch(old.Tags, tag); evidence.IsStatusTag(tag) && (!known || slices.Contains(old.Dangling, tag)) {
 			fresh = append(fresh, tag)
 		}
 	}
@@ -250,14 +250,14 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	if l.Events = old.Events; len(fresh) == 0 {
 		return l, nil
 	}
-	read, ghosts, err := evidence.ReadStatusEvents(ctx, r, fresh)
+	read, dangling, err := evidence.ReadStatusEvents(ctx, r, fresh)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Equal(old.Tags, l.Tags) && slices.Equal(old.Ghosts, ghosts) {
+	if slices.Equal(old.Tags, l.Tags) && slices.Equal(old.Dangling, dangling) {
 		return old, nil
 	}
-	l.Ghosts = ghosts
+	l.Dangling = dangling
 	l.Events = append(slices.Clone(old.Events), read...)
 	slices.SortFunc(l.Events, func(a, b evidence.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	return l, nil

@@ -113,7 +113,7 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 		if files++; files > MaxDocsFiles {
 			return nil, fmt.Errorf("%d files: %w", MaxDocsFiles, ErrDocsTooLarge)
 		}
-		p, ok := placed(h.Name)
+		p, ok := pageOf(h.Name)
 		if h.Typeflag != tar.TypeReg || !ok || seen[p.Path] {
 			continue
 		}
@@ -133,8 +133,8 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 	}
 }
 
-// placed says by its name what a file is a page of.
-func placed(name string) (Page, bool) {
+// pageOf says by its name what a file is a page of.
+func pageOf(name string) (Page, bool) {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "./"), "docs/")
 	if !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) || len(name) > maxTitle {
 		return Page{}, false
@@ -170,15 +170,15 @@ func (p *Page) read(text string) {
 		return
 	}
 	p.Text = body
-	var said struct {
+	var matter struct {
 		Title       string `yaml:"page_title"`
 		Subcategory string `yaml:"subcategory"`
 	}
-	if yaml.Unmarshal([]byte(front), &said) != nil {
+	if yaml.Unmarshal([]byte(front), &matter) != nil {
 		return // a page without a title is a page
 	}
-	p.Title = cutText(said.Title)
-	p.Subcategory = cutText(said.Subcategory)
+	p.Title = cutText(matter.Title)
+	p.Subcategory = cutText(matter.Subcategory)
 }
 
 func cutText(s string) string {

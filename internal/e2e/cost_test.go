@@ -84,7 +84,7 @@ func checkInits(t *testing.T, okara string) {
 		name, _, _ := strings.Cut(row, ": ")
 		reasons[name] = true
 	}
-	taken := leastInits(t, okara)
+	taken := fewestInits(t, okara)
 	sum := 0
 	for name, c := range taken {
 		size, allocs := c[0], c[1]
@@ -106,12 +106,12 @@ func checkInits(t *testing.T, okara string) {
 	t.Logf("%d packages take %d bytes at a start", len(taken), sum)
 }
 
-// leastInits returns bytes and allocations of each package that does something at a
+// fewestInits returns bytes and allocations of each package that does something at a
 // start: the least of several starts, since what runs beside an init counts as its own.
-func leastInits(t *testing.T, okara string) map[string][2]int {
+func fewestInits(t *testing.T, okara string) map[string][2]int {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
-	least := map[string][2]int{}
+	fewest := map[string][2]int{}
 	for range 5 {
 		cmd := exec.Command(okara, "--version")
 		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -122,13 +122,13 @@ func leastInits(t *testing.T, okara string) map[string][2]int {
 		for _, m := range line.FindAllSubmatch(out, -1) {
 			size, _ := strconv.Atoi(string(m[2]))   // digits
 			allocs, _ := strconv.Atoi(string(m[3])) // likewise
-			if c, ok := least[string(m[1])]; ok {
+			if c, ok := fewest[string(m[1])]; ok {
 				size, allocs = min(size, c[0]), min(allocs, c[1])
 			}
-			least[string(m[1])] = [2]int{size, allocs}
+			fewest[string(m[1])] = [2]int{size, allocs}
 		}
 	}
-	return least
+	return fewest
 }
 
 // checkCollections holds that nothing is collected before a command does anything.

@@ -30,10 +30,10 @@ type crash struct {
 	*crashWorld
 	name, victim, step string
 
-	id    string
-	child int             // process of the first attempt
-	told  map[string]bool // why it waited
-	err   error
+	id       string
+	child    int             // process of the first attempt
+	reported map[string]bool // why it waited
+	err      error
 }
 
 // TestCrash kills the server, the child and the tool by SIGKILL at each step of a
@@ -83,7 +83,7 @@ func (w *crashWorld) crashes(victim string, steps []string) []*crash {
 	w.t.Helper()
 	var list []*crash
 	for _, step := range steps {
-		c := &crash{crashWorld: w, name: victim + "-" + step, victim: victim, step: step, told: map[string]bool{}}
+		c := &crash{crashWorld: w, name: victim + "-" + step, victim: victim, step: step, reported: map[string]bool{}}
 		host, _, _ := strings.Cut(w.registry, "/")
 		fill := strings.NewReplacer("CASE", c.name, "HOST", host, "DIR", w.dir, "INPUT", plantedInput,
 			"APPLY", gateScript(w.dir, c.name, "apply"), "DESTROY", gateScript(w.dir, c.name, "destroy"))
@@ -208,7 +208,7 @@ func (c *crash) reach() error {
 		return err
 	}
 	if c.child, err = c.pid(c.id, "process.json"); err != nil {
-		err = fmt.Errorf("%w: %q", err, slices.Sorted(maps.Keys(c.told)))
+		err = fmt.Errorf("%w: %q", err, slices.Sorted(maps.Keys(c.reported)))
 	}
 	return err
 }
@@ -233,7 +233,7 @@ func (c *crash) show() (phase, reason string, err error) {
 	}
 	err = json.Unmarshal(b, &doc)
 	for _, one := range doc.Conditions {
-		c.told[one.Message] = true
+		c.reported[one.Message] = true
 	}
 	return doc.Phase, doc.Reason, err
 }
@@ -259,7 +259,7 @@ func (c *crash) await(want string) error {
 		return phase == want, err
 	})
 	if err != nil {
-		err = fmt.Errorf("%w; it is %s, %s; it was told %q", err, phase, reason, slices.Sorted(maps.Keys(c.told)))
+		err = fmt.Errorf("%w; it is %s, %s; it was told %q", err, phase, reason, slices.Sorted(maps.Keys(c.reported)))
 	}
 	return err
 }
@@ -351,7 +351,7 @@ func (c *crash) attempts(n int, another bool) error {
 		want = 2
 	}
 	if run.Attempt != want {
-		return fmt.Errorf("run %d took %d attempts, want %d: %q", n, run.Attempt, want, slices.Sorted(maps.Keys(c.told)))
+		return fmt.Errorf("run %d took %d attempts, want %d: %q", n, run.Attempt, want, slices.Sorted(maps.Keys(c.reported)))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestServeDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDemo(t, set)
-	said := d.said
+	said := d.output
 	ana, ben := said.People[0].Token, said.People[1].Token
 	get := func(path, token string) (int, string) {
 		t.Helper()
@@ -106,11 +106,11 @@ func TestServeDemoEndsRuns(t *testing.T) {
 
 // demo is a sample server with a folder for temporary files of its own.
 type demo struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	tmp   string
-	notes lockedBuffer
-	said  struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	tmp    string
+	notes  lockedBuffer
+	output struct {
 		URL    string
 		People []struct{ Name, Role, Token string }
 	}
@@ -129,8 +129,8 @@ func newDemo(t *testing.T, set tools) *demo {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.cmd.Process.Kill() }) // where it has not ended by itself
-	if err := json.NewDecoder(out).Decode(&d.said); err != nil || len(d.said.People) != 2 {
-		t.Fatalf("%+v: %v: %s", d.said, err, d.notes.String())
+	if err := json.NewDecoder(out).Decode(&d.output); err != nil || len(d.output.People) != 2 {
+		t.Fatalf("%+v: %v: %s", d.output, err, d.notes.String())
 	}
 	return d
 }
@@ -157,7 +157,7 @@ func (d *demo) end() {
 			break
 		}
 	}
-	for _, person := range d.said.People {
+	for _, person := range d.output.People {
 		if strings.Contains(d.notes.String(), person.Token) {
 			d.t.Error("a token is in the log")
 		}

@@ -127,12 +127,12 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// TestGhostTag: a tag whose writing was cut off was listed and never found.
+// TestDanglingTag: a tag whose writing was cut off was listed and never found.
 //
 // Shows: mistakes 25 | a kill left tags that are listed and cannot be read; such a claim locked a
 // state until a person came | the built-in registry removes them; on any registry a claim that
 // stays unreadable for a minute is ended, and said so; lists do without the others
-func TestGhostTag(t *testing.T) {
+func TestDanglingTag(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := newRepo(t, dir, embedded.Options{})
 	m := pushImage(t, r, "v1", nil, "one")
@@ -142,11 +142,11 @@ func TestGhostTag(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, ghost := range []string{
+	for _, dangling := range []string{
 		"locked-default-000000000001-00/index/sha256/" + m.Digest.Encoded(),
 		"locked-default-000000000001-01/current",
 	} {
-		if err := os.MkdirAll(tagDir(dir, ghost), 0o700); err != nil {
+		if err := os.MkdirAll(tagDir(dir, dangling), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -70,7 +70,7 @@ func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := &changeWriter{ResponseWriter: w, it: it, store: b.r.store}
 	b.Handler.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
-	if !answer.told {
+	if !answer.wroteHeader {
 		answer.WriteHeader(http.StatusOK) // as the server would, and after the disk
 	}
 }
@@ -99,13 +99,13 @@ func changeOf(ctx context.Context) *change {
 // error that nobody expects, upon which clients try again, into the one of a full disk.
 type changeWriter struct {
 	http.ResponseWriter
-	it    *change
-	store *store
-	told  bool // the status
+	it          *change
+	store       *store
+	wroteHeader bool // the status
 }
 
 func (w *changeWriter) WriteHeader(status int) {
-	w.told = true
+	w.wroteHeader = true
 	if err := w.store.flush(w.it); err != nil && status < http.StatusBadRequest {
 		if status = http.StatusInternalServerError; noRoom(err) {
 			w.it.full.Store(true)
@@ -119,7 +119,7 @@ func (w *changeWriter) WriteHeader(status int) {
 }
 
 func (w *changeWriter) Write(p []byte) (int, error) {
-	if !w.told {
+	if !w.wroteHeader {
 		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(p)

@@ -71,7 +71,7 @@ func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	s := newStore(dir, newChecks(nil))
 	if !o.DryRun {
 		o.closed = true
-		if _, err := s.removeGhosts(ctx); err != nil {
+		if _, err := s.removeDanglingTags(ctx); err != nil {
 			return fail(err)
 		}
 	}

@@ -160,7 +160,7 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 		return nil
 	}
 	if match := ghostly().FindStringSubmatch(path); match != nil {
-		err = errors.Join(err, s.removeGhost(s.file(match[1])))
+		err = errors.Join(err, s.removeDangling(s.file(match[1])))
 	}
 	if match := cutUpload().FindStringSubmatch(path); match != nil {
 		s.abandon(match[1])

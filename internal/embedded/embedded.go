@@ -85,7 +85,7 @@ func (r *Registry) open(reserved int64) (err error) {
 	}
 	register()
 	r.store = newStore(r.root, newChecks(r.log))
-	n, err := r.store.removeGhosts(context.Background())
+	n, err := r.store.removeDanglingTags(context.Background())
 	if n > 0 {
 		r.log.Warn("removed tags whose writing was cut off and that nobody could read", "tags", n)
 	}

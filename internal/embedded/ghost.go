@@ -17,9 +17,9 @@ import (
 // DELETE of a manifest takes away its link first and its tags afterwards, and
 // can leave the same.
 
-// removeGhost removes the folder of a tag that has no link. It is alone with
+// removeDangling removes the folder of a tag that has no link. It is alone with
 // the directory: others may be writing the same tag.
-func (s *store) removeGhost(dir string) error {
+func (s *store) removeDangling(dir string) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if _, err := os.Lstat(filepath.Join(dir, "current", "link")); !errors.Is(err, fs.ErrNotExist) {
@@ -28,9 +28,9 @@ func (s *store) removeGhost(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// removeGhosts removes all tags that nobody can read and returns how many there
+// removeDanglingTags removes all tags that nobody can read and returns how many there
 // were. Nobody else may have the directory open.
-func (s *store) removeGhosts(ctx context.Context) (n int, err error) {
+func (s *store) removeDanglingTags(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
 		return 0, err
@@ -43,11 +43,11 @@ func (s *store) removeGhosts(ctx context.Context) (n int, err error) {
 		}
 		for _, tag := range list {
 			dir := filepath.Join(tags, tag.Name())
-			ghost, err := isGhost(repositoryDir(s.root, name), dir)
+			dangling, err := isDangling(repositoryDir(s.root, name), dir)
 			if err != nil {
 				return n, err
 			}
-			if ghost {
+			if dangling {
 				if err := os.RemoveAll(dir); err != nil {
 					return n, err
 				}
@@ -81,9 +81,9 @@ func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// isGhost tells of a tag without a link, or with one to a manifest that the
+// isDangling tells of a tag without a link, or with one to a manifest that the
 // repository does not have.
-func isGhost(repository, tag string) (bool, error) {
+func isDangling(repository, tag string) (bool, error) {
 	to, err := os.ReadFile(filepath.Join(tag, "current", "link"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil

@@ -24,7 +24,7 @@ func (e *ModeError) Error() string {
 
 // ReadPrivate reads a file of at most so many bytes that only its owner may read,
 // else the error is a [*ModeError]. Windows has no such modes.
-func ReadPrivate(name string, most int64) ([]byte, error) {
+func ReadPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -37,26 +37,26 @@ func ReadPrivate(name string, most int64) ([]byte, error) {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, &ModeError{name, mode}
 	}
-	return readAtMost(f, most)
+	return readLimited(f, limit)
 }
 
-// ReadAtMost reads a file of at most so many bytes.
-func ReadAtMost(name string, most int64) ([]byte, error) {
+// ReadLimited reads a file of at most so many bytes.
+func ReadLimited(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAtMost(f, most)
+	return readLimited(f, limit)
 }
 
-func readAtMost(f *os.File, most int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+func readLimited(f *os.File, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), most)
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), limit)
 	}
 	return b, nil
 }
@@ -66,7 +66,7 @@ const MaxSecret = 64 << 10
 
 // ReadSecret reads a file of a secret in hexadecimal.
 func ReadSecret(name string) ([]byte, error) {
-	b, err := ReadAtMost(name, MaxSecret)
+	b, err := ReadLimited(name, MaxSecret)
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 const (
 	lockName  = "lock"
 	filesName = "files"
-	// maxTurns bounds how often a directory is made anew because another process
+	// maxTries bounds how often a directory is made anew because another process
 	// took it for a leftover.
-	maxTurns = 100
+	maxTries = 100
 )
 
 // TempDir makes an empty temporary directory in parent, "" for that of the system,
@@ -30,7 +30,7 @@ func TempDir(parent string) (dir string, done func() error, err error) {
 		parent = os.TempDir()
 	}
 	CleanUp(parent)
-	for range maxTurns {
+	for range maxTries {
 		d, ok, err := tryDir(parent)
 		if ok || err != nil {
 			return filepath.Join(d.path, filesName), d.close, err
@@ -102,7 +102,7 @@ func CleanUp(parent string) {
 		switch {
 		case !strings.HasPrefix(e.Name(), prefix):
 		case e.IsDir():
-			sweepDir(path)
+			cleanUpDir(path)
 		case e.Type().IsRegular():
 			// Of a file that is in use this takes the name only, which its process is
 			// about to do; on Windows it cannot.
@@ -111,7 +111,7 @@ func CleanUp(parent string) {
 	}
 }
 
-func sweepDir(path string) {
+func cleanUpDir(path string) {
 	if !ownDir(path) {
 		return
 	}

@@ -70,7 +70,7 @@ func endingProcess(t *testing.T, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := Counts{}
+	reported := Counts{}
 	q := New(Options{
 		Repo: r, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Now: func() time.Time { return time.Now().Add(after) },
@@ -78,7 +78,7 @@ func endingProcess(t *testing.T, host string) {
 			os.Exit(7)
 			return "", nil
 		}},
-		Counted: func(c Counts) { told = c },
+		Counted: func(c Counts) { reported = c },
 	})
 	mustAdd(t, q, "id", Job{Kind: "ends"}, after == 0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -92,8 +92,8 @@ func endingProcess(t *testing.T, host string) {
 	if end := mustEnd(t, q, "id"); !end.Failed || !end.Parked {
 		t.Errorf("ended with %+v", end)
 	}
-	if told.Parked != 1 {
-		t.Errorf("told %+v, want one parked job", told)
+	if reported.Parked != 1 {
+		t.Errorf("told %+v, want one parked job", reported)
 	}
 }
 

@@ -281,7 +281,7 @@ func (c *Count) Take() map[string]int {
 	return n
 }
 
-// Total is the sum of [Count.Take] without resetting.
+// Total is the sum of [Count.Allow] without resetting.
 func (c *Count) Total() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

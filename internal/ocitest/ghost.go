@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Ghosts is a registry with tags that are listed while their GET answers 404:
+// DanglingTags is a registry with tags that are listed while their GET answers 404:
 // what a registry leaves that dies between creating a tag's folder and writing
 // its link. A PUT makes the tag real, a DELETE removes it.
-type Ghosts struct {
+type DanglingTags struct {
 	http.Handler
 
 	mu   sync.Mutex // guards tags
@@ -19,7 +19,7 @@ type Ghosts struct {
 }
 
 // Add makes a ghost of a tag that does not exist.
-func (g *Ghosts) Add(repository, tag string) {
+func (g *DanglingTags) Add(repository, tag string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.tags == nil {
@@ -28,7 +28,7 @@ func (g *Ghosts) Add(repository, tag string) {
 	g.tags[place{kind: "manifest", name: repository, ref: tag}] = true
 }
 
-func (g *Ghosts) of(repository string) []string {
+func (g *DanglingTags) of(repository string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var tags []string
@@ -41,7 +41,7 @@ func (g *Ghosts) of(repository string) []string {
 }
 
 // remove returns whether the tag was a ghost.
-func (g *Ghosts) remove(p place) bool {
+func (g *DanglingTags) remove(p place) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.tags[p]
@@ -49,16 +49,16 @@ func (g *Ghosts) remove(p place) bool {
 	return was
 }
 
-func (g *Ghosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *DanglingTags) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := parse(r.URL.Path)
-	switch ghosts := g.of(p.name); {
-	case r.Method == http.MethodGet && p.kind == "tags" && len(ghosts) > 0:
+	switch dangling := g.of(p.name); {
+	case r.Method == http.MethodGet && p.kind == "tags" && len(dangling) > 0:
 		tags, other := listTags(g.Handler, r)
 		if other != nil && other.Code != http.StatusNotFound {
 			replay(w, other)
 			return
 		}
-		tags = append(tags, ghosts...)
+		tags = append(tags, dangling...)
 		slices.Sort(tags)
 		writeTags(w, p.name, tags)
 		return

@@ -329,11 +329,11 @@ func (m *matrix) says(p *program, args ...string) *program {
 		p.missing = err.Error()
 		return p
 	}
-	told := false
+	reported := false
 	for line := range strings.SplitSeq(out, "\n") {
 		for word := range strings.FieldsSeq(strings.NewReplacer("(", " ", ")", " ", ",", " ", `"`, " ").Replace(line)) {
-			if v := strings.TrimPrefix(word, "v"); !told && strings.Count(v, ".") >= 2 && v[0] >= '0' && v[0] <= '9' {
-				p.version, told = v, true
+			if v := strings.TrimPrefix(word, "v"); !reported && strings.Count(v, ".") >= 2 && v[0] >= '0' && v[0] <= '9' {
+				p.version, reported = v, true
 			}
 		}
 	}
@@ -431,10 +431,10 @@ func (b *bench) push(*program) error {
 	return b.versions(2)
 }
 
-func (b *bench) versions(least int) error {
+func (b *bench) versions(atLeast int) error {
 	out, err := b.run(nil, b.okara, "state", "history", b.state(), "--json", "-q")
-	if err == nil && strings.Count(out, `"digest"`) < least {
-		err = fmt.Errorf("%d versions, want %d", strings.Count(out, `"digest"`), least)
+	if err == nil && strings.Count(out, `"digest"`) < atLeast {
+		err = fmt.Errorf("%d versions, want %d", strings.Count(out, `"digest"`), atLeast)
 	}
 	return err
 }

@@ -175,13 +175,13 @@ func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bo
 		rules.token(w, r)
 		return false
 	}
-	user, brought := caller(r)
+	user, authenticated := caller(r)
 	project, _, _ := strings.Cut(p.name, "/")
 	may, exists := rules.Projects[project]
 	action := actionOf(r)
 	switch {
 	case user == "" && p.name == "":
-		challenge(w, r, "", brought)
+		challenge(w, r, "", authenticated)
 		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "unauthorized: unauthorized")
 		return false
 	case p.name == "", user != "" && slices.Contains(may, action) && !(action == "delete" && rules.NoDelete):
@@ -191,7 +191,7 @@ func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bo
 	if !exists && user != "" {
 		text = "project " + project + " not found"
 	}
-	challenge(w, r, "repository:"+p.name+":"+action, brought)
+	challenge(w, r, "repository:"+p.name+":"+action, authenticated)
 	refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", text+": "+text)
 	return false
 }
@@ -207,7 +207,7 @@ func actionOf(r *http.Request) string {
 }
 
 // caller is who a request names, "" for nobody; brought reports that it said anything.
-func caller(r *http.Request) (user string, brought bool) {
+func caller(r *http.Request) (user string, authenticated bool) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		c, _ := (&Issuer{}).read(token)
 		return c.User, true
@@ -219,9 +219,9 @@ func caller(r *http.Request) (user string, brought bool) {
 	return name, true
 }
 
-func challenge(w http.ResponseWriter, r *http.Request, scope string, brought bool) {
+func challenge(w http.ResponseWriter, r *http.Request, scope string, authenticated bool) {
 	text := `Basic realm="harbor"`
-	if !brought {
+	if !authenticated {
 		text = fmt.Sprintf(`Bearer realm="http://%s/service/token",service="harbor-registry"`, r.Host)
 		if scope != "" {
 			text += fmt.Sprintf(",scope=%q", scope)

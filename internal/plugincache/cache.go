@@ -26,8 +26,8 @@ const maxLock = 4 << 20
 
 // Cache is a folder of provider packages for this platform.
 type Cache struct {
-	dir  string
-	most int64 // bytes; 0: no limit
+	dir      string
+	maxBytes int64 // bytes; 0: no limit
 }
 
 // New returns the cache in dir, which need not be there. It must be an absolute path,

@@ -46,8 +46,8 @@ const maxShared = 100
 // Within returns the cache with a limit in bytes: what was not used for the longest time
 // goes when more is fetched. What runs hold counts and stays. Over the limit is one package
 // at most, and what is being unpacked.
-func (c Cache) Within(most int64) Cache {
-	c.most = most
+func (c Cache) Within(maxBytes int64) Cache {
+	c.maxBytes = maxBytes
 	return c
 }
 
@@ -171,11 +171,11 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 		return err
 	}
 	target := l.target(pkg.H1)
-	turn := c.turn()
-	if _, err := turn.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
+	removeLock := c.removeLock()
+	if _, err := removeLock.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	err := errors.Join(linkTree(target, own), turn.Close())
+	err := errors.Join(linkTree(target, own), removeLock.Close())
 	if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(target, now, now) // one that cannot be marked as used goes early
@@ -262,18 +262,18 @@ func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err e
 	if err := os.MkdirAll(l.cached, 0o700); err != nil {
 		return err
 	}
-	turn := flock.New(filepath.Join(l.cached, "lock"), flock.SetPermissions(0o600))
-	if _, err := turn.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+	removeLock := flock.New(filepath.Join(l.cached, "lock"), flock.SetPermissions(0o600))
+	if _, err := removeLock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, turn.Close()) }()
+	defer func() { err = errors.Join(err, removeLock.Close()) }()
 	if isFolder(target) {
 		return nil
 	}
 	if err := c.drop(target); err != nil { // a file or a link
 		return err
 	}
-	if _, held := c.packages(); c.most > 0 && held >= c.most {
+	if _, held := c.packages(); c.maxBytes > 0 && held >= c.maxBytes {
 		return errFull
 	}
 	if err := c.fetchTo(ctx, pkg, target); err != nil {
@@ -337,18 +337,18 @@ func readable(dir string) error {
 // errFull says that runs hold all that there may be in the cache.
 var errFull = errors.New("runs hold as much as the cache may have")
 
-// turn is the lock of those who remove packages, against those who begin to hold some.
-func (c Cache) turn() *flock.Flock {
+// removeLock is the lock of those who remove packages, against those who begin to hold some.
+func (c Cache) removeLock() *flock.Flock {
 	return flock.New(filepath.Join(c.dir, "lock"), flock.SetPermissions(0o600))
 }
 
 // admit moves a package to its place, once there is room for it.
 func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
-	turn := c.turn()
-	if _, err := turn.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+	removeLock := c.removeLock()
+	if _, err := removeLock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, turn.Close()) }()
+	defer func() { err = errors.Join(err, removeLock.Close()) }()
 	if err := c.trim(sizeOf(whole)); err != nil {
 		return err
 	}
@@ -359,11 +359,11 @@ func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
 // runs hold stays and counts, since the disk has it as long as they do. If that is as much
 // as the limit, trim fails with errFull; else one package may be over it.
 func (c Cache) trim(size int64) error {
-	if c.most <= 0 {
+	if c.maxBytes <= 0 {
 		return nil
 	}
 	all, held := c.packages()
-	if held >= c.most {
+	if held >= c.maxBytes {
 		return errFull
 	}
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.dir, b.dir)) })
@@ -372,7 +372,7 @@ func (c Cache) trim(size int64) error {
 	for _, k := range all {
 		switch {
 		case k.held:
-		case total+k.size <= c.most:
+		case total+k.size <= c.maxBytes:
 			total += k.size
 		default:
 			errs = append(errs, c.drop(k.dir))

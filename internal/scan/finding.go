@@ -31,7 +31,7 @@ const (
 
 // Findings reads what a SARIF report found, the worst first, at most so many of
 // them, and how many there are of each severity.
-func Findings(report []byte, most int) ([]Finding, Counts, error) {
+func Findings(report []byte, limit int) ([]Finding, Counts, error) {
 	doc, err := readSARIF(report)
 	if err != nil {
 		return nil, Counts{}, err
@@ -48,7 +48,7 @@ func Findings(report []byte, most int) ([]Finding, Counts, error) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(levels(), a.Level), slices.Index(levels(), b.Level))
 	})
-	return slices.Clip(all[:min(len(all), most)]), counts, nil
+	return slices.Clip(all[:min(len(all), limit)]), counts, nil
 }
 
 func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
@@ -88,10 +88,10 @@ func packageOf(message string) (name, fixed string) {
 }
 
 // cut is at most so many characters of a text.
-func cut(s string, most int) string {
+func cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	for i := range s {
-		if most--; most < 0 {
+		if limit--; limit < 0 {
 			return s[:i] + "…"
 		}
 	}

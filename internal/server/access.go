@@ -189,7 +189,7 @@ func (s *Settings) login() (*access.Login, error) {
 		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
 	}
 	if in.SecretFile != "" {
-		b, err := files.ReadAtMost(in.SecretFile, files.MaxSecret)
+		b, err := files.ReadLimited(in.SecretFile, files.MaxSecret)
 		if err != nil {
 			return nil, syntax.WrongAt(in.Range, err)
 		}

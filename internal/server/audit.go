@@ -17,10 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/trail"
 )
 
-// keepTrail lets what is recorded go to the queue repository and into memory, beside
+// keepAuditLog lets what is recorded go to the queue repository and into memory, beside
 // the file, nil for none. A portal keeps nothing: it has no state keys, and what it
 // hands on is recorded by who leads.
-func (o *Options) keepTrail(file slog.Handler, env Env) error {
+func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if o.claim.Alone {
 		if file != nil {
 			o.Audit = slog.New(file)
@@ -32,8 +32,8 @@ func (o *Options) keepTrail(file slog.Handler, env Env) error {
 		return err
 	}
 	m := o.Metrics.audits()
-	o.trail = trail.New(trail.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
-	o.Audit = slog.New(o.trail.Handler(file))
+	o.auditLog = trail.New(trail.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
+	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q trail.Query) error {
-	found := f.o.trail.Find(r.Context(), q)
+	found := f.o.auditLog.Find(r.Context(), q)
 	doc := auditDoc{
 		Total: found.Total, Page: q.Page, Complete: q.Decisions || found.Older == 0 && !found.Read.IsZero(), Protected: found.Protected, Altered: found.Altered,
 		Waiting: found.Waiting, Dropped: found.Dropped, ReadAt: found.Read, ReadError: found.Failed != nil, Records: found.Entries,
@@ -113,17 +113,17 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q trail.Query)
 // that nobody takes a part of it for the whole.
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q trail.Query, mediaType, name string, write func(io.Writer, func(func(*trail.Entry) error) error) error) error {
 	client := f.kit.Client(r)
-	if !f.exports.Take(client) {
+	if !f.exports.Acquire(client) {
 		return service.TooMany("downloads of the audit")
 	}
-	defer f.exports.Leave(client)
+	defer f.exports.Release(client)
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Cache-Control", "private, no-store")
 	begun := service.NewPaced(w, stallExport)
 	out := bufio.NewWriterSize(begun, service.PieceSize)
-	err := write(out, func(do func(*trail.Entry) error) error { return f.o.trail.Each(r.Context(), q, do) })
+	err := write(out, func(do func(*trail.Entry) error) error { return f.o.auditLog.Each(r.Context(), q, do) })
 	if err == nil {
 		err = out.Flush()
 	}

@@ -36,7 +36,7 @@ func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...access.S
 		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []access.Key{{Secret: []byte(strings.Repeat("k", 32))}},
 		Access: access.Policy{Anonymous: anonymous}, Metrics: NewMetrics(),
 	}
-	if err := o.keepTrail(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}); err != nil {
+	if err := o.keepAuditLog(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := New(o)
@@ -51,7 +51,7 @@ func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...access.S
 // read reads all parts: a page waits only so long for that.
 func read(t *testing.T, o Options) {
 	t.Helper()
-	if err := o.trail.Read(t.Context()); err != nil {
+	if err := o.auditLog.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

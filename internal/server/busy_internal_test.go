@@ -35,7 +35,7 @@ func TestBusy(t *testing.T) {
 	}
 	const discovery, greedy, other = "/.well-known/terraform.json", "192.0.2.1", "198.51.100.7"
 	all := netip.MustParsePrefix(greedy + "/32")
-	for f.kit.Requests.Take(all) {
+	for f.kit.Requests.Acquire(all) {
 		continue
 	}
 	if w := get(discovery, greedy); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
@@ -49,11 +49,11 @@ func TestBusy(t *testing.T) {
 	if w := get(discovery, other); w.Code != 200 {
 		t.Errorf("another client: %d: %s", w.Code, w.Body)
 	}
-	f.kit.Requests.Leave(all)
+	f.kit.Requests.Release(all)
 	if w := get(discovery, greedy); w.Code != 200 {
 		t.Errorf("with room for one: %d: %s", w.Code, w.Body)
 	}
-	if !f.kit.Requests.Take(all) || f.kit.Requests.Take(all) {
+	if !f.kit.Requests.Acquire(all) || f.kit.Requests.Acquire(all) {
 		t.Error("not one place is free at the end")
 	}
 }

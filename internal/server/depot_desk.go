@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotDesk is the depot for people: the record and the lock as the registry has
+// depotAdmin is the depot for people: the record and the lock as the registry has
 // them, the file and the next run as this replica has them.
-type depotDesk struct {
+type depotAdmin struct {
 	d       *depot.Depot
 	store   *statebackend.Store // holds the lock
 	runner  *depotRunner        // nil: none here
@@ -28,16 +28,16 @@ type depotDesk struct {
 	seen    *cache.Cache[*web.DepotView]
 }
 
-// deskBytes bounds what is kept of a depot; a record may have 64 MiB.
-const deskBytes = 32 << 20
+// adminBytes bounds what is kept of a depot; a record may have 64 MiB.
+const adminBytes = 32 << 20
 
-// deskPolicy makes a page that somebody looks at again and again follow a run.
-func deskPolicy() cache.Policy {
+// adminPolicy makes a page that somebody looks at again and again follow a run.
+func adminPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
 }
 
-func newDepotDesk(o Options, d *depot.Depot) (*depotDesk, error) {
-	k := &depotDesk{d: d, runner: o.depots, version: o.Version}
+func newDepotAdmin(o Options, d *depot.Depot) (*depotAdmin, error) {
+	k := &depotAdmin{d: d, runner: o.depots, version: o.Version}
 	if k.runner != nil {
 		k.store = k.runner.store
 	} else {
@@ -52,13 +52,13 @@ func newDepotDesk(o Options, d *depot.Depot) (*depotDesk, error) {
 		now = time.Now
 	}
 	size := func(v *web.DepotView) int { return (len(v.Entries) + len(v.Versions) + 1) << 10 }
-	k.seen = cache.New("depot", deskBytes, size, now, func(string, string) {})
+	k.seen = cache.New("depot", adminBytes, size, now, func(string, string) {})
 	return k, nil
 }
 
 // Depot is that of [web.Depot].
-func (k *depotDesk) Depot(ctx context.Context) (web.DepotView, error) {
-	read, err := k.seen.Get(ctx, "", deskPolicy(), func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
+func (k *depotAdmin) Depot(ctx context.Context) (web.DepotView, error) {
+	read, err := k.seen.Get(ctx, "", adminPolicy(), func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
 	if err != nil {
 		return web.DepotView{}, err
 	}
@@ -71,7 +71,7 @@ func (k *depotDesk) Depot(ctx context.Context) (web.DepotView, error) {
 }
 
 // read asks the registry: for the record, and for who holds the lock.
-func (k *depotDesk) read(ctx context.Context) (*web.DepotView, error) {
+func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
 	rec, err := supply.ReadRecord(ctx, k.d)
 	if err != nil {
 		return nil, err
@@ -95,12 +95,12 @@ func (k *depotDesk) read(ctx context.Context) (*web.DepotView, error) {
 	}
 	for i := range v.Entries {
 		known[v.Entries[i].Name] = true
-		tell(rec, &v.Entries[i], v)
+		addRecord(rec, &v.Entries[i], v)
 	}
 	for _, name := range rec.Names() {
 		if !known[name] {
 			e := web.DepotEntry{Name: name}
-			tell(rec, &e, v)
+			addRecord(rec, &e, v)
 			v.Entries = append(v.Entries, e)
 		}
 	}
@@ -118,8 +118,8 @@ func declared(set *supply.Set) (all []web.DepotEntry) {
 	return all
 }
 
-// tell adds what the record knows of an entry.
-func tell(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
+// addRecord adds what the record knows of an entry.
+func addRecord(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 	for _, version := range rec.Versions(e.Name) {
 		vr := rec.Entries[e.Name][version]
 		since := vr.Since
@@ -145,7 +145,7 @@ func tell(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 }
 
 // Sync is that of [web.Depot].
-func (k *depotDesk) Sync() bool {
+func (k *depotAdmin) Sync() bool {
 	if k.runner == nil {
 		return false
 	}
@@ -155,7 +155,7 @@ func (k *depotDesk) Sync() bool {
 }
 
 // Approve is that of [web.Depot]. It reads the record anew: what was seen may be old.
-func (k *depotDesk) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
+func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
 	it, v, ok := a.Item()
 	if !ok {
 		return web.Approved{}, conflict("this is no version of a depot")
@@ -196,7 +196,7 @@ func conflict(text string) error { return &service.Error{Status: http.StatusConf
 
 // note writes an approval into the record, which only who has the lock may write. A
 // run that is under way has it, and the next one finds out by itself: that is late.
-func (k *depotDesk) note(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
+func (k *depotAdmin) note(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
 	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo("approval", k.version))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		if k.runner != nil {

@@ -26,19 +26,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// deskSite is a desk over a registry of this test alone.
-type deskSite struct {
-	*depotDesk
+// adminSite is a desk over a registry of this test alone.
+type adminSite struct {
+	*depotAdmin
 	client *oci.Client
 	layout addr.Layout
 	count  *ocitest.Count
 	now    time.Time
 }
 
-func newDeskSite(t *testing.T, file string) *deskSite {
+func newAdminSite(t *testing.T, file string) *adminSite {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
-	s := &deskSite{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{}, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	s := &adminSite{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{}, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 	var err error
 	if s.client, err = oci.New(host, oci.Options{PlainHTTP: true, Transport: s.count}); err != nil {
 		t.Fatal(err)
@@ -51,14 +51,14 @@ func newDeskSite(t *testing.T, file string) *deskSite {
 	if file != "" {
 		o.depots = &depotRunner{file: file, store: statebackend.New(queue, statebackend.Options{}), force: make(chan struct{}, 1)}
 	}
-	if s.depotDesk, err = newDepotDesk(o, depot.New(depot.Options{Client: s.client, Layout: s.layout})); err != nil {
+	if s.depotAdmin, err = newDepotAdmin(o, depot.New(depot.Options{Client: s.client, Layout: s.layout})); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
 // hold publishes a module version that a gate keeps back, and returns its digest.
-func (s *deskSite) hold(t *testing.T, version, text string) string {
+func (s *adminSite) hold(t *testing.T, version, text string) string {
 	t.Helper()
 	_, err := s.d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{
 		Gate: func(context.Context, depot.Gated) error { return errors.New("waiting for approval") },
@@ -71,7 +71,7 @@ func (s *deskSite) hold(t *testing.T, version, text string) string {
 }
 
 // record writes what a run would have, of one module.
-func (s *deskSite) record(t *testing.T, versions map[string]supply.VersionRecord) {
+func (s *adminSite) record(t *testing.T, versions map[string]supply.VersionRecord) {
 	t.Helper()
 	b, err := json.Marshal(supply.Record{SchemaVersion: 1, Entries: map[string]map[string]supply.VersionRecord{"module net/vpc/aws": versions}})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *deskSite) record(t *testing.T, versions map[string]supply.VersionRecord
 	}
 }
 
-func (s *deskSite) view(t *testing.T) web.DepotView {
+func (s *adminSite) view(t *testing.T) web.DepotView {
 	t.Helper()
 	v, err := s.Depot(t.Context())
 	if err != nil {
@@ -91,9 +91,9 @@ func (s *deskSite) view(t *testing.T) web.DepotView {
 	return v
 }
 
-// TestDepotDeskReads puts the file, the record and the lock together, with few
+// TestDepotAdminReads puts the file, the record and the lock together, with few
 // requests, and with none while it knows them.
-func TestDepotDeskReads(t *testing.T) {
+func TestDepotAdminReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -101,7 +101,7 @@ func TestDepotDeskReads(t *testing.T) {
 		}
 	}
 	write("module \"net/vpc/aws\" {\n  source = \"git::https://user:hunter2@git.example.com/vpc.git\"\n  versions = \"~> 1.0\"\n}\nprovider \"hashicorp/time\" {}\n")
-	s := newDeskSite(t, file)
+	s := newAdminSite(t, file)
 	if v := s.view(t); !v.Runs || len(v.Entries) != 2 || v.Held != nil || v.Problem != "" {
 		t.Errorf("before the first run: %+v", v)
 	}
@@ -142,14 +142,14 @@ func TestDepotDeskReads(t *testing.T) {
 	if v := s.view(t); v.Problem == "" || len(v.Entries) != 1 || v.Entries[0].Declared {
 		t.Errorf("with a broken file: %+v", v)
 	}
-	if v := newDeskSite(t, "").view(t); v.Runs || len(v.Entries) != 0 {
+	if v := newAdminSite(t, "").view(t); v.Runs || len(v.Entries) != 0 {
 		t.Errorf("without a file: %+v", v)
 	}
 }
 
-// TestDepotDeskApproves publishes what was seen and nothing else.
-func TestDepotDeskApproves(t *testing.T) {
-	s := newDeskSite(t, "")
+// TestDepotAdminApproves publishes what was seen and nothing else.
+func TestDepotAdminApproves(t *testing.T) {
+	s := newAdminSite(t, "")
 	old := s.hold(t, "1.0.0", `output "a" { value = 1 }`)
 	now := s.hold(t, "1.0.0", `output "b" { value = 2 }`)
 	blocked := s.hold(t, "1.1.0", `output "c" { value = 3 }`)
@@ -185,9 +185,9 @@ func TestDepotDeskApproves(t *testing.T) {
 	}
 }
 
-// TestDepotDeskApprovesInRun publishes although a run has the record.
-func TestDepotDeskApprovesInRun(t *testing.T) {
-	s := newDeskSite(t, "depot.hcl")
+// TestDepotAdminApprovesInRun publishes although a run has the record.
+func TestDepotAdminApprovesInRun(t *testing.T) {
+	s := newAdminSite(t, "depot.hcl")
 	digest := s.hold(t, "1.0.0", `output "a" { value = 1 }`)
 	s.record(t, map[string]supply.VersionRecord{"1.0.0": {State: supply.StateWaiting, Digest: digest}})
 	queue := depottest.MustRepo(t, s.client, s.layout.QueueRepo())
@@ -208,14 +208,14 @@ func TestDepotLease(t *testing.T) {
 	if err := os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newDeskSite(t, file)
+	s := newAdminSite(t, file)
 	settings := &Settings{}
 	settings.Depot = file
 	r, err := newDepotRunner(settings, Options{Options: registry.Options{Client: s.client, Layout: s.layout}, Metrics: NewMetrics()}, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, store := range map[string]*statebackend.Store{"runner": r.store, "desk": newDeskSite(t, "").store} {
+	for name, store := range map[string]*statebackend.Store{"runner": r.store, "desk": newAdminSite(t, "").store} {
 		lock, err := store.Lock(t.Context(), depotWorkspace, depotLockInfo(name, "1.0.0"))
 		if err != nil {
 			t.Fatal(err)

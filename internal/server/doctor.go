@@ -26,13 +26,13 @@ type doctor struct {
 	certificate time.Time
 	beside      func() []web.Finding // of the extension; nil: it says nothing
 	states      *states.States       // nil: there are none
-	trail       *trail.Trail         // of changes; nil: none is kept
+	auditLog    *trail.Log           // of changes; nil: none is kept
 }
 
 // newDoctor reads when the certificate ends once, since it is served as it was at
 // the start.
 func newDoctor(o Options, m *Metrics) *doctor {
-	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, trail: o.trail}
+	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, auditLog: o.auditLog}
 	if o.Sessions != nil {
 		d.shared = o.BasePath
 	}
@@ -68,9 +68,9 @@ func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	if d.shared != "" {
 		all = append(all, sharedFinding(d.shared))
 	}
-	if d.trail != nil {
+	if d.auditLog != nil {
 		wait, cancel := context.WithTimeout(ctx, partTime)
-		all = append(all, replicaFindings(d.trail.View(wait), now)...)
+		all = append(all, replicaFindings(d.auditLog.View(wait), now)...)
 		cancel()
 	}
 	all = append(all, contentFindings(m)...)

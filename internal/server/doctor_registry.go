@@ -35,16 +35,16 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 			About: "Registry " + registry + ", " + operation, State: fmt.Sprintf("%d of %d requests failed", bad, h.count),
 			Meaning: "The registry answers, and soon enough.",
 		}
-		most, known := h.within()
+		bound, known := h.within()
 		if known {
-			f.State += fmt.Sprintf("; 95 of 100 were answered within %s", time.Duration(most*float64(time.Second)))
+			f.State += fmt.Sprintf("; 95 of 100 were answered within %s", time.Duration(bound*float64(time.Second)))
 		}
 		switch {
 		case often(bad, int(h.count)):
 			f.Verdict = web.Act
 			f.Meaning = "Every tenth request or more got no answer, an error of the registry, or was one too many for it."
 			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not do."
-		case !known && h.count > 0 || most > slow:
+		case !known && h.count > 0 || bound > slow:
 			f.Verdict = web.Look
 			f.Meaning = "Whoever asks for what is not in a cache waits that long."
 			f.Do = "Look at the load of the registry, and at the way there."

@@ -62,11 +62,11 @@ type Options struct {
 	rules      access.RulesFile // that Access has from a file
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
-	trail                       *trail.Trail // of changes and decisions; nil: none is kept
-	Pages                       bool         // below /ui/
-	off                         web.Parts    // parts of the pages that are not there
-	imageHosts                  []string     // other hosts whose images they show
-	Version                     string       // of okara, which the pages show
+	auditLog                    *trail.Log // of changes and decisions; nil: none is kept
+	Pages                       bool       // below /ui/
+	off                         web.Parts  // parts of the pages that are not there
+	imageHosts                  []string   // other hosts whose images they show
+	Version                     string     // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own
@@ -86,8 +86,8 @@ type Front struct {
 	mounted *Mounted               // beside the core
 	states  *httpbackend.Server    // of /state/; nil: there is none
 	tfe     http.Handler           // of /api/v2/; nil: there is none
-	exports *service.Places        // of the audit
-	adding  []offer                // those that add to the discovery document
+	exports *service.Limiter       // of the audit
+	adding  []serviceRoute         // those that add to the discovery document
 	ready   atomic.Bool            // the registry has answered once
 	unready atomic.Pointer[string] // why it did not, when it was last asked
 	closing atomic.Bool            // shutdown has begun
@@ -139,7 +139,7 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{
-		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewPlaces(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewLimiter(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
 	f.finder = catalog.NewFinder(protocols.Catalog(), o.claim.On)
 	if o.Start != nil {
@@ -155,20 +155,20 @@ func newFront(o Options) (*Front, error) {
 	}
 	if o.Pages {
 		var doctor web.Doctor
-		var desk web.Depot
+		var admin web.Depot
 		if o.Alone {
 			o.States = nil // their pages are another server's
 		} else {
 			findings := newDoctor(o, metrics)
 			findings.beside = f.mounted.Findings
 			doctor = findings
-			if desk, err = newDepotDesk(o, f.depot); err != nil {
+			if admin, err = newDepotAdmin(o, f.depot); err != nil {
 				return nil, err
 			}
 		}
 		shown := web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
-			Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
+			Doctor: doctor, Depot: admin, Audit: o.auditLog, ImageHosts: o.imageHosts, Instances: f.mounted.Pages,
 		}
 		if f.mounted.RunPages != nil && shown.States != nil {
 			shown.Runs = f.mounted.RunPages(shown.States)
@@ -254,8 +254,8 @@ func (f *Front) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { f.Protocols.Run(ctx) })
 	running.Go(func() { f.finder.Run(ctx) })
-	if f.o.trail != nil {
-		running.Go(func() { f.o.trail.Run(ctx) })
+	if f.o.auditLog != nil {
+		running.Go(func() { f.o.auditLog.Run(ctx) })
 	}
 	running.Wait()
 }
@@ -266,8 +266,8 @@ func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
 		f.Protocols.Finish(ctx)
 	}
-	if f.o.trail != nil {
-		f.o.trail.Finish(ctx)
+	if f.o.auditLog != nil {
+		f.o.auditLog.Finish(ctx)
 	}
 }
 

@@ -130,16 +130,16 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		return l.base.RoundTrip(r)
 	}
-	slots := l.slots(r.URL.Host)
+	semaphore := l.semaphore(r.URL.Host)
 	select {
-	case slots <- struct{}{}:
+	case semaphore <- struct{}{}:
 	case <-r.Context().Done():
 		if r.Body != nil {
 			_ = r.Body.Close() // as the contract of RoundTrip wants
 		}
 		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxPerHost, r.Context().Err())
 	}
-	free := sync.OnceFunc(func() { <-slots })
+	free := sync.OnceFunc(func() { <-semaphore })
 	resp, err := l.base.RoundTrip(r)
 	if err != nil {
 		free()
@@ -149,15 +149,15 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (l *limited) slots(host string) chan struct{} {
+func (l *limited) semaphore(host string) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slots := l.hosts[host]
-	if slots == nil {
-		slots = make(chan struct{}, maxPerHost)
-		l.hosts[host] = slots
+	semaphore := l.hosts[host]
+	if semaphore == nil {
+		semaphore = make(chan struct{}, maxPerHost)
+		l.hosts[host] = semaphore
 	}
-	return slots
+	return semaphore
 }
 
 // limitedBody frees its place when it has been read or closed.

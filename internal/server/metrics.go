@@ -275,7 +275,7 @@ type sample struct {
 
 // bucket is how many observations were at most so many seconds.
 type bucket struct {
-	most  float64
+	upTo  float64
 	count uint64
 }
 
@@ -309,7 +309,7 @@ func (s sample) within() (float64, bool) {
 	if i < 0 || s.count == 0 {
 		return 0, false
 	}
-	return s.buckets[i].most, true
+	return s.buckets[i].upTo, true
 }
 
 // total adds up the samples whose label has a value; "" as the label: all of them.

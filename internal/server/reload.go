@@ -52,14 +52,14 @@ func (s *Settings) ruling() []string {
 }
 
 // run looks for changes until ctx ends, and at once when told to.
-func (l *reloader) run(ctx context.Context, front *Front, told <-chan os.Signal) {
+func (l *reloader) run(ctx context.Context, front *Front, reload <-chan os.Signal) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-told:
+		case <-reload:
 			l.seen = l.content()
 			l.reload(front, "a signal")
 		case <-tick.C:

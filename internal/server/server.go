@@ -44,7 +44,7 @@ type Process struct {
 	Note    func(format string, args ...any) // tells who started the server
 	Ready   func(Ready) error                // says that it answers
 	Again   func() (*Settings, error)        // the settings as their files have them now
-	Told    <-chan os.Signal                 // to read rights and keys again
+	Reload  <-chan os.Signal                 // to read rights and keys again
 }
 
 // Logs are where a server says what it does.
@@ -106,7 +106,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		defer closeLog()
 		file = slog.NewJSONHandler(out, nil)
 	}
-	if err := o.keepTrail(file, env); err != nil {
+	if err := o.keepAuditLog(file, env); err != nil {
 		return err
 	}
 	if o.Sessions != nil && s.BasePath != "" {
@@ -147,7 +147,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca, Routes: front.kit.Routes()}); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
-	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Told) }}
+	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Reload) }}
 	if back.own != nil {
 		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.GC.schedule(o.Metrics)) })
 	}

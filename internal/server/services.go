@@ -16,22 +16,22 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// offer is a service: a handler, and what it adds to the discovery document.
-type offer struct {
+// serviceRoute is a service: a handler, and what it adds to the discovery document.
+type serviceRoute struct {
 	route   string                                                         // pattern of the multiplexer
 	handler http.Handler                                                   // nil: there is none
 	adds    func(ctx context.Context, base string) (map[string]any, error) // with paths below base; nil: nothing
 }
 
 // services is all that is served. HEAD works wherever GET does.
-func (f *Front) services() []offer {
-	own := []offer{
+func (f *Front) services() []serviceRoute {
+	own := []serviceRoute{
 		{"/api/v1/", f.mounted.API, nil}, // it limits, counts and hands on its requests itself
 		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
 		{"GET /healthz", f.handler(true, healthz(f.o.Version)), nil}, // who is busy is healthy
 		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
 	}
-	own = append(own, f.forPeople()...)
+	own = append(own, f.pageRoutes()...)
 	if f.o.Alone {
 		return own
 	}
@@ -39,12 +39,12 @@ func (f *Front) services() []offer {
 }
 
 // protocols are what a portal does not serve.
-func (f *Front) protocols() []offer {
+func (f *Front) protocols() []serviceRoute {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
-	return []offer{
+	return []serviceRoute{
 		{"/", f.Protocols, registry.Discovery},
 		{"GET /api/v1/search", f.limited(true, f.search), nil},
-		{"GET /api/v1/audit", f.handler(f.o.trail != nil, f.audit), nil},
+		{"GET /api/v1/audit", f.handler(f.o.auditLog != nil, f.audit), nil},
 		{"/v2/", f.handler(true, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
 		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.state)), nil},
@@ -56,9 +56,9 @@ func (f *Front) protocols() []offer {
 	}
 }
 
-// forPeople are the pages, and where browsers come to them from elsewhere.
-func (f *Front) forPeople() []offer {
-	return []offer{
+// pageRoutes are the pages, and where browsers come to them from elsewhere.
+func (f *Front) pageRoutes() []serviceRoute {
+	return []serviceRoute{
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
 		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // where tofu login sends people

@@ -50,7 +50,7 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 		Portal: o.claim.Alone,
 	}
 	if file := s.UI.SecretFile; file != "" {
-		b, err := files.ReadAtMost(file, files.MaxSecret)
+		b, err := files.ReadLimited(file, files.MaxSecret)
 		if err != nil {
 			return nil, syntax.WrongAt(s.UI.Range, err)
 		}

@@ -256,8 +256,8 @@ type Organization struct {
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// leastMemory is room for a state that is large already.
-const leastMemory = 64 << 20
+// minMemory is room for a state that is large already.
+const minMemory = 64 << 20
 
 // check refuses a length or size that is none.
 func (t *TFE) check() error {
@@ -270,7 +270,7 @@ func (t *TFE) check() error {
 	if err != nil {
 		return syntax.WrongAt(t.Range, fmt.Errorf("memory %w", err))
 	}
-	if n < leastMemory {
+	if n < minMemory {
 		return syntax.WrongAt(t.Range, fmt.Errorf("memory %q is less than 64MiB, in which large states have no room", string(t.Memory)))
 	}
 	return nil

@@ -17,8 +17,8 @@ const maxBodies = 256
 // one byte. [OpenBody] opens it.
 type shutBody struct {
 	io.ReadCloser
-	open  bool
-	leave func() // gives back the place that reading it takes; nil: it has none
+	open    bool
+	release func() // gives back the place that reading it takes; nil: it has none
 }
 
 // shutKey is where the request keeps its shutBody, whatever is put around that.
@@ -45,8 +45,8 @@ func shut(r *http.Request) (_ *http.Request, done func()) {
 	r.Body = b
 	return r, func() {
 		b.open = false
-		if b.leave != nil {
-			b.leave()
+		if b.release != nil {
+			b.release()
 		}
 	}
 }
@@ -67,10 +67,10 @@ func (k *Kit) OpenBody(r *http.Request) error {
 		return nil
 	}
 	client := k.Client(r)
-	if !k.bodies.Take(client) {
+	if !k.bodies.Acquire(client) {
 		return TooMany("uploads")
 	}
-	b.leave = func() { k.bodies.Leave(client) }
+	b.release = func() { k.bodies.Release(client) }
 	b.open = true
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // Shows: mistakes 1
 func TestBodyRoom(t *testing.T) {
 	k := New(Options{Guard: &access.Guard{}})
-	k.bodies = NewPlaces(4) // of which one client gets two
+	k.bodies = NewLimiter(4) // of which one client gets two
 	var done []func()
 	for i := range 3 {
 		r, end := shut(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))

@@ -12,7 +12,7 @@
 //
 // # Limits
 //
-// What is done at one moment is bounded by [Places], in all and for one client.
+// What is done at one moment is bounded by [Limiter], in all and for one client.
 // [Kit.Limit] is for answers that are small and quick: it takes a place and ends
 // the work for it before the clients give up. Other handlers take places of their
 // own for what they hold.

@@ -59,11 +59,11 @@ func Refusal(err error) string {
 	if !ok {
 		return what
 	}
-	said := cmp.Or(e.Message, strings.Join(e.Codes, ", "), http.StatusText(e.Status))
+	message := cmp.Or(e.Message, strings.Join(e.Codes, ", "), http.StatusText(e.Status))
 	if u, err := url.Parse(e.URL); err == nil && u.Host != "" {
-		return what + ": " + u.Host + ": " + text.Excerpt(said)
+		return what + ": " + u.Host + ": " + text.Excerpt(message)
 	}
-	return what + ": " + text.Excerpt(said)
+	return what + ": " + text.Excerpt(message)
 }
 
 // Fail answers the errors of services that ask no registry.

@@ -25,8 +25,8 @@ type Options struct {
 type Kit struct {
 	Guard    *access.Guard // decides about requests
 	o        Options
-	Requests *Places // one per request under [Kit.Limit]
-	bodies   *Places // one per body that is being read after [Kit.OpenBody]
+	Requests *Limiter // one per request under [Kit.Limit]
+	bodies   *Limiter // one per body that is being read after [Kit.OpenBody]
 	routes   routes
 
 	close   sync.Once
@@ -41,7 +41,7 @@ func New(o Options) *Kit {
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}
-	return &Kit{Guard: o.Guard, o: o, Requests: NewPlaces(maxRequests), bodies: NewPlaces(maxBodies), closing: make(chan struct{})}
+	return &Kit{Guard: o.Guard, o: o, Requests: NewLimiter(maxRequests), bodies: NewLimiter(maxBodies), closing: make(chan struct{})}
 }
 
 // Close says that the server stops: answers that go on for as long as somebody looks

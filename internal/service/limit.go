@@ -32,10 +32,10 @@ func (k *Kit) Limit(h Handler) Handler {
 	h = InTime(h)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		client := k.Client(r)
-		if !k.Requests.Take(client) {
+		if !k.Requests.Acquire(client) {
 			return TooMany("requests")
 		}
-		defer k.Requests.Leave(client)
+		defer k.Requests.Release(client)
 		out := NewPaced(w, Timeout)
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = hurry(r.Body, http.NewResponseController(w), r.ContentLength)

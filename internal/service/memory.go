@@ -37,20 +37,20 @@ func percent(live uint64) int {
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	debug.FreeOSMemory() // what the start needed; now what is alive is known
 	live := read("/gc/heap/live:bytes")
-	said := []slog.Attr{slog.Uint64("live_heap", live)}
+	attrs := []slog.Attr{slog.Uint64("live_heap", live)}
 	if getenv("GOMEMLIMIT") == "" {
 		if limit, ok := groupLimit("/sys/fs/cgroup/memory.max"); ok {
 			debug.SetMemoryLimit(limit / 10 * 9)
 		}
 	}
 	if limit := debug.SetMemoryLimit(-1); limit < 1<<62 {
-		said = append(said, slog.Int64("memory_limit", limit))
+		attrs = append(attrs, slog.Int64("memory_limit", limit))
 	}
 	if getenv("GOGC") == "" {
 		new(tuner{ctx: ctx}).collected()
-		said = append(said, slog.Int("gc_percent", percent(live)))
+		attrs = append(attrs, slog.Int("gc_percent", percent(live)))
 	}
-	return said
+	return attrs
 }
 
 // read returns what the runtime says of one of its metrics.

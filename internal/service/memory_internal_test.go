@@ -48,8 +48,8 @@ func TestTuneMemory(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said := TuneMemory(ctx, func(key string) string { return map[string]string{"GOGC": "100", "GOMEMLIMIT": "off"}[key] })
-	if current() != 100 || slog.GroupValue(said...).String() == "" {
+	attrs := TuneMemory(ctx, func(key string) string { return map[string]string{"GOGC": "100", "GOMEMLIMIT": "off"}[key] })
+	if current() != 100 || slog.GroupValue(attrs...).String() == "" {
 		t.Errorf("with GOGC=100 it is %d", current())
 	}
 	none := func(key string) string { return map[string]string{"GOMEMLIMIT": "off"}[key] }

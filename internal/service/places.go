@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Places bounds what is done at one moment, in all and for one client. A client
+// Limiter bounds what is done at one moment, in all and for one client. A client
 // may have as many places as it leaves free: half of them while it is alone,
 // and an equal share among many. Whoever has none finds one.
-type Places struct {
-	most int
+type Limiter struct {
+	max int
 
 	mu    sync.Mutex // guards the fields below
 	taken int
@@ -20,18 +20,18 @@ type Places struct {
 	freed chan struct{} // closed when a place is free again; nil: nobody waits
 }
 
-// NewPlaces returns so many places, all free.
-func NewPlaces(most int) *Places { return &Places{most: most, by: map[netip.Prefix]int{}} }
+// NewLimiter returns so many places, all free.
+func NewLimiter(limit int) *Limiter { return &Limiter{max: limit, by: map[netip.Prefix]int{}} }
 
-// Take reports whether the client has got a place, which it must leave.
-func (p *Places) Take(client netip.Prefix) bool {
+// Allow reports whether the client has got a place, which it must leave.
+func (p *Limiter) Acquire(client netip.Prefix) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.takeLocked(client)
+	return p.acquireLocked(client)
 }
 
-func (p *Places) takeLocked(client netip.Prefix) bool {
-	if p.by[client] >= p.most-p.taken {
+func (p *Limiter) acquireLocked(client netip.Prefix) bool {
+	if p.by[client] >= p.max-p.taken {
 		return false
 	}
 	p.taken++
@@ -41,10 +41,10 @@ func (p *Places) takeLocked(client netip.Prefix) bool {
 
 // Wait takes a place as soon as there is one, and reports whether there was one
 // before ctx ended.
-func (p *Places) Wait(ctx context.Context, client netip.Prefix) bool {
+func (p *Limiter) Wait(ctx context.Context, client netip.Prefix) bool {
 	for {
 		p.mu.Lock()
-		if p.takeLocked(client) {
+		if p.acquireLocked(client) {
 			p.mu.Unlock()
 			return true
 		}
@@ -61,8 +61,8 @@ func (p *Places) Wait(ctx context.Context, client netip.Prefix) bool {
 	}
 }
 
-// Leave gives a place back.
-func (p *Places) Leave(client netip.Prefix) {
+// Release gives a place back.
+func (p *Limiter) Release(client netip.Prefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--

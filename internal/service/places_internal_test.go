@@ -14,28 +14,28 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestPlaces has clients that take all they can get: many get equal shares.
+// TestLimiter has clients that take all they can get: many get equal shares.
 //
 // Shows: mistakes 12
 // Shows: mistakes 18
-func TestPlaces(t *testing.T) {
+func TestLimiter(t *testing.T) {
 	client := func(i int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32)
 	}
 	for clients, want := range map[int]int{1: 50, 2: 33, 3: 25, 9: 10, 19: 5} {
-		p := NewPlaces(100)
+		p := NewLimiter(100)
 		for i := range clients { // each as if it came first
-			for p.Take(client(i)) {
+			for p.Acquire(client(i)) {
 				continue
 			}
 		}
 		for range 1000 { // what ends is open to all
 			for i := range clients {
 				if p.by[client(i)] > 0 {
-					p.Leave(client(i))
+					p.Release(client(i))
 				}
 				for j := range clients {
-					p.Take(client(j))
+					p.Acquire(client(j))
 				}
 			}
 		}
@@ -44,30 +44,30 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("%d clients: one has %d places, want %d", clients, got, want)
 			}
 		}
-		if !p.Take(client(clients)) {
+		if !p.Acquire(client(clients)) {
 			t.Errorf("%d clients: none is left for one more", clients)
 		}
 	}
-	p := NewPlaces(2)
-	p.Take(client(1))
+	p := NewLimiter(2)
+	p.Acquire(client(1))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if p.Wait(ended, client(1)) {
 		t.Error("waiting took a place that is another's")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPlaces(2)
-		p.Take(client(1))
+		p := NewLimiter(2)
+		p.Acquire(client(1))
 		var waiting sync.WaitGroup
 		for range 3 {
 			waiting.Go(func() {
 				if p.Wait(t.Context(), client(1)) {
-					p.Leave(client(1))
+					p.Release(client(1))
 				}
 			})
 		}
 		synctest.Wait()
-		p.Leave(client(1))
+		p.Release(client(1))
 		waiting.Wait()
 		if p.taken != 0 || len(p.by) != 0 {
 			t.Errorf("%d places taken at the end, by %v", p.taken, p.by)

@@ -9,8 +9,8 @@ import (
 
 // Rate bounds what each of many does in any minute. It is safe for concurrent use.
 type Rate struct {
-	most int
-	now  func() time.Time
+	max int
+	now func() time.Time
 
 	mu sync.Mutex // guards by
 	by map[string]*done
@@ -27,45 +27,45 @@ type done struct {
 const maxDone = 10_000
 
 // NewRate returns a bound of so many a minute.
-func NewRate(most int, now func() time.Time) *Rate {
-	return &Rate{most: most, now: now, by: map[string]*done{}}
+func NewRate(limit int, now func() time.Time) *Rate {
+	return &Rate{max: limit, now: now, by: map[string]*done{}}
 }
 
-// Take counts one more of somebody, or says how long to wait for it.
-func (l *Rate) Take(who string) (wait time.Duration, ok bool) {
+// Allow counts one more of somebody, or says how long to wait for it.
+func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	one := l.by[who]
-	if one == nil {
+	entry := l.by[key]
+	if entry == nil {
 		if len(l.by) >= maxDone {
 			l.forget(now)
 		}
 		if len(l.by) >= maxDone {
-			who = ""
+			key = ""
 		}
-		if one = l.by[who]; one == nil {
-			one = &done{at: now}
-			l.by[who] = one
+		if entry = l.by[key]; entry == nil {
+			entry = &done{at: now}
+			l.by[key] = entry
 		}
 	}
-	one.used = max(0, one.used-l.gone(now.Sub(one.at)))
-	one.at = now
-	if one.used > float64(l.most)-1 {
-		return time.Duration((one.used + 1 - float64(l.most)) / float64(l.most) * float64(time.Minute)), false
+	entry.used = max(0, entry.used-l.gone(now.Sub(entry.at)))
+	entry.at = now
+	if entry.used > float64(l.max)-1 {
+		return time.Duration((entry.used + 1 - float64(l.max)) / float64(l.max) * float64(time.Minute)), false
 	}
-	one.used++
+	entry.used++
 	return 0, true
 }
 
 // gone is how many changes a time makes up for.
-func (l *Rate) gone(d time.Duration) float64 { return d.Minutes() * float64(l.most) }
+func (l *Rate) gone(d time.Duration) float64 { return d.Minutes() * float64(l.max) }
 
 // forget drops those who have nothing spent any more.
 func (l *Rate) forget(now time.Time) {
-	for who, one := range l.by {
-		if one.used <= l.gone(now.Sub(one.at)) {
-			delete(l.by, who)
+	for key, entry := range l.by {
+		if entry.used <= l.gone(now.Sub(entry.at)) {
+			delete(l.by, key)
 		}
 	}
 }

@@ -29,9 +29,9 @@ const (
 
 // Pace is how often a stream does what no request asks for. Zero fields have defaults.
 type Pace struct {
-	Poll  time.Duration // it looks for something new; 0: a second
-	Beat  time.Duration // it says that it lives; 0: 15 s
-	Again time.Duration // it is asked anew who reads; 0: a minute
+	Poll      time.Duration // it looks for something new; 0: a second
+	Heartbeat time.Duration // it says that it lives; 0: 15 s
+	Again     time.Duration // it is asked anew who reads; 0: a minute
 }
 
 // Streams answers with server-sent events, and bounds how many such answers are under
@@ -47,11 +47,11 @@ type Streams struct {
 
 // NewStreams returns one without streams.
 func NewStreams(k *Kit, p Pace) *Streams {
-	p = Pace{cmp.Or(p.Poll, time.Second), cmp.Or(p.Beat, 15*time.Second), cmp.Or(p.Again, time.Minute)}
+	p = Pace{cmp.Or(p.Poll, time.Second), cmp.Or(p.Heartbeat, 15*time.Second), cmp.Or(p.Again, time.Minute)}
 	return &Streams{kit: k, pace: p, by: map[string]int{}}
 }
 
-func (s *Streams) take(caller string) bool {
+func (s *Streams) acquire(caller string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken >= openStreams || s.by[caller] >= maxCallerStreams {
@@ -62,7 +62,7 @@ func (s *Streams) take(caller string) bool {
 	return true
 }
 
-func (s *Streams) leave(caller string) {
+func (s *Streams) release(caller string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
@@ -112,10 +112,10 @@ const piece = 16 << 10
 // the offset of its first byte, most the offset behind which nothing is sent, and id what
 // a client has read that comes to an offset. Unless the text is whole, bytes at its end
 // that are no character yet are left for the next time.
-func (s *Stream) Text(from io.Reader, at, most int64, whole bool, id func(offset int64) string) (int64, error) {
+func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset int64) string) (int64, error) {
 	buf := make([]byte, piece)
 	kept := 0
-	for s.broken == nil && at < most {
+	for s.broken == nil && at < end {
 		n, err := io.ReadFull(from, buf[kept:])
 		n += kept
 		send := n
@@ -157,10 +157,10 @@ func wholeRunes(b []byte) int {
 // Next is asked at once, then whenever there may be something new. Again tells whether
 // the caller still may.
 func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, again func(context.Context) error, next func(context.Context, *Stream) (done bool, err error)) error {
-	if !s.take(caller) {
+	if !s.acquire(caller) {
 		return TooMany("streams")
 	}
-	defer s.leave(caller)
+	defer s.release(caller)
 	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
 	defer cancel()
 	out := &Stream{w: NewPaced(w, StreamStall), control: http.NewResponseController(w)}
@@ -170,10 +170,10 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	w.WriteHeader(http.StatusOK)
 	out.write("retry: 2000\n\n")
 	poll := time.NewTicker(s.pace.Poll)
-	beat := time.NewTicker(s.pace.Beat)
+	heartbeat := time.NewTicker(s.pace.Heartbeat)
 	ask := time.NewTicker(s.pace.Again)
 	defer poll.Stop()
-	defer beat.Stop()
+	defer heartbeat.Stop()
 	defer ask.Stop()
 	for {
 		done, err := next(ctx, out)
@@ -192,7 +192,7 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 				return nil
 			case <-poll.C:
 				wait = false
-			case <-beat.C:
+			case <-heartbeat.C:
 				out.write(": it goes on\n\n")
 			case <-ask.C:
 				if again(ctx) != nil {

@@ -106,8 +106,8 @@ func (d *Document) Values(address string) (values []Value, ok bool) {
 	return values, ok
 }
 
-// Reveal returns one value, sensitive or not. Who asks for it has a reason to see it.
-func (d *Document) Reveal(address, path string) (value json.RawMessage, ok bool) {
+// ShowSensitive returns one value, sensitive or not. Who asks for it has a reason to see it.
+func (d *Document) ShowSensitive(address, path string) (value json.RawMessage, ok bool) {
 	v, ok := d.leaves[address][path]
 	return v.json, ok
 }

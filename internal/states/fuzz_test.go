@@ -31,7 +31,7 @@ func FuzzBrowse(f *testing.F) {
 				t.Errorf("%q is listed and has no values", r.Address)
 			}
 			for _, v := range values {
-				secret, ok := d.Reveal(r.Address, v.Path)
+				secret, ok := d.ShowSensitive(r.Address, v.Path)
 				if !ok || !json.Valid(secret) || v.Sensitive != (v.JSON == nil) {
 					t.Errorf("%q %q: sensitive %v, shown %q, is %q", r.Address, v.Path, v.Sensitive, v.JSON, secret)
 				}

@@ -15,10 +15,10 @@ import (
 
 func TestText(t *testing.T) {
 	locked := &statebackend.LockedError{Workspace: "prod", Repository: "host/state", Held: statebackend.LockInfo{ID: "one"}}
-	ghost := &statebackend.LockedError{Workspace: "a b", Repository: "host/state", Held: statebackend.LockInfo{ID: "x"}, Unreadable: true}
+	abandoned := &statebackend.LockedError{Workspace: "a b", Repository: "host/state", Held: statebackend.LockInfo{ID: "x"}, Unreadable: true}
 	const (
-		lockedText = "workspace \"prod\" in host/state is locked, lock id one\nhint: if that run is gone: okara state unlock host/state -w prod --id one"
-		ghostText  = "workspace \"a b\" in host/state is locked, lock id x\nhint: if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock host/state -w 'a b' --id x"
+		lockedText    = "workspace \"prod\" in host/state is locked, lock id one\nhint: if that run is gone: okara state unlock host/state -w prod --id one"
+		abandonedText = "workspace \"a b\" in host/state is locked, lock id x\nhint: if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock host/state -w 'a b' --id x"
 	)
 	for _, tt := range []struct {
 		name string
@@ -27,10 +27,10 @@ func TestText(t *testing.T) {
 	}{
 		{"no hint", errors.New("a"), "a"},
 		{"locked", locked, lockedText},
-		{"ghost", ghost, ghostText},
+		{"ghost", abandoned, abandonedText},
 		{"nobody to unlock", &statebackend.LockedError{Workspace: "prod", Repository: "host/state"}, "workspace \"prod\" in host/state is locked"},
 		{"wrapped", fmt.Errorf("applying: %w", locked), "applying: " + lockedText},
-		{"several", errors.Join(locked, errors.New("b"), ghost), lockedText + "\nb\n" + ghostText},
+		{"several", errors.Join(locked, errors.New("b"), abandoned), lockedText + "\nb\n" + abandonedText},
 		{"not said", fmt.Errorf("short%.0w", locked), fmt.Sprintf("short%.0v", locked)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ type States struct {
 	o      Options
 	queue  *oci.Repo
 	survey survey
-	turn   atomic.Int64 // where the next glance renews what it knows
+	cursor atomic.Int64 // where the next glance renews what it knows
 
 	names      *cache.Cache[[]string]
 	entries    *cache.Cache[string] // the name that an entry of the queue is of, by its tag; "": none

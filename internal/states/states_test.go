@@ -68,14 +68,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNameAfterGhost finds a state whose entry was listed before it could be read,
+// TestNameAfterAbandonedClaim finds a state whose entry was listed before it could be read,
 // as registries do with what was just written.
 //
 // Shows: mistakes 34 | the pages never listed a state whose entry could not be read when it was
 // first listed; a state's name that is too long was a failure of the server | such an entry is read
 // again; such a state is not found
-func TestNameAfterGhost(t *testing.T) {
-	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+func TestNameAfterAbandonedClaim(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
 		c := mustClient(t, unlisted(g))
 		s := mustStates(t, states.Options{Client: c, Names: []string{"set"}})

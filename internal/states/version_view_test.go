@@ -40,7 +40,7 @@ func TestDocumentFollowsDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if value, ok := d.Reveal("output.o", "value"); !ok || string(value) != `"`+want+`"` {
+		if value, ok := d.ShowSensitive("output.o", "value"); !ok || string(value) != `"`+want+`"` {
 			t.Errorf("the document has %s, want %s", value, want)
 		}
 	}

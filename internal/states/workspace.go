@@ -83,7 +83,7 @@ func (s *States) Glance(ctx context.Context, names []string) (known map[string]*
 	known = map[string]*Summary{}
 	first := 0
 	if len(names) > 0 {
-		first = int(s.turn.Add(glanceOld)-glanceOld) % len(names)
+		first = int(s.cursor.Add(glanceOld)-glanceOld) % len(names)
 	}
 	read := 0
 	var mu sync.Mutex // guards known and left

@@ -18,17 +18,17 @@ const examineWithin = 24 * time.Hour
 // examine returns the digest that the registry has of a version. One that was published,
 // and whose turn it is not, has the digest of then.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (string, error) {
-	if known.State == StatePublished && !newest && !turn(it.key, v, s.o.Examined, s.o.Now()) {
+	if known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()) {
 		return known.Digest, nil
 	}
 	d, err := it.repo.Resolve(ctx, v.Tag())
 	return d.Digest.String(), err
 }
 
-// turn reports whether a version is to be examined now, when the run before began at
+// shouldExamine reports whether a version is to be examined now, when the run before began at
 // last. Each has its own time of the day, so that they are spread over the runs; a run
 // takes all those whose time has come since.
-func turn(entry string, v addr.Version, last, now time.Time) bool {
+func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true
 	}

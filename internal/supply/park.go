@@ -14,7 +14,7 @@ import (
 // time.
 const (
 	parkFirst = time.Hour
-	parkMost  = 24 * time.Hour
+	maxPark   = 24 * time.Hour
 )
 
 // park notes that an origin sent more than it may, or ended the process that looked at
@@ -24,9 +24,9 @@ func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
 	if before.State == StateParked && before.Origin == vr.Origin {
 		parked.Tries = before.Tries
 	}
-	wait := parkMost
+	wait := maxPark
 	if parked.Tries < 5 {
-		wait = min(parkFirst<<parked.Tries, parkMost)
+		wait = min(parkFirst<<parked.Tries, maxPark)
 	}
 	parked.Tries++
 	parked.Retry = vr.Since.Add(wait)

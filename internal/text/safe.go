@@ -16,7 +16,7 @@ func Line(s string) string {
 		if unicode.IsSpace(r) {
 			return ' '
 		}
-		return seen(r)
+		return visible(r)
 	}, s)
 }
 
@@ -31,11 +31,11 @@ func Block(s string) string {
 		case r == '\n' || r == '\t' || strings.ContainsRune(joiners, r):
 			return r
 		}
-		return seen(r)
+		return visible(r)
 	}, s)
 }
 
-func seen(r rune) rune {
+func visible(r rune) rune {
 	if Hidden(r) {
 		return unicode.ReplacementChar
 	}

@@ -3,7 +3,7 @@
 // Package trail keeps what the processes of a server changed, where all of them can
 // read it, and what this process decided, in memory.
 //
-// [Trail] is a handler of the logger that records go to. A decision is kept among the
+// [Log] is a handler of the logger that records go to. A decision is kept among the
 // last 5,000 of this process. A change is a line of a part: a tag of the queue
 // repository that belongs to this process and day. It is written at most once a
 // minute, all of it each time, so that no two writers meet and a crash loses the last
@@ -25,7 +25,7 @@
 //
 // # What shows that it was altered
 //
-// With state keys a part is sealed for its repository and tag. A reader ([Trail.View])
+// With state keys a part is sealed for its repository and tag. A reader ([Log.View])
 // tells of what does not open, of a gap in the numbers, of a part that the next one knows
 // otherwise, and of a process that has fewer lines than somebody knows, this process
 // included: each is an [Alteration], counted once. What nobody knew of yet can be taken
@@ -34,7 +34,7 @@
 //
 // Parts of more than 90 days are not read, and deleted a day later where the registry
 // deletes tags. The newest 16 MiB of lines are held in memory; the rest is read again
-// by who wants all of it ([Trail.Each]).
+// by who wants all of it ([Log.Each]).
 //
 // # Alternatives considered
 //

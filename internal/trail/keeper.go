@@ -64,8 +64,8 @@ func (k *keeper) add(r Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.lost > 0 && k.room() {
-		told := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was away for too long", k.lost)}
-		if k.appendLocked(told) {
+		dropped := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was away for too long", k.lost)}
+		if k.appendLocked(dropped) {
 			k.lost = 0
 		}
 	}

@@ -71,10 +71,10 @@ func ParseQuery(v url.Values) (Query, error) {
 		return q, fmt.Errorf("outcome is %.60q, and can be %s, %s or %s", q.Outcome, access.Done, access.Refused, access.Failed)
 	}
 	var err error
-	if q.Since, err = moment("since", v.Get("since"), 0); err != nil {
+	if q.Since, err = parseTime("since", v.Get("since"), 0); err != nil {
 		return q, err
 	}
-	if q.Until, err = moment("until", v.Get("until"), day); err != nil {
+	if q.Until, err = parseTime("until", v.Get("until"), day); err != nil {
 		return q, err
 	}
 	if page := v.Get("page"); page != "" {
@@ -85,8 +85,8 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// moment reads a time; a day stands for its beginning and so much more.
-func moment(name, text string, more time.Duration) (time.Time, error) {
+// parseTime reads a time; a day stands for its beginning and so much more.
+func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return time.Time{}, nil
@@ -128,7 +128,7 @@ type Found struct {
 }
 
 // Find returns a page of what fits.
-func (t *Trail) Find(ctx context.Context, q Query) Found {
+func (t *Log) Find(ctx context.Context, q Query) Found {
 	f := Found{View: t.View(ctx)}
 	from := f.View.Entries
 	if q.Decisions {

@@ -137,13 +137,13 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 		if !all && known.part != nil && (known.final || t.Day.Before(now.Add(-settled))) {
 			continue
 		}
-		g.Go(func() error { return r.one(reading, t, known.at, final) })
+		g.Go(func() error { return r.readPart(reading, t, known.at, final) })
 	}
 	return gone, oldest, g.Wait()
 }
 
-// one reads a part, if it is another than the one that is known.
-func (r *reader) one(ctx context.Context, t AuditTag, known digest.Digest, final bool) error {
+// readPart reads a part, if it is another than the one that is known.
+func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, final bool) error {
 	k := &knownPart{link: link{tag: t}, final: final}
 	lines, at, err := ReadAudit(ctx, r.repo, r.sealer, t, known)
 	switch {

@@ -65,14 +65,14 @@ const (
 
 // handler takes records on their way to the next one.
 type handler struct {
-	t     *Trail
+	t     *Log
 	next  slog.Handler // nil: nowhere
 	attrs []slog.Attr
 }
 
 // Handler returns what takes the records of a logger, and then hands them on to next,
 // which may be nil.
-func (t *Trail) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
+func (t *Log) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
 
 // Enabled implements [slog.Handler].
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }

@@ -26,8 +26,8 @@ const (
 
 	// MaxDecisions is how many decisions are kept.
 	MaxDecisions = 5000
-	// maxTold bounds the alterations that are told apart when they are counted.
-	maxTold = 10_000
+	// maxCounted bounds the alterations that are told apart when they are counted.
+	maxCounted = 10_000
 )
 
 // Options is what a trail needs. Repo is required.
@@ -40,9 +40,9 @@ type Options struct {
 	Dropped func() // hears of each change that is not kept; nil: nobody does
 }
 
-// Trail is that of a server, as one of its processes knows it. It is safe for
+// Log is that of a server, as one of its processes knows it. It is safe for
 // concurrent use.
-type Trail struct {
+type Log struct {
 	o         Options
 	own       *keeper
 	all       *reader
@@ -52,17 +52,17 @@ type Trail struct {
 	life      context.Context    // of readings, which go on behind who asked
 	end       context.CancelFunc
 
-	mu     sync.Mutex // guards the fields below
-	state  state
-	read   time.Time // when it was read; zero: never
-	tried  time.Time // when somebody last read, or tried to
-	failed error     // of the last reading
-	silent bool      // what cannot be written was logged
-	told   map[Alteration]bool
+	mu       sync.Mutex // guards the fields below
+	state    state
+	read     time.Time // when it was read; zero: never
+	tried    time.Time // when somebody last read, or tried to
+	failed   error     // of the last reading
+	silent   bool      // what cannot be written was logged
+	reported map[Alteration]bool
 }
 
 // New returns the trail of a process that has changed nothing. It makes no request.
-func New(o Options) *Trail {
+func New(o Options) *Log {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -74,7 +74,7 @@ func New(o Options) *Trail {
 			*f = func() {}
 		}
 	}
-	t := &Trail{o: o, own: newKeeper(o.Repo, o.Sealer), told: map[Alteration]bool{}}
+	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer), reported: map[Alteration]bool{}}
 	t.life, t.end = context.WithCancel(context.Background())
 	t.all = newReader(o.Repo, o.Sealer, t.own.newest)
 	t.own.dropped = o.Dropped
@@ -86,8 +86,8 @@ func New(o Options) *Trail {
 }
 
 // Run writes what this process changes, every minute, and reads all parts every hour,
-// until ctx ends. One process calls it once, and [Trail.Finish] afterwards.
-func (t *Trail) Run(ctx context.Context) {
+// until ctx ends. One process calls it once, and [Log.Finish] afterwards.
+func (t *Log) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { every(ctx, writeEvery, func() { t.write(ctx) }) })
 	running.Go(func() {
@@ -125,7 +125,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 }
 
 // Finish writes for the last time, which must not hold up the end for long.
-func (t *Trail) Finish(ctx context.Context) {
+func (t *Log) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
 	defer t.end()
@@ -136,7 +136,7 @@ func (t *Trail) Finish(ctx context.Context) {
 }
 
 // write writes what is new, and logs that it cannot once.
-func (t *Trail) write(ctx context.Context) {
+func (t *Log) write(ctx context.Context) {
 	err := t.own.write(ctx)
 	if ctx.Err() != nil {
 		return
@@ -154,10 +154,10 @@ func (t *Trail) write(ctx context.Context) {
 }
 
 // Read reads all parts, for who shows them once.
-func (t *Trail) Read(ctx context.Context) error { return t.refresh(ctx, true) }
+func (t *Log) Read(ctx context.Context) error { return t.refresh(ctx, true) }
 
 // refresh reads what is new, or everything. Those who ask at the same time share it.
-func (t *Trail) refresh(ctx context.Context, all bool) error {
+func (t *Log) refresh(ctx context.Context, all bool) error {
 	key := "new"
 	if all {
 		key = "all"
@@ -178,7 +178,7 @@ func (t *Trail) refresh(ctx context.Context, all bool) error {
 }
 
 // take keeps what was read.
-func (t *Trail) take(s state, err error) {
+func (t *Log) take(s state, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed = err
@@ -189,8 +189,8 @@ func (t *Trail) take(s state, err error) {
 	t.state = s
 	t.read = t.o.Now()
 	for _, a := range s.altered {
-		if !t.told[a] && len(t.told) < maxTold {
-			t.told[a] = true
+		if !t.reported[a] && len(t.reported) < maxCounted {
+			t.reported[a] = true
 			t.o.Altered()
 			t.o.Logger.Error("audit altered", "part", a.Tag, "reason", a.Reason)
 		}
@@ -198,7 +198,7 @@ func (t *Trail) take(s state, err error) {
 }
 
 // remove deletes tags that have had their time, where the registry deletes tags.
-func (t *Trail) remove(ctx context.Context) error {
+func (t *Log) remove(ctx context.Context) error {
 	t.mu.Lock()
 	gone := t.state.gone
 	t.mu.Unlock()
@@ -234,7 +234,7 @@ type View struct {
 
 // View returns it. What was read a while ago is read again behind it; only the first time
 // somebody waits for that, 8 s at most.
-func (t *Trail) View(ctx context.Context) View {
+func (t *Log) View(ctx context.Context) View {
 	t.mu.Lock()
 	read := t.read
 	tried := t.tried
@@ -271,7 +271,7 @@ func (t *Trail) View(ctx context.Context) View {
 
 // Each calls do for all entries that fit, newest first as far as memory holds them, and
 // then part by part as they are read again. It ends with the first error.
-func (t *Trail) Each(ctx context.Context, q Query, do func(*Entry) error) error {
+func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 	if q.Decisions {
 		return each(t.decisions.all(), q, do)
 	}

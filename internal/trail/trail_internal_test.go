@@ -50,7 +50,7 @@ func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
 
 // process is a trail and how often it was told of something.
 type process struct {
-	*Trail
+	*Log
 	altered, dropped atomic.Int64
 }
 
@@ -58,7 +58,7 @@ type process struct {
 func newProcess(t testing.TB, r *oci.Repo, s artifact.Sealer, now func() time.Time) *process {
 	t.Helper()
 	p := &process{}
-	p.Trail = New(Options{Repo: r, Sealer: s, Now: now, Altered: func() { p.altered.Add(1) }, Dropped: func() { p.dropped.Add(1) }})
+	p.Log = New(Options{Repo: r, Sealer: s, Now: now, Altered: func() { p.altered.Add(1) }, Dropped: func() { p.dropped.Add(1) }})
 	return p
 }
 
@@ -249,9 +249,9 @@ func TestDropped(t *testing.T) {
 	if v.Entries[0].Address != "after" && v.Entries[1].Address != "after" || v.Dropped != dropped || len(v.Altered) != 0 {
 		t.Errorf("newest %+v, %d dropped, altered %v", v.Entries[0], v.Dropped, v.Altered)
 	}
-	told := slices.IndexFunc(v.Entries, func(e *Entry) bool { return e.Action == "drop" })
-	if told < 0 || !strings.HasPrefix(v.Entries[told].Detail, fmt.Sprint(dropped, " changes")) {
-		t.Errorf("no entry tells of them: %d", told)
+	reported := slices.IndexFunc(v.Entries, func(e *Entry) bool { return e.Action == "drop" })
+	if reported < 0 || !strings.HasPrefix(v.Entries[reported].Detail, fmt.Sprint(dropped, " changes")) {
+		t.Errorf("no entry tells of them: %d", reported)
 	}
 }
 

@@ -57,14 +57,14 @@ type Check struct {
 // Subject is a version of a module or provider as it is checked or signed. It need
 // not have its tag yet; what vouches for it is in its repository.
 type Subject struct {
-	Repository *oci.Repo
-	Item       addr.Item
-	Name       string // of the repository below the prefix, which signatures name
-	Told       bool   // Name is what a server said, so the manifest that is signed must itself say what it is
-	Version    addr.Version
-	Manifest   oci.Manifest
-	Events     []evidence.StatusEvent // of the repository, in the order in which they count
-	Referrers  *evidence.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
+	Repository     *oci.Repo
+	Item           addr.Item
+	Name           string // of the repository below the prefix, which signatures name
+	NameFromServer bool   // Name is what a server said, so the manifest that is signed must itself say what it is
+	Version        addr.Version
+	Manifest       oci.Manifest
+	Events         []evidence.StatusEvent // of the repository, in the order in which they count
+	Referrers      *evidence.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
 }
 
 func (s Subject) referrers() *evidence.Referrers {
@@ -192,7 +192,7 @@ func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 		return nil, err
 	}
-	if s.Envelope != nil || x.Told {
+	if s.Envelope != nil || x.NameFromServer {
 		if err := artifact.SaysItIs(x.Manifest, x.Item, x.Version); err != nil {
 			return nil, err
 		}

@@ -83,9 +83,9 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusBadRequest {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // what it says helps, or is missing
-		if bytes.Contains(said, []byte("HTTPS")) {                  // to whom http was spoken
-			return nil, fmt.Errorf("asking %s: %s: %w", where(u), text.Excerpt(string(bytes.TrimSpace(said))), oci.ErrUnavailable)
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // what it says helps, or is missing
+		if bytes.Contains(answer, []byte("HTTPS")) {                  // to whom http was spoken
+			return nil, fmt.Errorf("asking %s: %s: %w", where(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
 		}
 	}
 	return nil, fmt.Errorf("asking %s: %s: %w", where(u), resp.Status, statusError(resp.StatusCode))

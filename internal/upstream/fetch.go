@@ -138,13 +138,13 @@ func (g *Git) savePack(file string, from io.Reader) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	most := g.maxBytes()
-	n, err := io.Copy(f, io.LimitReader(bufio.NewReader(from), most+1))
+	limit := g.maxBytes()
+	n, err := io.Copy(f, io.LimitReader(bufio.NewReader(from), limit+1))
 	if err != nil {
 		return err
 	}
-	if n > most {
-		return fmt.Errorf("the repository sent more than %d bytes: %w", most, oci.ErrTooLarge)
+	if n > limit {
+		return fmt.Errorf("the repository sent more than %d bytes: %w", limit, oci.ErrTooLarge)
 	}
 	return nil
 }
@@ -167,11 +167,11 @@ func (t gitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := int64(maxRefs)
+	limit := int64(maxRefs)
 	if strings.HasSuffix(req.URL.Path, "/git-upload-pack") {
-		most = maxCheckoutSize
+		limit = maxCheckoutSize
 	}
-	resp.Body = &boundBody{resp.Body, most}
+	resp.Body = &boundBody{resp.Body, limit}
 	return resp, nil
 }
 

@@ -167,7 +167,7 @@ func (g *Git) checkout(ctx context.Context, l Location, dir string) (_ string, e
 
 // boundTree bounds what a checkout writes. A few trees that name each other many
 // times stand for any number of files.
-func boundTree(repo *git.Repository, hash plumbing.Hash, most int64) error {
+func boundTree(repo *git.Repository, hash plumbing.Hash, limit int64) error {
 	commit, err := repo.CommitObject(hash)
 	if err != nil {
 		return err
@@ -195,8 +195,8 @@ func boundTree(repo *git.Repository, hash plumbing.Hash, most int64) error {
 			}
 			size += n
 		}
-		if entries++; entries > maxCheckout || size > most {
-			return fmt.Errorf("more than %d files and directories, or %d bytes: %w", maxCheckout, most, oci.ErrTooLarge)
+		if entries++; entries > maxCheckout || size > limit {
+			return fmt.Errorf("more than %d files and directories, or %d bytes: %w", maxCheckout, limit, oci.ErrTooLarge)
 		}
 	}
 }

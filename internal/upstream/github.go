@@ -279,7 +279,7 @@ func (g *GitHub) paused(owner, token string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p, ok := g.pauses[owner]; ok && p.token == token && time.Now().Before(p.until) {
-		return &rateLimitError{until: p.until, said: "asked before its limit is over"}
+		return &rateLimitError{until: p.until, reason: "asked before its limit is over"}
 	}
 	delete(g.pauses, owner)
 	return nil
@@ -293,12 +293,12 @@ func ends(ctx context.Context, pause time.Duration) bool {
 
 // rateLimitError is a refusal for a time.
 type rateLimitError struct {
-	until time.Time
-	said  string
+	until  time.Time
+	reason string
 }
 
 func (e *rateLimitError) Error() string {
-	return fmt.Sprintf("GitHub says %q until %s", e.said, e.until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("GitHub says %q until %s", e.reason, e.until.UTC().Format(time.RFC3339))
 }
 
 func (e *rateLimitError) Unwrap() error { return oci.ErrRateLimited }
@@ -314,14 +314,14 @@ func RateLimitPause(err error) (time.Duration, bool) {
 
 // refusal keeps GitHub's words and adds the sentinel.
 func refusal(resp *http.Response) error {
-	said := struct {
+	answer := struct {
 		Message       string `json:"message"`
 		Documentation string `json:"documentation_url"`
 	}{Message: resp.Status}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxSums))
-	_ = json.Unmarshal(b, &said) // it may be no JSON: the status says enough
-	message := text.Excerpt(said.Message)
-	if until, ok := limitedUntil(resp, said.Documentation); ok {
+	_ = json.Unmarshal(b, &answer) // it may be no JSON: the status says enough
+	message := text.Excerpt(answer.Message)
+	if until, ok := limitedUntil(resp, answer.Documentation); ok {
 		return &rateLimitError{until, message}
 	}
 	return fmt.Errorf("GitHub says %q (%s): %w", message, resp.Status, statusError(resp.StatusCode))

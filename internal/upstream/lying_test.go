@@ -22,9 +22,9 @@ import (
 // endless writes text again and again until the client has had enough, and
 // tells how much that was.
 func endless(t *testing.T, w io.Writer, text string) {
-	const most = 64 << 20
+	const limit = 64 << 20
 	piece, sent := []byte(strings.Repeat(text, 64<<10/len(text))), 0
-	for sent < most {
+	for sent < limit {
 		n, err := w.Write(piece)
 		if sent += n; err != nil {
 			return

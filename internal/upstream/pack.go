@@ -21,7 +21,7 @@ const maxObjects = 1_000_000
 // checkPack reads a pack (gitformat-pack, version 2) and bounds what its objects
 // have in all when nothing is compressed and no delta is left, without resolving any.
 // A few kilobytes of deltas stand for any number of bytes.
-func checkPack(from io.Reader, most int64) error {
+func checkPack(from io.Reader, limit int64) error {
 	r := bufio.NewReader(from)
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:4]) != "PACK" {
@@ -31,7 +31,7 @@ func checkPack(from io.Reader, most int64) error {
 	if count > maxObjects {
 		return fmt.Errorf("a pack of %d objects: %w", count, oci.ErrTooLarge)
 	}
-	s := packSum{r: r, left: most}
+	s := packSum{r: r, left: limit}
 	for range count {
 		if err := s.object(); err != nil {
 			return err

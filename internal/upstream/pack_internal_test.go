@@ -25,14 +25,14 @@ func FuzzPack(f *testing.F) {
 		f.Add([]byte(pack), int64(1<<20))
 		f.Add([]byte(pack), int64(3))
 	}
-	f.Fuzz(func(t *testing.T, pack []byte, most int64) {
-		most = max(0, min(most, 1<<24))
-		err := checkPack(bytes.NewReader(pack), most)
+	f.Fuzz(func(t *testing.T, pack []byte, limit int64) {
+		limit = max(0, min(limit, 1<<24))
+		err := checkPack(bytes.NewReader(pack), limit)
 		if err != nil && !errors.Is(err, oci.ErrCorrupt) && !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("%v is neither corrupt nor too large", err)
 		}
-		if more := checkPack(bytes.NewReader(pack), 2*most+1); err == nil && more != nil {
-			t.Errorf("allowed with %d bytes, and with more: %v", most, more)
+		if more := checkPack(bytes.NewReader(pack), 2*limit+1); err == nil && more != nil {
+			t.Errorf("allowed with %d bytes, and with more: %v", limit, more)
 		}
 	})
 }

@@ -43,10 +43,10 @@ func TestGitDeltaBomb(t *testing.T) {
 		t.Fatalf("%d bytes are no small pack", len(pack))
 	}
 	l := newHostileGit(t, pack)
-	for name, most := range map[string]int64{"sums": 0, "memory": 1 << 40} {
+	for name, limit := range map[string]int64{"sums": 0, "memory": 1 << 40} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			g := upstream.Git{MaxBytes: most}
+			g := upstream.Git{MaxBytes: limit}
 			_, err := g.Checkout(t.Context(), l, dir)
 			if !errors.Is(err, oci.ErrTooLarge) {
 				t.Errorf("got %v, want ErrTooLarge", err)

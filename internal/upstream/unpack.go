@@ -72,9 +72,9 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	cmd.Env = []string{childEnv + "=1", "TMPDIR=" + os.TempDir(), "HOME=" + order.Dir}
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.WaitDelay = 10 * time.Second
-	var out, said clippedBuffer
+	var out, stderr clippedBuffer
 	cmd.Stdout = &out
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil { // the caller gave up, which tells nothing of the repository
 		return "", fmt.Errorf("unpacking: %w", context.Cause(ctx))
@@ -83,7 +83,7 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 		return "", fmt.Errorf("unpacking took too long: %w: %w", context.Cause(child), oci.ErrTooLarge)
 	}
 	if err != nil {
-		first, _, _ := strings.Cut(said.String(), "\n")
+		first, _, _ := strings.Cut(stderr.String(), "\n")
 		return "", fmt.Errorf("unpacking takes more than %d MiB of memory, or fails: %w: %s: %w", unpackMemory>>20, err, text.Excerpt(first), oci.ErrTooLarge)
 	}
 	var answer unpackAnswer

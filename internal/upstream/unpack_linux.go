@@ -12,13 +12,13 @@ import (
 
 // limitChild bounds this process. The kernel ends it at the bound of processor time,
 // and Go at that of memory.
-func limitChild(memory uint64, most time.Duration) error {
+func limitChild(memory uint64, limit time.Duration) error {
 	set := func(which int, value uint64) error {
 		return syscall.Setrlimit(which, &syscall.Rlimit{Cur: value, Max: value})
 	}
 	return errors.Join(
 		set(unix.RLIMIT_CORE, 0),
 		set(unix.RLIMIT_DATA, memory),
-		set(unix.RLIMIT_CPU, uint64(most.Seconds())),
+		set(unix.RLIMIT_CPU, uint64(limit.Seconds())),
 	)
 }

@@ -22,7 +22,7 @@ const maxAltered = 20
 
 // auditBody is what was changed, or decided.
 type auditBody struct {
-	trailNote
+	auditNote
 	Tabs      []site.Tab
 	Decisions bool
 	Filtered  bool
@@ -43,8 +43,8 @@ type auditBody struct {
 	Exports   []site.Link // from this page
 }
 
-// trailNote is how far what is shown can be trusted.
-type trailNote struct {
+// auditNote is how far what is shown can be trusted.
+type auditNote struct {
 	Altered     []trail.Alteration
 	MoreAltered int
 	Unprotected bool
@@ -56,7 +56,7 @@ type trailNote struct {
 }
 
 type auditRow struct {
-	At                     site.Moment
+	At                     site.Timestamp
 	Who, By                string // by: how he proved it, and from where
 	Action, Kind           string
 	Result                 site.Mark
@@ -67,8 +67,8 @@ type auditRow struct {
 
 // audits shows what was changed, or decided.
 type audits struct {
-	trail *trail.Trail
-	clock site.Clock
+	auditLog *trail.Log
+	clock    site.Clock
 }
 
 func (a *audits) routes(r *site.Routes) { r.Show("GET /ui/audit", site.Administer, a.show) }
@@ -80,9 +80,9 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	if err != nil {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	found := a.trail.Find(r.Context(), q)
+	found := a.auditLog.Find(r.Context(), q)
 	body := auditBody{
-		trailNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
+		auditNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
 		Kinds: site.Choose(auditKinds(), q.Kind), Total: found.Total,
 	}
 	body.Results = site.Choose([]site.Choice{{Text: "Any decision"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
@@ -114,8 +114,8 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "audit.html", Title: "Audit", Command: command, Body: body}, nil
 }
 
-func noteOf(v trail.View) trailNote {
-	n := trailNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
+func noteOf(v trail.View) auditNote {
+	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
 	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
 		n.Altered = append(n.Altered, trail.Alteration{Tag: text.Block(a.Tag), Reason: text.Block(text.Clip(a.Reason, 300))})
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestColdRequests holds what a page that nobody has opened yet asks the registry,
+// TestRenderLimiterRequests holds what a page that nobody has opened yet asks the registry,
 // of a version that is signed, has two scan reports and an SBOM.
 //
 // Shows: pages 11
-func TestColdRequests(t *testing.T) {
+func TestRenderLimiterRequests(t *testing.T) {
 	const list, manifest, blob, referrers = "GET tags", "GET manifest", "GET blob", "GET referrers"
 	const fallback = 1      // the registry of this test has no referrers API, so the tag in its place is asked as well
 	head := map[string]int{ // six: the list, the manifest, what describes it, its signatures, what refers to it, the newest report

@@ -83,9 +83,9 @@ type Approved struct {
 type depotBody struct {
 	Runs      bool
 	Problem   string
-	Next      site.Moment
+	Next      site.Timestamp
 	Due       string // until the next run, in words
-	Last      site.Moment
+	Last      site.Timestamp
 	LastBad   string
 	Failures  []DepotFailure
 	More      int
@@ -112,7 +112,7 @@ type depotHeldRow struct {
 	Approval
 	Mark    site.Mark
 	Reason  string
-	Since   site.Moment
+	Since   site.Timestamp
 	Approve bool
 	Command string // "": none that a shell should get
 }

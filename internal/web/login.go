@@ -77,7 +77,7 @@ func (l *logins) page(to, wrong string) *site.Page {
 
 // may bounds how fast tokens can be tried.
 func (l *logins) may(r *site.Request) error {
-	wait, ok := l.rate.Take(l.kit.Client(r.Request).String())
+	wait, ok := l.rate.Allow(l.kit.Client(r.Request).String())
 	if ok {
 		return nil
 	}

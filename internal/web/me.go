@@ -29,7 +29,7 @@ var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
 
 // me answers most questions about a 403. Whatever it shows is of the caller himself.
 func (l *logins) me(r *site.Request) (*site.Page, error) {
-	c, err := l.guard.Who(r.Request)
+	c, err := l.guard.CallerOf(r.Request)
 	if err != nil {
 		return nil, err
 	}

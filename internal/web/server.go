@@ -34,11 +34,11 @@ type Options struct {
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string
-	Instances  site.Set     // pages of templates and instances; none is the zero value
-	Runs       site.Set     // pages of runs of workspaces, which belong to those of states
-	Doctor     Doctor       // of this replica; nil: no page shows how it is
-	Audit      *trail.Trail // of all replicas; nil: no page shows who changed what
-	Depot      Depot        // nil: no page shows what keeps the registry filled
+	Instances  site.Set   // pages of templates and instances; none is the zero value
+	Runs       site.Set   // pages of runs of workspaces, which belong to those of states
+	Doctor     Doctor     // of this replica; nil: no page shows how it is
+	Audit      *trail.Log // of all replicas; nil: no page shows who changed what
+	Depot      Depot      // nil: no page shows what keeps the registry filled
 	Now        func() time.Time
 }
 
@@ -64,7 +64,7 @@ func New(o Options) (http.Handler, error) {
 
 // sets are those that are there and not off, in the order of the menu.
 func sets(o Options) []site.Set {
-	cold := &site.Cold{}
+	renders := &site.RenderLimiter{}
 	if o.Off.Instances {
 		o.Instances = site.Set{}
 	}
@@ -73,11 +73,11 @@ func sets(o Options) []site.Set {
 		all = append(all, site.Set{Routes: func(r *site.Routes) { r.Show("GET /ui/{$}", site.List, firsts{o.Instances}.show) }})
 	} else {
 		all = append(all, catalogpages.New(catalogpages.Options{
-			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Cold: cold, Beside: o.Instances, Now: o.Now,
+			Catalog: o.Catalog, Finder: o.Finder, Downloads: o.Downloads, Archives: o.Archives, Hosts: hostsOf(o), Images: o.ImageHosts, Renders: renders, Beside: o.Instances, Now: o.Now,
 		}))
 	}
 	if o.States != nil && !o.Off.States {
-		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Cold: cold, Now: o.Now, Beside: o.Runs}), o.Runs)
+		all = append(all, statepages.New(statepages.Options{States: o.States, Hosts: hostsOf(o), Renders: renders, Now: o.Now, Beside: o.Runs}), o.Runs)
 	}
 	all = append(all, o.Instances)
 	if o.Depot != nil && !o.Off.Depot {
@@ -89,7 +89,7 @@ func sets(o Options) []site.Set {
 		all = append(all, site.Set{Menu: administrators("Doctor", "doctor"), Routes: d.routes})
 	}
 	if o.Audit != nil && !o.Off.Audit {
-		a := &audits{trail: o.Audit, clock: o.Now}
+		a := &audits{auditLog: o.Audit, clock: o.Now}
 		all = append(all, site.Set{Menu: administrators("Audit", "audit"), Routes: a.routes})
 	}
 	return append(all, site.Set{Templates: templateFiles, Routes: newLogins(o).routes})

@@ -49,7 +49,7 @@ type stateSite struct {
 	now    time.Time
 
 	findings []web.Finding // of the doctor
-	trail    *trail.Trail  // of all replicas
+	trail    *trail.Log    // of all replicas
 	records  *slog.Logger  // to it
 	depots   depotDouble
 }

@@ -145,8 +145,8 @@ func TestStatePartly(t *testing.T) {
 	}
 }
 
-// TestRevealState shows one value, to who may read the state, by a form from its page.
-func TestRevealState(t *testing.T) {
+// TestShowSensitiveState shows one value, to who may read the state, by a form from its page.
+func TestShowSensitiveState(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
 	const path = "states/shop/default/2/reveal"

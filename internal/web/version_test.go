@@ -132,9 +132,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestCold counts what the first look at a module asks the registry: its list,
+// TestRenderLimiter counts what the first look at a module asks the registry: its list,
 // manifest and description, and who vouches for it.
-func TestCold(t *testing.T) {
+func TestRenderLimiter(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	s.count.Take()
@@ -166,9 +166,9 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestVersionsTold wants the list of versions to say of each what its manifest tells, to
+// TestVersionSummaries wants the list of versions to say of each what its manifest tells, to
 // have no more read at once than one view may, and to ask nothing once all is known.
-func TestVersionsTold(t *testing.T) {
+func TestVersionSummaries(t *testing.T) {
 	s := New(t, access.AnonymousRead()...)
 	for i := range 23 {
 		s.described(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i), time.Duration(i)*24*time.Hour, map[string]string{"main.tf": ""})

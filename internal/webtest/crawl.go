@@ -45,7 +45,7 @@ const alike = 2
 // of the tab, but for those of [alike] pages, and as long as not more than most were
 // seen. It looks at each page in all [Views]; whatever is wrong with one is an error of
 // the test.
-func (p *Tab) Crawl(below string, most int) []Page {
+func (p *Tab) Crawl(below string, limit int) []Page {
 	p.t.Helper()
 	root, err := url.Parse(below)
 	if err != nil {
@@ -58,8 +58,8 @@ func (p *Tab) Crawl(below string, most int) []Page {
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
-		if len(pages) == most {
-			p.t.Errorf("more than %d pages", most)
+		if len(pages) == limit {
+			p.t.Errorf("more than %d pages", limit)
 			break
 		}
 		page, links := p.look(at)

@@ -42,7 +42,7 @@ func hardText() (evil, plain, long string) {
 
 // fill sets everything that a template can show: texts to what text says of a field,
 // numbers to 3, lists to so many. What is trusted stays what it is.
-func fill(v reflect.Value, name string, text func(string) string, most, deep int) {
+func fill(v reflect.Value, name string, text func(string) string, limit, deep int) {
 	if deep > 9 || !v.CanSet() && v.Kind() != reflect.Struct {
 		return
 	}
@@ -67,32 +67,32 @@ func fill(v reflect.Value, name string, text func(string) string, most, deep int
 		v.SetFloat(0.5)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), name, text, most, deep+1)
+		fill(v.Elem(), name, text, limit, deep+1)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return
 		}
-		v.Set(reflect.MakeSlice(v.Type(), most, most))
-		for i := range most {
-			fill(v.Index(i), name, text, most, deep+1)
+		v.Set(reflect.MakeSlice(v.Type(), limit, limit))
+		for i := range limit {
+			fill(v.Index(i), name, text, limit, deep+1)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
-				fill(v.Field(i), f.Name, text, most, deep+1)
+				fill(v.Field(i), f.Name, text, limit, deep+1)
 			}
 		}
 	}
 }
 
 // render is the content of a page type with a body that is filled so; nil: it is empty.
-func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text func(string) string, most int) string {
+func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text func(string) string, limit int) string {
 	t.Helper()
 	body := reflect.New(reflect.TypeOf(s.Body))
 	if text == nil {
 		text = func(string) string { return "" }
 	} else {
-		fill(body.Elem(), "Body", text, most, 0)
+		fill(body.Elem(), "Body", text, limit, 0)
 	}
 	if s.Set != nil {
 		s.Set(body.Interface())

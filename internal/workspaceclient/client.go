@@ -48,17 +48,17 @@ type Workspace struct {
 	Created      time.Time         `json:"created,omitzero"` // zero: its state came through another door
 }
 
-// Place names a workspace; without Name it is the organization.
-type Place struct{ Organization, Name string }
+// Ref names a workspace; without Name it is the organization.
+type Ref struct{ Organization, Name string }
 
 // ErrName says that nothing can have a name.
 var ErrName = errors.New("not a name")
 
-// ParsePlace reads ORGANIZATION/WORKSPACE. The workspace is whatever stands behind
+// ParseRef reads ORGANIZATION/WORKSPACE. The workspace is whatever stands behind
 // the first slash.
-func ParsePlace(s string) (Place, error) {
+func ParseRef(s string) (Ref, error) {
 	organization, name, ok := strings.Cut(s, "/")
-	p := Place{organization, name}
+	p := Ref{organization, name}
 	if !ok || !segment(organization) || !segment(name) || len(name) > maxName {
 		return p, fmt.Errorf("%q: want ORGANIZATION/WORKSPACE: %w", s, ErrName)
 	}
@@ -78,10 +78,10 @@ func segment(s string) bool {
 	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-func (p Place) String() string { return p.Organization + "/" + p.Name }
+func (p Ref) String() string { return p.Organization + "/" + p.Name }
 
 // path is where the workspace is.
-func (p Place) path(more string) string {
+func (p Ref) path(more string) string {
 	return root + "organizations/" + url.PathEscape(p.Organization) + "/workspaces/" + url.PathEscape(p.Name) + more
 }
 
@@ -185,7 +185,7 @@ func (c *Client) Organizations(ctx context.Context) ([]string, error) {
 }
 
 // Workspace returns one.
-func (c *Client) Workspace(ctx context.Context, p Place) (Workspace, error) {
+func (c *Client) Workspace(ctx context.Context, p Ref) (Workspace, error) {
 	var one struct {
 		Data resource `json:"data"`
 	}
@@ -208,7 +208,7 @@ type item struct {
 }
 
 // Create makes a workspace. One that is there already is [oci.ErrExists].
-func (c *Client) Create(ctx context.Context, p Place, n New) (Workspace, error) {
+func (c *Client) Create(ctx context.Context, p Ref, n New) (Workspace, error) {
 	relations := map[string]any{}
 	if n.Project != "" {
 		relations["project"] = map[string]any{"data": item{Type: "projects", ID: projectID(n.Project)}}
@@ -242,7 +242,7 @@ func (c *Client) Create(ctx context.Context, p Place, n New) (Workspace, error) 
 
 // Delete deletes a workspace; its versions stay until they are pruned. Without force
 // it is refused while the state has resources ([oci.ErrExists]).
-func (c *Client) Delete(ctx context.Context, p Place, force bool) error {
+func (c *Client) Delete(ctx context.Context, p Ref, force bool) error {
 	if force {
 		_, err := c.Front.Call(ctx, http.MethodDelete, p.path(""), nil, nil, nil, nil)
 		return err

@@ -97,7 +97,7 @@ func TestCreate(t *testing.T) {
 		}
 		return 201, `{"data":` + shop + `}`
 	})
-	p, err := workspaceclient.ParsePlace("acme/shop")
+	p, err := workspaceclient.ParseRef("acme/shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestCreate(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
-	p = workspaceclient.Place{Organization: "full", Name: "shop"}
+	p = workspaceclient.Ref{Organization: "full", Name: "shop"}
 	if _, err := c.Create(t.Context(), p, workspaceclient.New{}); errors.Is(err, oci.ErrExists) || err == nil || !strings.Contains(err.Error(), "it is not taken") {
 		t.Errorf("a body that is not taken: %v", err)
 	}
@@ -134,7 +134,7 @@ func TestDelete(t *testing.T) {
 		}
 		return 204, ""
 	})
-	p := workspaceclient.Place{Organization: "acme", Name: "a b/ü"}
+	p := workspaceclient.Ref{Organization: "acme", Name: "a b/ü"}
 	if err := c.Delete(context.Background(), p, false); !errors.Is(err, oci.ErrExists) || !strings.Contains(fmt.Sprint(err), "has resources") {
 		t.Error(err)
 	}
@@ -147,12 +147,12 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestParsePlace(t *testing.T) {
+func TestParseRef(t *testing.T) {
 	for s, ok := range map[string]bool{
 		"acme/shop": true, "acme/a/b": true, "acme/Ü": true, "acme": false, "acme/": false, "/shop": false, "acme/..": false, "../x": false, "./x": false,
 		"acme/a\nb": false, "acme/\xff": false, "acme/" + strings.Repeat("a", 256): false,
 	} {
-		if p, err := workspaceclient.ParsePlace(s); (err == nil) != ok || ok && p.String() != s || !ok && !errors.Is(err, workspaceclient.ErrName) {
+		if p, err := workspaceclient.ParseRef(s); (err == nil) != ok || ok && p.String() != s || !ok && !errors.Is(err, workspaceclient.ErrName) {
 			t.Errorf("%q: %v, %v", s, p, err)
 		}
 	}

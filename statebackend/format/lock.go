@@ -28,15 +28,15 @@ const (
 
 // Annotations of lock manifests.
 const (
-	annLockID     = "vnd.okara.lock.id"
-	annLockInfo   = "vnd.okara.lock.info"
-	annLockKind   = "vnd.okara.lock.kind"
-	annLockFence  = "vnd.okara.lock.fence"
-	annLockBeat   = "vnd.okara.lock.beat"
-	annLockNonce  = "vnd.okara.lock.nonce"
-	annLockReason = "vnd.okara.lock.reason"
-	annLockWho    = "vnd.okara.lock.who"
-	annLockRoot   = "vnd.okara.lock.root"
+	annLockID        = "vnd.okara.lock.id"
+	annLockInfo      = "vnd.okara.lock.info"
+	annLockKind      = "vnd.okara.lock.kind"
+	annLockFence     = "vnd.okara.lock.fence"
+	annLockHeartbeat = "vnd.okara.lock.beat"
+	annLockNonce     = "vnd.okara.lock.nonce"
+	annLockReason    = "vnd.okara.lock.reason"
+	annLockWho       = "vnd.okara.lock.who"
+	annLockRoot      = "vnd.okara.lock.root"
 
 	// Older tools put the lock information here.
 	annOldLockID   = "org.terraform.lock.id"
@@ -66,7 +66,7 @@ const (
 	ReasonForced    LockReason = "forced"
 	ReasonExpired   LockReason = "expired"
 	ReasonUncertain LockReason = "uncertain"
-	ReasonGhost     LockReason = "ghost"    // listed, but its GET was 404 for long
+	ReasonAbandoned LockReason = "ghost"    // listed, but its GET was 404 for long
 	ReasonRefused   LockReason = "refused"  // its client was told that somebody else holds
 	ReasonOrphan    LockReason = "orphaned" // the lock that it took part in has ended
 )
@@ -90,7 +90,7 @@ type LockManifest struct {
 	Workspace string
 	Info      LockInfo
 	Fence     int64
-	Beat      time.Time // by the registry's clock; zero without a lease
+	Heartbeat time.Time // by the registry's clock; zero without a lease
 	TTL       time.Duration
 	Nonce     string // empty: not ours
 	Root      string // tag of the claim by which the same client won before; "": by this one
@@ -200,8 +200,8 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	if l.Fence > 0 {
 		ann[annLockFence] = strconv.FormatInt(l.Fence, 10)
 	}
-	if !l.Beat.IsZero() {
-		ann[annLockBeat] = l.Beat.UTC().Format(time.RFC3339) + " " + l.TTL.String()
+	if !l.Heartbeat.IsZero() {
+		ann[annLockHeartbeat] = l.Heartbeat.UTC().Format(time.RFC3339) + " " + l.TTL.String()
 	}
 	if !l.Created.IsZero() {
 		ann[ocispec.AnnotationCreated] = l.Created.UTC().Format(time.RFC3339)
@@ -238,9 +238,9 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 	if r.err != nil {
 		return LockManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, r.err)
 	}
-	var beat, ttl string
-	if n, _ := fmt.Sscan(ann[annLockBeat], &beat, &ttl); n == 2 {
-		l.Beat, _ = time.Parse(time.RFC3339, beat)
+	var heartbeat, ttl string
+	if n, _ := fmt.Sscan(ann[annLockHeartbeat], &heartbeat, &ttl); n == 2 {
+		l.Heartbeat, _ = time.Parse(time.RFC3339, heartbeat)
 		l.TTL, _ = time.ParseDuration(ttl)
 	}
 	info := ann[annLockInfo]

@@ -91,8 +91,8 @@ func TestStateManifestRoundTrip(t *testing.T) {
 func TestLockManifestRoundTrip(t *testing.T) {
 	want := format.LockManifest{
 		Kind: format.KindClaim, Workspace: "prod", Fence: 7, Nonce: "0123456789abcdef",
-		Info: format.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
-		Beat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
+		Info:      format.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
+		Heartbeat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
 		Created: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
 	}
 	m, err := format.NewLockManifest(want)

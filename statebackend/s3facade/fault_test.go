@@ -31,7 +31,7 @@ func newBubble(t *testing.T, transport http.RoundTripper) *bubble {
 	b.facade = s3facade.New(s3facade.Options{
 		AccessKey: accessKey, Repositories: []string{repo}, TempDir: t.TempDir(), LockNote: func() string { return "" }, MaxState: 1 << 20,
 		Failed: func(error) {},
-		Open: func(_ context.Context, p s3facade.Place) (*statebackend.Store, error) {
+		Open: func(_ context.Context, p s3facade.Ref) (*statebackend.Store, error) {
 			r, err := oci.OpenRepo(p.Repository, oci.Options{Transport: transport, PlainHTTP: true})
 			if err != nil {
 				return nil, err

@@ -78,7 +78,7 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 	}
 	var keys []string
 	for _, r := range repositories {
-		p := Place{Repository: r, Workspace: defaultWorkspace, Remote: remote}
+		p := Ref{Repository: r, Workspace: defaultWorkspace, Remote: remote}
 		names, err := f.workspaces(ctx, p)
 		if err != nil {
 			return nil, err
@@ -96,7 +96,7 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 
 // workspaces lists those of one repository; a repository that does not exist
 // yet has none.
-func (f *Facade) workspaces(ctx context.Context, p Place) ([]string, error) {
+func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	if strings.Contains(p.Repository, statebackend.WorkspaceVariable) {
 		return f.probe(ctx, p)
 	}
@@ -118,7 +118,7 @@ func (f *Facade) workspaces(ctx context.Context, p Place) ([]string, error) {
 }
 
 // probe asks for the known workspaces one by one.
-func (f *Facade) probe(ctx context.Context, p Place) ([]string, error) {
+func (f *Facade) probe(ctx context.Context, p Ref) ([]string, error) {
 	var names []string
 	for _, ws := range f.o.Workspaces {
 		p.Workspace = ws

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
 		return f.lock(w, r, p)
@@ -32,7 +32,7 @@ func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Place) 
 
 // lock takes the lock. The holder of a lock that is taken is remembered, since
 // the tool asks for it at once.
-func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	body, err := readBody(r, format.MaxLockInfo)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Place) error
 	l, err := f.acquire(r.Context(), s, p, info)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		f.mu.Lock()
-		f.met[p] = e.Held
+		f.heldBy[p] = e.Held
 		f.mu.Unlock()
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Place) error
 	}
 	f.mu.Lock()
 	f.locks[p] = l
-	delete(f.met, p)
+	delete(f.heldBy, p)
 	delete(f.shown, p)
 	f.mu.Unlock()
 	f.read.forget(p) // what was read without the lock may be old
@@ -71,7 +71,7 @@ const unknownLock = "unknown"
 
 // acquire takes a lock, waits for it as the options say, and keeps why it did not
 // get it.
-func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (f lockObjects) annotate(info *statebackend.LockInfo) {
 // showLock answers with the holder: this run itself, the one that the last
 // attempt met, or, for force-unlock, whoever the registry shows. What is shown
 // is what a following DELETE releases.
-func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	info, err := f.holder(r.Context(), p)
 	if err != nil {
 		return err
@@ -107,20 +107,20 @@ func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Place) e
 	return nil
 }
 
-func (f lockObjects) holder(ctx context.Context, p Place) (statebackend.LockInfo, error) {
+func (f lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo, error) {
 	f.mu.Lock()
 	own := f.locks[p]
-	met, ok := f.met[p]
-	delete(f.met, p)
+	heldBy, ok := f.heldBy[p]
+	delete(f.heldBy, p)
 	if ok {
-		f.shown[p] = met
+		f.shown[p] = heldBy
 	}
 	f.mu.Unlock()
 	if own != nil {
 		return own.Info(), nil
 	}
 	if ok {
-		return met, nil
+		return heldBy, nil
 	}
 	s, err := f.store(ctx, p)
 	if err != nil {
@@ -144,14 +144,14 @@ func (f lockObjects) holder(ctx context.Context, p Place) (statebackend.LockInfo
 
 // unlock releases the lock of this run, or forces the one last shown. As in
 // S3, deleting what is not there is no error.
-func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.mu.Lock()
 	own := f.locks[p]
 	shown := f.shown[p]
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	if own != nil {
-		if err := own.Leave(r.Context()); err != nil { // until the tool is gone
+		if err := own.UnlockRetrying(r.Context()); err != nil { // until the tool is gone
 			return fmt.Errorf("workspace %q: %w", p.Workspace, err)
 		}
 	} else if shown.ID != "" {
@@ -175,7 +175,7 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Place) err
 
 // withLock runs do under the lock of this run. Where the tool took none
 // (-lock=false, workspace delete), a lock is held for this write alone.
-func (f lockObjects) withLock(ctx context.Context, p Place, operation string, do func(*statebackend.Lock) error) error {
+func (f lockObjects) withLock(ctx context.Context, p Ref, operation string, do func(*statebackend.Lock) error) error {
 	f.mu.Lock()
 	own := f.locks[p]
 	f.mu.Unlock()
@@ -194,5 +194,5 @@ func (f lockObjects) withLock(ctx context.Context, p Place, operation string, do
 	}
 	err = do(l)
 	// The write is done or refused; its lock must go even if the client left.
-	return errors.Join(err, l.Leave(ctx))
+	return errors.Join(err, l.UnlockRetrying(ctx))
 }

@@ -28,7 +28,7 @@ const (
 // upload is one multipart upload. Its parts are files, since several arrive at
 // once and an upload may be abandoned; only Complete holds the whole state.
 type upload struct {
-	place  Place
+	ref    Ref
 	dir    string
 	remove func() error
 
@@ -45,7 +45,7 @@ type part struct {
 // uploads are those of one run.
 type uploads struct {
 	o     Options
-	write func(ctx context.Context, p Place, state []byte) error // a complete state
+	write func(ctx context.Context, p Ref, state []byte) error // a complete state
 
 	mu   sync.Mutex // guards open
 	open map[string]*upload
@@ -64,7 +64,7 @@ func (all *uploads) close() error {
 }
 
 // serve answers the four operations of a multipart upload.
-func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Place) error {
+func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Ref) error {
 	q := r.URL.Query()
 	if r.Method == http.MethodPost && q.Has("uploads") {
 		return all.create(w, p)
@@ -73,7 +73,7 @@ func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Place) error
 	all.mu.Lock()
 	u := all.open[id]
 	all.mu.Unlock()
-	if u == nil || u.place != p {
+	if u == nil || u.ref != p {
 		return &s3Error{http.StatusNotFound, "NoSuchUpload", "the upload was completed, aborted or never begun"}
 	}
 	switch r.Method {
@@ -96,14 +96,14 @@ type createResult struct {
 	Bucket, Key, UploadId string
 }
 
-func (all *uploads) create(w http.ResponseWriter, p Place) error {
+func (all *uploads) create(w http.ResponseWriter, p Ref) error {
 	dir, remove, err := files.TempDir(all.o.TempDir)
 	if err != nil {
 		return fmt.Errorf("beginning an upload: %w", err)
 	}
 	id := rand.Text()
 	all.mu.Lock()
-	all.open[id] = &upload{place: p, dir: dir, remove: remove, parts: make(map[int]part)}
+	all.open[id] = &upload{ref: p, dir: dir, remove: remove, parts: make(map[int]part)}
 	all.mu.Unlock()
 	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.key(), UploadId: id})
 	return nil
@@ -187,13 +187,13 @@ func (all *uploads) complete(w http.ResponseWriter, r *http.Request, id string, 
 	if err != nil {
 		return err
 	}
-	if err := all.write(r.Context(), u.place, data); err != nil {
+	if err := all.write(r.Context(), u.ref, data); err != nil {
 		return err
 	}
 	if err := all.drop(id, u); err != nil {
 		all.o.Logger.WarnContext(r.Context(), "removing the parts of an upload", "error", err)
 	}
-	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.place.key(), ETag: etag(data)})
+	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.ref.key(), ETag: etag(data)})
 	return nil
 }
 

@@ -20,8 +20,8 @@ const (
 	lockSuffix       = ".tflock"
 )
 
-// Place is one workspace of one repository.
-type Place struct {
+// Ref is one workspace of one repository.
+type Ref struct {
 	Repository string
 	Workspace  string
 	Remote     bool // read by terraform_remote_state
@@ -29,7 +29,7 @@ type Place struct {
 
 // object is what a key names: a state, or the lock object of one.
 type object struct {
-	Place
+	Ref
 	lock bool
 }
 
@@ -86,7 +86,7 @@ func parseRemoteKey(o object, key string) (object, bool) {
 }
 
 // key is the object key under which the tools look for a workspace.
-func (p Place) key() string {
+func (p Ref) key() string {
 	switch {
 	case p.Remote && p.Workspace == defaultWorkspace:
 		return p.Repository + remoteSuffix

@@ -77,7 +77,7 @@ func TestReadBodyIsBounded(t *testing.T) {
 }
 
 func TestParseKey(t *testing.T) {
-	for _, p := range []Place{
+	for _, p := range []Ref{
 		{Repository: "localhost:5000/infra/state", Workspace: "default"},
 		{Repository: "localhost:5000/infra/state", Workspace: "dev"},
 		{Repository: "localhost:5000/infra/state", Workspace: "default", Remote: true},
@@ -86,7 +86,7 @@ func TestParseKey(t *testing.T) {
 		{Repository: "h/{workspace}", Workspace: "dev"},
 	} {
 		for _, lock := range []bool{false, true} {
-			want := object{Place: p, lock: lock}
+			want := object{Ref: p, lock: lock}
 			key := p.key()
 			if lock {
 				key += lockSuffix

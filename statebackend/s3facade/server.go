@@ -27,7 +27,7 @@ type Options struct {
 	// Open returns the store of a repository; required. It is called once for
 	// each repository and kind of reading, and never with {workspace} in the
 	// name: that is replaced first.
-	Open func(ctx context.Context, p Place) (*statebackend.Store, error)
+	Open func(ctx context.Context, p Ref) (*statebackend.Store, error)
 	// Repositories are those whose workspaces the bucket lists.
 	Repositories []string
 	// Workspaces are those to look for where a repository has {workspace} in
@@ -75,11 +75,11 @@ type Facade struct {
 
 	mu      sync.Mutex // guards the fields below
 	stores  map[storeKey]*statebackend.Store
-	locks   map[Place]*statebackend.Lock    // taken by this run and not released
-	met     map[Place]statebackend.LockInfo // by the last attempt, until it is shown
-	refused map[Place]error                 // why the last attempt got no lock
-	shown   map[Place]statebackend.LockInfo // what a DELETE of the lock object releases
-	written map[Place]bool                  // what Written lists
+	locks   map[Ref]*statebackend.Lock    // taken by this run and not released
+	heldBy  map[Ref]statebackend.LockInfo // by the last attempt, until it is shown
+	refused map[Ref]error                 // why the last attempt got no lock
+	shown   map[Ref]statebackend.LockInfo // what a DELETE of the lock object releases
+	written map[Ref]bool                  // what Written lists
 }
 
 // lockObjects answers for the object that is a lock to the tool.
@@ -108,19 +108,19 @@ func New(o Options) *Facade {
 	}
 	f := &Facade{
 		o:       o,
-		read:    snapshots{last: make(map[Place]snapshot)},
+		read:    snapshots{last: make(map[Ref]snapshot)},
 		stores:  make(map[storeKey]*statebackend.Store),
-		locks:   make(map[Place]*statebackend.Lock),
-		met:     make(map[Place]statebackend.LockInfo),
-		refused: make(map[Place]error),
-		shown:   make(map[Place]statebackend.LockInfo),
-		written: make(map[Place]bool),
+		locks:   make(map[Ref]*statebackend.Lock),
+		heldBy:  make(map[Ref]statebackend.LockInfo),
+		refused: make(map[Ref]error),
+		shown:   make(map[Ref]statebackend.LockInfo),
+		written: make(map[Ref]bool),
 	}
 	if o.Stored == nil {
 		f.o.Stored = func(statebackend.Version, []byte) {}
 	}
 	if o.Taken != nil {
-		f.locks[o.takenPlace()] = o.Taken
+		f.locks[o.takenRef()] = o.Taken
 	}
 	f.uploads = uploads{o: o, write: f.write, open: make(map[string]*upload)}
 	return f
@@ -128,7 +128,7 @@ func New(o Options) *Facade {
 
 // Held is a lock that the run took and did not release.
 type Held struct {
-	Place
+	Ref
 	Info statebackend.LockInfo
 }
 
@@ -138,7 +138,7 @@ func (f *Facade) Held() []Held {
 	defer f.mu.Unlock()
 	var held []Held
 	for p, l := range f.locks {
-		held = append(held, Held{Place: p, Info: l.Info()})
+		held = append(held, Held{Ref: p, Info: l.Info()})
 	}
 	return held
 }
@@ -166,12 +166,12 @@ func (f *Facade) Lease() (age, ttl time.Duration) {
 }
 
 // Written lists the places whose state the run changed.
-func (f *Facade) Written() []Place {
+func (f *Facade) Written() []Ref {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	places := slices.Collect(maps.Keys(f.written))
-	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.key(), b.key()) })
-	return places
+	refs := slices.Collect(maps.Keys(f.written))
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.key(), b.key()) })
+	return refs
 }
 
 // Close removes what unfinished uploads left on disk. It releases no lock: a
@@ -221,13 +221,13 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 		return &s3Error{http.StatusForbidden, "AllAccessDisabled",
 			fmt.Sprintf("terraform_remote_state only reads, and %s has no state of workspace %q", o.Repository, o.Workspace)}
 	case o.lock && f.o.Taken != nil:
-		return f.serveTakenLock(w, r, o.Place)
+		return f.serveTakenLock(w, r, o.Ref)
 	case o.lock:
-		return f.lockObjects().serveLock(w, r, o.Place)
+		return f.lockObjects().serveLock(w, r, o.Ref)
 	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):
-		return f.uploads.serve(w, r, o.Place)
+		return f.uploads.serve(w, r, o.Ref)
 	}
-	return f.serveState(w, r, o.Place)
+	return f.serveState(w, r, o.Ref)
 }
 
 func (f *Facade) serveBucket(w http.ResponseWriter, r *http.Request) error {
@@ -245,7 +245,7 @@ func errMethod(r *http.Request) error {
 }
 
 // store returns the store of a place.
-func (f *Facade) store(ctx context.Context, p Place) (*statebackend.Store, error) {
+func (f *Facade) store(ctx context.Context, p Ref) (*statebackend.Store, error) {
 	p.Repository = strings.ReplaceAll(p.Repository, statebackend.WorkspaceVariable, p.Workspace)
 	k := storeKey{p.Repository, p.Remote}
 	f.mu.Lock()

@@ -51,7 +51,7 @@ func (r *run) start(host string, transport http.RoundTripper) {
 		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: func() string { return "pid 7 on ci" }, MaxState: 1 << 20,
 		LockWait: r.wait, Done: r.done,
 		Failed: func(err error) { r.failed = append(r.failed, err) },
-		Open: func(_ context.Context, p s3facade.Place) (*statebackend.Store, error) {
+		Open: func(_ context.Context, p s3facade.Ref) (*statebackend.Store, error) {
 			repo, err := oci.OpenRepo(p.Repository, oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
 			if err != nil {
 				return nil, err

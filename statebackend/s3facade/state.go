@@ -28,17 +28,17 @@ type snapshot struct {
 // snapshots are what HEADs of this run saw, one a place.
 type snapshots struct {
 	mu   sync.Mutex // guards last
-	last map[Place]snapshot
+	last map[Ref]snapshot
 }
 
-func (s *snapshots) remember(p Place, data []byte) {
+func (s *snapshots) remember(p Ref, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last[p] = snapshot{data: data, read: time.Now()}
 }
 
 // recall returns the bytes of a recent HEAD, and forgets them if final is set.
-func (s *snapshots) recall(p Place, final bool) ([]byte, bool) {
+func (s *snapshots) recall(p Ref, final bool) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen, ok := s.last[p]
@@ -52,13 +52,13 @@ func (s *snapshots) recall(p Place, final bool) ([]byte, bool) {
 	return seen.data, true
 }
 
-func (s *snapshots) forget(p Place) {
+func (s *snapshots) forget(p Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, p)
 }
 
-func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodHead, http.MethodGet:
 		return f.get(w, r, p)
@@ -73,7 +73,7 @@ func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Place) err
 // get answers HEAD and GET. A HEAD always reads; a GET uses what the HEAD
 // before it read, once, or, for the later ranges of a download, as often as
 // they come.
-func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Ref) error {
 	rng := r.Header.Get("Range")
 	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
 	if r.Method == http.MethodGet {
@@ -96,7 +96,7 @@ func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Place) error {
 	return nil
 }
 
-func (f *Facade) load(ctx context.Context, p Place) ([]byte, error) {
+func (f *Facade) load(ctx context.Context, p Ref) ([]byte, error) {
 	f.mu.Lock()
 	own := f.locks[p]
 	f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *Facade) load(ctx context.Context, p Place) ([]byte, error) {
 	return data, err
 }
 
-func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Ref) error {
 	data, err := readBody(r, f.o.MaxState)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
 
 // write stores a state. It goes on if the tool is gone: the bytes are all here,
 // and a killed tool's last state is worth keeping.
-func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
+func (f *Facade) write(ctx context.Context, p Ref, data []byte) error {
 	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)
 	return f.lockObjects().withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
@@ -139,7 +139,7 @@ func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
 	})
 }
 
-func (f *Facade) wrote(p Place, err error) {
+func (f *Facade) wrote(p Ref, err error) {
 	if err != nil {
 		return
 	}
@@ -149,7 +149,7 @@ func (f *Facade) wrote(p Place, err error) {
 }
 
 // remove deletes a workspace; its versions stay.
-func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.read.forget(p)
 	ctx := context.WithoutCancel(r.Context())
 	err := f.lockObjects().withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {

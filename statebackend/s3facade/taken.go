@@ -15,15 +15,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// takenPlace is the one place that a lock taken beforehand is served as, whatever
+// takenRef is the one place that a lock taken beforehand is served as, whatever
 // its workspace is called: the tool knows only its default one.
-func (o Options) takenPlace() Place {
-	return Place{Repository: o.Repositories[0], Workspace: defaultWorkspace}
+func (o Options) takenRef() Ref {
+	return Ref{Repository: o.Repositories[0], Workspace: defaultWorkspace}
 }
 
 // checkTaken refuses what is not the state whose lock was taken beforehand.
 func (f *Facade) checkTaken(r *http.Request, p object) error {
-	if f.o.Taken == nil || p.Place == f.o.takenPlace() && (p.lock || r.Method != http.MethodDelete || r.URL.Query().Has("uploadId")) {
+	if f.o.Taken == nil || p.Ref == f.o.takenRef() && (p.lock || r.Method != http.MethodDelete || r.URL.Query().Has("uploadId")) {
 		return nil
 	}
 	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has one state, which stays"}
@@ -31,7 +31,7 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 
 // serveTakenLock answers for a lock that is the run's already: the tool gets what
 // it asks for, and ends nothing.
-func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Place) error {
+func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
 		body, err := readBody(r, format.MaxLockInfo)

@@ -29,8 +29,8 @@ const (
 	configurationAge = 24 * time.Hour
 	// maxUnused bounds the uploads of a workspace that no run uses.
 	maxUnused = 20
-	// maxSwept bounds the old uploads that one request deletes.
-	maxSwept = 8
+	// maxCleaned bounds the old uploads that one request deletes.
+	maxCleaned = 8
 	// uploadTime bounds what is done with an upload that has arrived.
 	uploadTime = 5 * time.Minute
 )
@@ -41,7 +41,7 @@ func (s configurations) remote(r *statebackend.Record) bool {
 }
 
 // openRemote finds a workspace whose runs are executed here.
-func (s configurations) openRemote(ctx context.Context, p place) (located, error) {
+func (s configurations) openRemote(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {
 		return located{}, err
@@ -52,7 +52,7 @@ func (s configurations) openRemote(ctx context.Context, p place) (located, error
 	return at, nil
 }
 
-func (p place) asWorkspace() Workspace { return Workspace{p.organization, p.workspace} }
+func (p workspaceRef) asWorkspace() Workspace { return Workspace{p.organization, p.workspace} }
 
 // configurationBody is what is said of a configuration before it is uploaded.
 type configurationBody struct {
@@ -115,8 +115,8 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	if err := s.mayStore(r.Context(), c); err != nil {
 		return err
 	}
-	t := ticket{Kind: ticketConfiguration, Workspace: c.String(), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
-	token, err := s.tickets.issue(t, configurationTime)
+	t := signedUpload{Kind: signedConfiguration, Workspace: c.String(), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
+	token, err := s.signer.issue(t, configurationTime)
 	if err != nil {
 		return err
 	}
@@ -160,12 +160,12 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 		used[run.Configuration] = used[run.Configuration] || !run.Status.final()
 	}
 	unused := 0
-	swept := 0
+	cleaned := 0
 	for _, t := range all {
 		waits, known := used[t.ID]
 		if announced(t.ID).Before(s.now().Add(-configurationAge)) {
-			if !waits && swept < maxSwept {
-				swept++
+			if !waits && cleaned < maxCleaned {
+				cleaned++
 				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // where the registry can; it is tried again
 			}
 			continue
@@ -175,7 +175,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 		}
 	}
 	if unused >= maxUnused {
-		return conflict("too many configuration versions", "workspace %q has %d uploads that no run uses; they go a day after they came", c.place, unused)
+		return conflict("too many configuration versions", "workspace %q has %d uploads that no run uses; they go a day after they came", c.workspaceRef, unused)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, access.Read, c.place); err != nil {
+	if _, err := s.allow(r, access.Read, c.workspaceRef); err != nil {
 		return err
 	}
 	r, cancel := within(r)
@@ -217,10 +217,10 @@ func errTwice(c configurationID) error {
 
 // storeConfiguration takes an upload, once: what comes later must be the same bytes,
 // as of a request whose answer was lost.
-func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t ticket) error {
+func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	c, err := parseConfigurationID(t.Workspace)
 	if err != nil || s.o.Runs == nil {
-		return errTicket()
+		return errUploadURL()
 	}
 	if r.ContentLength > format.MaxConfiguration {
 		return configurationTooLarge()
@@ -229,7 +229,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if size < 0 {
 		size = format.MaxConfiguration
 	}
-	release, err := s.spooled.take(subjectOf(t.caller()), size)
+	release, err := s.spooled.acquire(subjectOf(t.caller()), size)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return err
 	}
-	g.Record(c.place.String(), access.Change{Action: "upload", Version: c.hex, Digest: stored.Manifest.String(), Status: http.StatusOK})
+	g.Record(c.workspaceRef.String(), access.Change{Action: "upload", Version: c.hex, Digest: stored.Manifest.String(), Status: http.StatusOK})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }

@@ -26,10 +26,10 @@ const (
 	// inlineCopies is how often such a body is in memory: as it came, and twice what
 	// is in it.
 	inlineCopies = 3
-	// maxHandleAge is for how long a command may write that never locked. Behind that
+	// maxCommandAge is for how long a command may write that never locked. Behind that
 	// a lock that was ended by force may have left no trace.
-	maxHandleAge = 6 * 24 * time.Hour
-	maxLineage   = 256
+	maxCommandAge = 6 * 24 * time.Hour
+	maxLineage    = 256
 )
 
 // announcement is what a client says of the state that it is going to store.
@@ -81,9 +81,9 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	t := ticket{
+	t := signedUpload{
 		Workspace: p.id(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
-		Tool: said(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
+		Tool: printable(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
 	}
 	if len(a.State) > 0 {
 		v, err := s.uploads().write(r, g, t, a.State)
@@ -122,7 +122,7 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 		if size < 0 {
 			size = maxInline
 		}
-		if release, err = s.memory.take(subjectOf(g.Caller), inlineCopies*size); err != nil {
+		if release, err = s.limiter.acquire(subjectOf(g.Caller), inlineCopies*size); err != nil {
 			return nil, err
 		}
 	}
@@ -134,11 +134,11 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 }
 
 // pending is the version that a ticket is for, with the addresses of its uploads.
-func (s versions) pending(r *http.Request, p place, h handle, t ticket) (resource, error) {
+func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
-	for kind, to := range map[ticketKind]*string{ticketState: &a.Upload, ticketJSON: &a.JSONUpload} {
+	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
 		t.Kind = kind
-		token, err := s.tickets.issue(t, ticketTime)
+		token, err := s.signer.issue(t, uploadURLTime)
 		if err != nil {
 			return resource{}, err
 		}
@@ -149,7 +149,7 @@ func (s versions) pending(r *http.Request, p place, h handle, t ticket) (resourc
 
 // mayUpload asks whether the state of a ticket could be stored now. It reserves
 // nothing: the upload asks again.
-func (s versions) mayUpload(ctx context.Context, p place, h handle, t ticket) error {
+func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
 	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
 		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
 			return err
@@ -171,7 +171,7 @@ func (s versions) mayUpload(ctx context.Context, p place, h handle, t ticket) er
 
 // mayWrite decides what an answer about the lock of a ticket means for its write.
 // nil: it is held, or the command did without and nobody else has it.
-func (s versions) mayWrite(err error, h handle, t ticket) error {
+func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {
 	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
@@ -180,7 +180,7 @@ func (s versions) mayWrite(err error, h handle, t ticket) error {
 		return conflict("workspace not locked", "lock the workspace first")
 	case !errors.Is(err, statebackend.ErrNotHeld):
 		return err
-	case s.now().Sub(h.made()) > maxHandleAge:
+	case s.now().Sub(h.made()) > maxCommandAge:
 		return conflict("lock lost", "this command began days ago and holds no lock: run it again")
 	}
 	return nil
@@ -193,7 +193,7 @@ func lockOfWrite(lock string, serial uint64) string {
 
 // follows decides whether the state of a ticket may follow the head, as far as its
 // manifest says; err is that of reading it. The same state again is a repetition.
-func (at located) follows(ctx context.Context, head statebackend.Version, err error, t ticket) error {
+func (at located) follows(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
@@ -242,10 +242,10 @@ func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	to, err := parseVersionID(d.Data.Relationships.To.Data.ID, s.now())
-	if err != nil || to.pending || to.place != p {
+	if err != nil || to.pending || to.workspaceRef != p {
 		return invalid("rollback-state-version must be a stored version of this workspace")
 	}
-	release, err := s.memory.take(subjectOf(g.Caller), s.o.MaxState)
+	release, err := s.limiter.acquire(subjectOf(g.Caller), s.o.MaxState)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: s.versionOf(r, p, h, v)})
 }
 
-func (s versions) restore(r *http.Request, g access.Grant, p place, h handle, n int64) (v statebackend.Version, err error) {
+func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h commandID, n int64) (v statebackend.Version, err error) {
 	ctx := r.Context()
 	at, _, err := s.look(ctx, p, h)
 	if err != nil {
@@ -279,7 +279,7 @@ func (s versions) restore(r *http.Request, g access.Grant, p place, h handle, n 
 	})
 	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
 		info := s.locks().lockInfo(r, p, h, g)
-		info.ID = newHandle(s.now()).lockID()
+		info.ID = newCommandID(s.now()).lockID()
 		info.Operation = restored
 		err = s.uploads().underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
 			// What a version says of itself is what okara wrote, and enough to tell a

@@ -32,7 +32,7 @@ func FuzzAnnouncement(f *testing.F) {
 		if sum, err := hex.DecodeString(a.MD5); err != nil || len(sum) != 16 || a.Serial == nil || len(a.Lineage) > maxLineage {
 			t.Errorf("accepted %+v", a)
 		}
-		v := ticket{Serial: *a.Serial, Lineage: a.Lineage, MD5: a.MD5}
+		v := signedUpload{Serial: *a.Serial, Lineage: a.Lineage, MD5: a.MD5}
 		if v.matches(a.State) != nil {
 			return
 		}

@@ -94,7 +94,7 @@ func (at located) remove(ctx context.Context, info statebackend.LockInfo, by str
 		if err := may(ctx, l); err != nil {
 			return err
 		}
-		return l.DeleteWorkspace(ctx, records, at.place.workspace, by)
+		return l.DeleteWorkspace(ctx, records, at.workspaceRef.workspace, by)
 	})
 }
 

@@ -111,11 +111,11 @@ func classify(err error) (status int, title, detail string) {
 	return http.StatusUnprocessableEntity, "the state cannot be read or written", states.Remedy(err)
 }
 
-func orUnknown(who string) string {
-	if who == "" {
+func orUnknown(name string) string {
+	if name == "" {
 		return "somebody else"
 	}
-	return said(who)
+	return printable(name)
 }
 
 // titleOf is the title of what access control or the server itself refuses.

@@ -21,12 +21,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// place is what a request is about: a workspace, anything of an organization
+// workspaceRef is what a request is about: a workspace, anything of an organization
 // (without workspace), or anything at all.
-type place struct{ organization, workspace string }
+type workspaceRef struct{ organization, workspace string }
 
 // String is how a place is shown, and how rights and records name it.
-func (p place) String() string {
+func (p workspaceRef) String() string {
 	if p.workspace == "" {
 		return p.organization
 	}
@@ -34,46 +34,46 @@ func (p place) String() string {
 }
 
 // key is K: the place in a form that URLs keep.
-func (p place) key() string {
+func (p workspaceRef) key() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.organization + "\x00" + p.workspace))
 }
 
-// handle is H: what tells one command of a tool from all others, as 26 lower-case
+// commandID is H: what tells one command of a tool from all others, as 26 lower-case
 // characters of base32: 40 bits of Unix time, 88 random ones. "" is none, which
 // makes the id of a workspace the stable one.
-type handle string
+type commandID string
 
 const (
-	timeBytes   = 5
-	handleBytes = 16
-	// handleAhead is how far the clock of another replica may be ahead.
-	handleAhead = time.Hour
+	timeBytes      = 5
+	commandIDBytes = 16
+	// commandIDAhead is how far the clock of another replica may be ahead.
+	commandIDAhead = time.Hour
 )
 
-func handleEncoding() *base32.Encoding {
+func commandIDEncoding() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 }
 
-func newHandle(now time.Time) handle {
-	var b [8 + handleBytes - timeBytes]byte
+func newCommandID(now time.Time) commandID {
+	var b [8 + commandIDBytes - timeBytes]byte
 	binary.BigEndian.PutUint64(b[:], uint64(now.Unix()))
 	rand.Read(b[8:]) // never fails
-	return handle(handleEncoding().EncodeToString(b[8-timeBytes:]))
+	return commandID(commandIDEncoding().EncodeToString(b[8-timeBytes:]))
 }
 
-// parseHandle takes what newHandle makes and no other spelling of it.
-func parseHandle(s string, now time.Time) (handle, bool) {
-	b, err := handleEncoding().DecodeString(s)
-	if err != nil || len(b) != handleBytes || handleEncoding().EncodeToString(b) != s {
+// parseCommandID takes what newCommandID makes and no other spelling of it.
+func parseCommandID(s string, now time.Time) (commandID, bool) {
+	b, err := commandIDEncoding().DecodeString(s)
+	if err != nil || len(b) != commandIDBytes || commandIDEncoding().EncodeToString(b) != s {
 		return "", false
 	}
-	h := handle(s)
-	return h, !h.made().After(now.Add(handleAhead))
+	h := commandID(s)
+	return h, !h.made().After(now.Add(commandIDAhead))
 }
 
 // made is when the command of the handle began, to the second.
-func (h handle) made() time.Time {
-	b, err := handleEncoding().DecodeString(string(h))
+func (h commandID) made() time.Time {
+	b, err := commandIDEncoding().DecodeString(string(h))
 	if err != nil || len(b) < timeBytes {
 		return time.Time{}
 	}
@@ -83,11 +83,11 @@ func (h handle) made() time.Time {
 }
 
 // lockID is the id of the lock of a command. It must not be asked of "".
-func (h handle) lockID() string { return "tfe-" + string(h) }
+func (h commandID) lockID() string { return "tfe-" + string(h) }
 
 // lockIDOf is the id of the lock that a request is about: that of its command, or
 // of its subject, where the workspace was named by its stable id.
-func lockIDOf(h handle, c access.Caller) string {
+func lockIDOf(h commandID, c access.Caller) string {
 	if h != "" {
 		return h.lockID()
 	}
@@ -96,7 +96,7 @@ func lockIDOf(h handle, c access.Caller) string {
 }
 
 // id is the id of a workspace.
-func (p place) id(h handle) string {
+func (p workspaceRef) id(h commandID) string {
 	if h == "" {
 		return "ws-" + p.key()
 	}
@@ -106,7 +106,7 @@ func (p place) id(h handle) string {
 // short is the id of a workspace for the provider hashicorp/tfe, which takes 16 letters
 // and digits: some that follow from the organization, by which the others can be looked
 // for. It is never a K.
-func (p place) short() string {
+func (p workspaceRef) short() string {
 	for n := 0; ; n++ {
 		id := organizationLetters(p.organization) + variables.Letters(strconv.Itoa(n)+"\x00"+p.organization+"\x00"+p.workspace, variables.IDLength-lettersOfOrganization)
 		if _, ok := parseKey(id); !ok {
@@ -123,7 +123,7 @@ func organizationLetters(name string) string {
 
 var shortRE = text.Pattern(`^[0-9A-Za-z]{16}$`)
 
-// isShort reports whether what follows the prefix of an id is what [place.short] makes.
+// isShort reports whether what follows the prefix of an id is what [workspaceRef.short] makes.
 func isShort(rest string) bool {
 	if !shortRE().MatchString(rest) {
 		return false
@@ -133,13 +133,13 @@ func isShort(rest string) bool {
 }
 
 // versionID is the id of a stored version.
-func (p place) versionID(n int64) string {
+func (p workspaceRef) versionID(n int64) string {
 	return "sv-" + p.key() + "." + strconv.FormatInt(n, 10)
 }
 
 // pendingID is the id of a version that is being uploaded, by a command or, for "",
 // by a script that named the workspace by its stable id.
-func (p place) pendingID(serial uint64, h handle) string {
+func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 	id := "sv-" + p.key() + ".p" + strconv.FormatUint(serial, 10)
 	if h == "" {
 		return id
@@ -148,7 +148,7 @@ func (p place) pendingID(serial uint64, h handle) string {
 }
 
 // outputID is the id of an output of a version.
-func (p place) outputID(n int64, name string) string {
+func (p workspaceRef) outputID(n int64, name string) string {
 	return "wsout-" + p.key() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
@@ -168,32 +168,32 @@ const (
 	maxID        = 2048
 )
 
-// parseWorkspaceID takes what [place.id] makes. Like all parsers of ids it takes one
+// parseWorkspaceID takes what [workspaceRef.id] makes. Like all parsers of ids it takes one
 // spelling of each id, and everything else is not found.
-func parseWorkspaceID(id string, now time.Time) (place, handle, error) {
+func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error) {
 	rest, ok := cutID(id, "ws-")
 	key, tail, with := strings.Cut(rest, ".")
 	p, known := parseKey(key)
 	if !ok || !known {
-		return place{}, "", errNoID()
+		return workspaceRef{}, "", errNoID()
 	}
 	if !with {
 		return p, "", nil
 	}
-	h, ok := parseHandle(tail, now)
+	h, ok := parseCommandID(tail, now)
 	if !ok {
-		return place{}, "", errNoID()
+		return workspaceRef{}, "", errNoID()
 	}
 	return p, h, nil
 }
 
 // stateVersion is what the id of a state version says.
 type stateVersion struct {
-	place
-	n       int64  // of a stored version; 0: one of a tool without versions
-	pending bool   // it is being uploaded
-	serial  uint64 // of what is being uploaded
-	handle  handle // of the command that uploads; "": a script
+	workspaceRef
+	n         int64     // of a stored version; 0: one of a tool without versions
+	pending   bool      // it is being uploaded
+	serial    uint64    // of what is being uploaded
+	commandID commandID // of the command that uploads; "": a script
 }
 
 func parseVersionID(id string, now time.Time) (stateVersion, error) {
@@ -203,7 +203,7 @@ func parseVersionID(id string, now time.Time) (stateVersion, error) {
 	if !ok || !known || !with {
 		return stateVersion{}, errNoID()
 	}
-	v := stateVersion{place: p}
+	v := stateVersion{workspaceRef: p}
 	serial, pending := strings.CutPrefix(tail, "p")
 	if !pending {
 		if v.n, ok = parseNumber(tail); !ok {
@@ -219,7 +219,7 @@ func parseVersionID(id string, now time.Time) (stateVersion, error) {
 	}
 	v.serial = n
 	if with {
-		if v.handle, ok = parseHandle(by, now); !ok {
+		if v.commandID, ok = parseCommandID(by, now); !ok {
 			return stateVersion{}, errNoID()
 		}
 	}
@@ -228,7 +228,7 @@ func parseVersionID(id string, now time.Time) (stateVersion, error) {
 
 // output is what the id of an output says.
 type output struct {
-	place
+	workspaceRef
 	n    int64
 	name string
 }
@@ -272,10 +272,10 @@ func cutID(id, prefix string) (string, bool) {
 	return strings.CutPrefix(id, prefix)
 }
 
-func parseKey(key string) (place, bool) {
+func parseKey(key string) (workspaceRef, bool) {
 	text, ok := parseText(key)
 	organization, workspace, parted := strings.Cut(text, "\x00")
-	p := place{organization, workspace}
+	p := workspaceRef{organization, workspace}
 	return p, ok && parted && validOrganization(organization) && validWorkspace(workspace)
 }
 
@@ -306,12 +306,12 @@ func validWorkspace(name string) bool {
 }
 
 // validText bounds what is text to the tools.
-func validText(s string, most int) bool {
-	return s != "" && len(s) <= most && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+func validText(s string, limit int) bool {
+	return s != "" && len(s) <= limit && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
 // validLabel bounds what clients name and others read. Nothing in it is invisible or
 // turns the direction of what stands behind it.
-func validLabel(s string, most int) bool {
-	return validText(s, most) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+func validLabel(s string, limit int) bool {
+	return validText(s, limit) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

@@ -14,46 +14,46 @@ import (
 
 func testNow() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-func TestHandle(t *testing.T) {
+func TestCommandID(t *testing.T) {
 	now := testNow()
-	h, other := newHandle(now), newHandle(now)
+	h, other := newCommandID(now), newCommandID(now)
 	if h == other || len(h) != 26 || strings.ToLower(string(h)) != string(h) {
 		t.Errorf("handles %q and %q", h, other)
 	}
 	if got := h.made(); !got.Equal(now) {
 		t.Errorf("made at %s, want %s", got, now)
 	}
-	if got, ok := parseHandle(string(h), now); !ok || got != h {
+	if got, ok := parseCommandID(string(h), now); !ok || got != h {
 		t.Errorf("parsed as %q, %v", got, ok)
 	}
 	for name, s := range map[string]string{
 		"empty": "", "short": string(h[1:]), "long": string(h) + "a", "upper case": strings.ToUpper(string(h)),
 		"stray bits": string(h[:25]) + "b", "no base32": strings.Repeat("1", 26), "line end": string(h[:13]) + "\n" + string(h[13:]),
-		"of tomorrow": string(newHandle(now.Add(25 * time.Hour))),
+		"of tomorrow": string(newCommandID(now.Add(25 * time.Hour))),
 	} {
-		if got, ok := parseHandle(s, now); ok {
+		if got, ok := parseCommandID(s, now); ok {
 			t.Errorf("%s: %q is the handle %q", name, s, got)
 		}
 	}
-	if _, ok := parseHandle(string(newHandle(now.Add(59*time.Minute))), now); !ok {
+	if _, ok := parseCommandID(string(newCommandID(now.Add(59*time.Minute))), now); !ok {
 		t.Error("a clock that is a little ahead makes no handles")
 	}
 }
 
 func TestWorkspaceID(t *testing.T) {
 	now := testNow()
-	h := newHandle(now)
-	for _, p := range []place{
+	h := newCommandID(now)
+	for _, p := range []workspaceRef{
 		{"acme", "prod"}, {"a.b-c_d", "Ünïcode/with spaces"}, {"acme", strings.Repeat("w", maxWorkspace)}, {"acme", "?x=1#&"},
 	} {
-		for _, with := range []handle{"", h} {
+		for _, with := range []commandID{"", h} {
 			id := p.id(with)
 			if strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 				t.Errorf("%q has characters that URLs do not keep", id)
 			}
-			got, gotHandle, err := parseWorkspaceID(id, now)
-			if err != nil || got != p || gotHandle != with {
-				t.Errorf("%q is %v, %q, %v", id, got, gotHandle, err)
+			got, gotCommandID, err := parseWorkspaceID(id, now)
+			if err != nil || got != p || gotCommandID != with {
+				t.Errorf("%q is %v, %q, %v", id, got, gotCommandID, err)
 			}
 		}
 	}
@@ -75,13 +75,13 @@ func TestWorkspaceID(t *testing.T) {
 }
 
 func TestOtherIDs(t *testing.T) {
-	now, p := testNow(), place{"acme", "prod"}
-	h := newHandle(now)
+	now, p := testNow(), workspaceRef{"acme", "prod"}
+	h := newCommandID(now)
 	for id, want := range map[string]stateVersion{
-		p.versionID(0):       {place: p},
-		p.versionID(100_001): {place: p, n: 100_001},
-		p.pendingID(7, h):    {place: p, pending: true, serial: 7, handle: h},
-		p.pendingID(0, ""):   {place: p, pending: true},
+		p.versionID(0):       {workspaceRef: p},
+		p.versionID(100_001): {workspaceRef: p, n: 100_001},
+		p.pendingID(7, h):    {workspaceRef: p, pending: true, serial: 7, commandID: h},
+		p.pendingID(0, ""):   {workspaceRef: p, pending: true},
 	} {
 		if got, err := parseVersionID(id, now); err != nil || got != want {
 			t.Errorf("%q is %+v, %v", id, got, err)
@@ -116,7 +116,7 @@ func TestOtherIDs(t *testing.T) {
 
 // TestLockIDs shows that a lock belongs to a command, or to a subject of one issuer.
 func TestLockIDs(t *testing.T) {
-	h := newHandle(testNow())
+	h := newCommandID(testNow())
 	seen := map[string]bool{lockIDOf(h, access.Caller{}): true}
 	for _, c := range []access.Caller{
 		{Mode: "oidc", Issuer: "https://a", Subject: "me"}, {Mode: "oidc", Issuer: "https://b", Subject: "me"},
@@ -138,8 +138,8 @@ func TestLockIDs(t *testing.T) {
 // Shows: cloud 24 | arbitrary ids, upload addresses and bodies; the handle of one workspace with
 // another
 func FuzzID(f *testing.F) {
-	now, p := testNow(), place{"acme", "prod"}
-	h := newHandle(now)
+	now, p := testNow(), workspaceRef{"acme", "prod"}
+	h := newCommandID(now)
 	for _, s := range []string{
 		p.id(""), p.id(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("acme", "x"), projectID("", "x"), "ws-", "sv-.p", "wsout-..",
 	} {
@@ -152,7 +152,7 @@ func FuzzID(f *testing.F) {
 		if got, err := parseVersionID(id, now); err == nil {
 			again := got.versionID(got.n)
 			if got.pending {
-				again = got.pendingID(got.serial, got.handle)
+				again = got.pendingID(got.serial, got.commandID)
 			}
 			if again != id {
 				t.Errorf("%q is %+v", id, got)
@@ -170,7 +170,7 @@ func FuzzID(f *testing.F) {
 // FuzzRunID parses ids of runs and uploads: each has one spelling, and names what it
 // was made of.
 func FuzzRunID(f *testing.F) {
-	p := place{"acme", "prod"}
+	p := workspaceRef{"acme", "prod"}
 	r := runID{p, "abcdefgh23", 7}
 	c := newConfigurationID(p, r.record, testNow(), true, false)
 	if !c.speculative() || c.provisional() || !c.made().Equal(testNow()) {
@@ -195,16 +195,16 @@ func FuzzRunID(f *testing.F) {
 // and are told from those that hold their place, of which some look alike.
 func TestShortID(t *testing.T) {
 	form := regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`) // of tfe_variable
-	for _, p := range []place{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {
+	for _, p := range []workspaceRef{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {
 		id := p.short()
 		if !form.MatchString(id) || !isShort(id[len("ws-"):]) || isShort(p.key()) || id != p.short() {
 			t.Errorf("%v is %s, and its key %s", p, id, p.key())
 		}
 	}
-	if long := (place{"acme", "prod123"}).id(""); !form.MatchString(long) {
+	if long := (workspaceRef{"acme", "prod123"}).id(""); !form.MatchString(long) {
 		t.Errorf("%s is no longer the id that looks like a short one", long)
 	}
-	if (place{"acme", "a"}).short()[:9] != (place{"acme", "b"}).short()[:9] {
+	if (workspaceRef{"acme", "a"}).short()[:9] != (workspaceRef{"acme", "b"}).short()[:9] {
 		t.Error("two workspaces of one organization begin in two ways")
 	}
 }

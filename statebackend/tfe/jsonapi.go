@@ -119,16 +119,16 @@ func parseBody(b []byte, v any) error {
 	return nil
 }
 
-// maxSaid bounds, in characters, what others will read of what a client says.
-const maxSaid = 256
+// maxClientText bounds, in characters, what others will read of what a client says.
+const maxClientText = 256
 
-// said is what a client says in a form that can be shown to others.
-func said(foreign string) string { return clip(text.Line(foreign), maxSaid) }
+// options is what a client says in a form that can be shown to others.
+func printable(foreign string) string { return clip(text.Line(foreign), maxClientText) }
 
-func clip(s string, most int) string {
+func clip(s string, limit int) string {
 	n := 0
 	for i := range s {
-		if n == most {
+		if n == limit {
 			return s[:i]
 		}
 		n++

@@ -42,11 +42,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestSaid(t *testing.T) {
+func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"ok": "ok", "a\x1b[31mb\nc": "a\ufffd[31mb c", "a\u202eb": "a\ufffdb", strings.Repeat("ä", 300): strings.Repeat("ä", maxSaid),
+		"ok": "ok", "a\x1b[31mb\nc": "a\ufffd[31mb c", "a\u202eb": "a\ufffdb", strings.Repeat("ä", 300): strings.Repeat("ä", maxClientText),
 	} {
-		if got := said(in); got != want {
+		if got := printable(in); got != want {
 			t.Errorf("%q is %q", in, got)
 		}
 	}

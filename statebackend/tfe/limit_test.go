@@ -58,7 +58,7 @@ func TestRefusedBeforeBody(t *testing.T) {
 	c.create("prod")
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
-	state, twin := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	state, duplicate := c.announce(http.StatusCreated, id, "l", 1).uploads()
 	const large = 10 << 20
 	for _, tt := range []struct {
 		name, method, address string
@@ -67,7 +67,7 @@ func TestRefusedBeforeBody(t *testing.T) {
 		status                int
 	}{
 		{"a state over the limit", "PUT", state, "", 512<<20 + 1, 413},
-		{"a twin over the limit", "PUT", twin, "", 2<<30 + 1, 413},
+		{"a twin over the limit", "PUT", duplicate, "", 2<<30 + 1, 413},
 		{"a forged address", "PUT", state + "x", "", large, 403},
 		{"an announcement over the limit", "POST", "workspaces/" + id + "/state-versions", "ci", 32<<20 + 1, 413},
 		{"an announcement without right", "POST", "workspaces/" + id + "/state-versions", "reader", large, 403},
@@ -104,7 +104,7 @@ func TestEndlessUploads(t *testing.T) {
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
 	state, _ := c.announce(http.StatusCreated, id, "l", 1).uploads()
-	const uploads, places = 100, 4
+	const uploads, refs = 100, 4
 	var wg sync.WaitGroup
 	refused := make(chan int, uploads)
 	t.Cleanup(wg.Wait)
@@ -122,7 +122,7 @@ func TestEndlessUploads(t *testing.T) {
 			refused <- resp.StatusCode
 		})
 	}
-	for range uploads - places {
+	for range uploads - refs {
 		if status := <-refused; status != http.StatusServiceUnavailable {
 			t.Errorf("status %d", status)
 		}
@@ -146,27 +146,27 @@ func TestMemoryOfUpload(t *testing.T) {
 }
 
 func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
-	const size, most = 70 << 20, 72 << 20
-	c := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.MaxState = most }}))
+	const size, limit = 70 << 20, 72 << 20
+	c := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.MaxState = limit }}))
 	c.create("prod")
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
 	state := largeState(size)
 	body := announced("l", 1, state)
-	address, twin := c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/state-versions", body).uploads()
+	address, duplicate := c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/state-versions", body).uploads()
 
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what nobody holds is not counted for long
 	runtime.GC()
 	before := liveHeap()
 	peak, done := watchHeap()
-	c.upload(t, twin, state, length)
+	c.upload(t, duplicate, state, length)
 	c.upload(t, address, state, length)
 	done()
 	used := int64(peak.Load()) - int64(before)
 	t.Logf("a state of %d MiB takes %d MiB while it is stored", size>>20, used>>20)
 	// The store sets aside as much again for what it compresses, of which it touches
 	// a tenth here.
-	if used > copies*most+16<<20 {
+	if used > copies*limit+16<<20 {
 		t.Errorf("%d bytes are held for a state of %d", used, size)
 	}
 	if diff := cmp.Diff(1.0, c.current(id).Attributes["serial"]); diff != "" {

@@ -57,11 +57,11 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	list := make([]resource, 0, to-from)
 	reserved, _ := s.o.Split(organization)
 	for _, w := range all[from:to] {
-		item := s.resource(place{organization, w.Name}, "", g, w.Live())
+		item := s.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
 		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // whose lock is in another repository
 			item = item.held(w.Held)
 		}
-		list = append(list, s.seen(r, item))
+		list = append(list, s.forClient(r, item))
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }

@@ -40,7 +40,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
 	info := s.lockInfo(r, p, h, g)
-	info.Info = said(body.Reason + body.Data.Attributes.Reason)
+	info.Info = printable(body.Reason + body.Data.Attributes.Reason)
 	known := s.recent.get(readerOf(r, p, g), s.now()).list
 	if h == "" {
 		known = nil // whether anybody holds is asked before it claims
@@ -53,11 +53,11 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 }
 
 // lockInfo says who asks for a lock.
-func (s locks) lockInfo(r *http.Request, p place, h handle, g access.Grant) statebackend.LockInfo {
+func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
-		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.who(r, g.Caller),
-		Version: clip(said(r.Header.Get("Terraform-Version")), maxShort),
-		Path:    clip(said(p.String()), 2*maxShort),
+		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller),
+		Version: clip(printable(r.Header.Get("Terraform-Version")), maxShort),
+		Path:    clip(printable(p.String()), 2*maxShort),
 	}
 }
 
@@ -65,14 +65,14 @@ func (s locks) lockInfo(r *http.Request, p place, h handle, g access.Grant) stat
 // which all must fit.
 const maxShort = 64
 
-// who is a caller with the address that he comes from.
-func (s locks) who(r *http.Request, c access.Caller) string {
-	return clip(nameOf(c), 2*maxShort) + "@" + clip(said(s.kit.Guard.ClientIP(r)), maxShort)
+// name is a caller with the address that he comes from.
+func (s locks) holderName(r *http.Request, c access.Caller) string {
+	return clip(nameOf(c), 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// take takes the lock of a workspace that is there. known is a list of a moment ago to
+// acquire takes the lock of a workspace that is there. known is a list of a moment ago to
 // begin with, nil for none.
-func (s locks) take(ctx context.Context, p place, h handle, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+func (s locks) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)
 	store, err := s.store(ctx, p.organization)
 	if err != nil {
@@ -98,21 +98,21 @@ func (s locks) take(ctx context.Context, p place, h handle, info statebackend.Lo
 }
 
 // mayLock refuses a workspace that is not there, or not any more for this command.
-func (at located) mayLock(ctx context.Context, h handle) error {
+func (at located) mayLock(ctx context.Context, h commandID) error {
 	ok, err := at.exists(ctx)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return noWorkspace(at.place)
+		return noWorkspace(at.workspaceRef)
 	}
-	return notOlder(h, at.place, at.record)
+	return notOlder(h, at.workspaceRef, at.record)
 }
 
 // takeIn locks once fit has agreed to the list that locking begins with. The lock
 // of a command may be asked for again; that of a script is held already then, by
 // another script of the same subject.
-func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
+func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
 	looked := false
 	lockWhen := store.LockWhen
 	if known != nil {
@@ -145,10 +145,10 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 
 // answerLock answers with the workspace, as far as its lock tells of it: whoever
 // locks and unlocks wants no more, and it takes no request.
-func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p place, h handle, g access.Grant, held *statebackend.Held) error {
+func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
 	d := s.workspaces().resource(p, h, g, nil).held(held)
 	delete(d.Relationships, "project")
-	return answer(w, http.StatusOK, document{Data: s.workspaces().seen(r, d)})
+	return answer(w, http.StatusOK, document{Data: s.workspaces().forClient(r, d)})
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. It may
@@ -184,16 +184,16 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 
 // whereLocked is where the locks of a workspace are, which need not be there any
 // more. It asks nothing where the configuration tells.
-func (s locks) whereLocked(ctx context.Context, p place) (located, error) {
+func (s locks) whereLocked(ctx context.Context, p workspaceRef) (located, error) {
 	if reserved, _ := s.o.Split(p.organization); reserved {
 		return s.locate(ctx, p)
 	}
 	store, err := s.store(ctx, p.organization)
-	return located{place: p, name: p.organization, store: store, workspace: p.workspace}, err
+	return located{workspaceRef: p, name: p.organization, store: store, workspace: p.workspace}, err
 }
 
 // notExecuting refuses to end a lock that may be that of a run at work.
-func (s locks) notExecuting(ctx context.Context, p place) error {
+func (s locks) notExecuting(ctx context.Context, p workspaceRef) error {
 	if s.o.Runs == nil {
 		return nil
 	}

@@ -122,11 +122,11 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// TestHandleElsewhere carries the handle of a command to another workspace, where it
+// TestCommandIDElsewhere carries the handle of a command to another workspace, where it
 // is just another lock.
 //
 // Shows: cloud 24
-func TestHandleElsewhere(t *testing.T) {
+func TestCommandIDElsewhere(t *testing.T) {
 	host := newRegistry(t)
 	tool := newTool(t, newServer(t, host, setup{}))
 	tool.create("prod")
@@ -134,8 +134,8 @@ func TestHandleElsewhere(t *testing.T) {
 	prod, test := tool.read("prod"), tool.read("test")
 	tool.lock(http.StatusOK, prod)
 	tool.lock(http.StatusOK, test)
-	keyOf, handleOf := func(id string) string { return strings.Split(id, ".")[0] }, func(id string) string { return strings.Split(id, ".")[1] }
-	mixed := keyOf(test) + "." + handleOf(prod)
+	keyOf, commandIDOf := func(id string) string { return strings.Split(id, ".")[0] }, func(id string) string { return strings.Split(id, ".")[1] }
+	mixed := keyOf(test) + "." + commandIDOf(prod)
 	tool.lock(http.StatusConflict, mixed)
 	tool.unlock(http.StatusOK, mixed) // ends nothing
 	tool.lock(http.StatusConflict, mixed)

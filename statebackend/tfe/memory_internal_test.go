@@ -10,35 +10,35 @@ import (
 	"testing"
 )
 
-func mustTake(t *testing.T, m *memory, subject string, n int64) (release func()) {
+func mustAcquire(t *testing.T, m *limiter, subject string, n int64) (release func()) {
 	t.Helper()
-	release, err := m.take(subject, n)
+	release, err := m.acquire(subject, n)
 	if err != nil {
 		t.Fatalf("%s, %d: %v", subject, n, err)
 	}
 	return release
 }
 
-func wantNoRoom(t *testing.T, m *memory, subject string, n int64) {
+func wantNoRoom(t *testing.T, m *limiter, subject string, n int64) {
 	t.Helper()
-	if _, err := m.take(subject, n); refusedWith(err) != http.StatusServiceUnavailable {
+	if _, err := m.acquire(subject, n); refusedWith(err) != http.StatusServiceUnavailable {
 		t.Errorf("%s has room for %d more: %v", subject, n, err)
 	}
 }
 
 func TestMemory(t *testing.T) {
-	m := newMemory(100)
-	first := mustTake(t, m, "a", 60) // more than half, but alone
+	m := newLimiter(100)
+	first := mustAcquire(t, m, "a", 60) // more than half, but alone
 	wantNoRoom(t, m, "a", 1)
-	other := mustTake(t, m, "b", 30)
+	other := mustAcquire(t, m, "b", 30)
 	wantNoRoom(t, m, "c", 11)
-	mustTake(t, m, "c", 10)()
+	mustAcquire(t, m, "c", 10)()
 	first()
 	first() // once
 	wantNoRoom(t, m, "c", 71)
-	mustTake(t, m, "c", 70)()
+	mustAcquire(t, m, "c", 70)()
 	other()
-	whole := mustTake(t, m, "a", 1000) // as much as there is
+	whole := mustAcquire(t, m, "a", 1000) // as much as there is
 	wantNoRoom(t, m, "b", 1)
 	whole()
 	if len(m.by) != 0 || m.used != 0 {
@@ -47,29 +47,29 @@ func TestMemory(t *testing.T) {
 }
 
 func TestMemoryOfOne(t *testing.T) {
-	m := newMemory(100)
+	m := newLimiter(100)
 	for range maxUploads {
-		defer mustTake(t, m, "a", 1)()
+		defer mustAcquire(t, m, "a", 1)()
 	}
 	wantNoRoom(t, m, "a", 1)
-	mustTake(t, m, "b", 1)()
+	mustAcquire(t, m, "b", 1)()
 }
 
 // Many uploads at once never have more than there is.
 func TestMemoryTogether(t *testing.T) {
-	m := newMemory(10)
-	var now, most, taken atomic.Int64
+	m := newLimiter(10)
+	var now, limit, taken atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
 			for range 200 {
-				release, err := m.take(fmt.Sprint(i), 3)
+				release, err := m.acquire(fmt.Sprint(i), 3)
 				if err != nil {
 					continue
 				}
 				taken.Add(1)
-				if n := now.Add(3); n > most.Load() {
-					most.Store(n)
+				if n := now.Add(3); n > limit.Load() {
+					limit.Store(n)
 				}
 				now.Add(-3)
 				release()
@@ -77,7 +77,7 @@ func TestMemoryTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most.Load() > 10 || taken.Load() == 0 || m.used != 0 {
-		t.Errorf("%d bytes at most in %d uploads, %d are left", most.Load(), taken.Load(), m.used)
+	if limit.Load() > 10 || taken.Load() == 0 || m.used != 0 {
+		t.Errorf("%d bytes at most in %d uploads, %d are left", limit.Load(), taken.Load(), m.used)
 	}
 }

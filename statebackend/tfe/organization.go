@@ -32,7 +32,7 @@ func (s organizations) defaultMode(organization string) string {
 
 // listOrganizations lists those that are known and of which something may be read.
 func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, access.Read, place{})
+	g, err := s.allow(r, access.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *server) allowOrganization(r *http.Request, action access.Action) (strin
 	if name == "" {
 		return "", access.Grant{}, absent("no organization is named")
 	}
-	g, err := s.allow(r, action, place{organization: name})
+	g, err := s.allow(r, action, workspaceRef{organization: name})
 	return name, g, err
 }
 
@@ -98,7 +98,7 @@ type userAttributes struct {
 
 // account says whose token it is. The tools test with it one that was pasted.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, access.Read, place{})
+	g, err := s.allow(r, access.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}

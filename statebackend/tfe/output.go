@@ -24,7 +24,7 @@ const outputKind = "state-version-outputs"
 
 // outputs are those of one version, in order of their names.
 type outputs struct {
-	of    place
+	of    workspaceRef
 	n     int64
 	names []string
 	all   map[string]states.Output
@@ -36,7 +36,7 @@ type outputs struct {
 
 // readOutputs reads the outputs of a state. What they are is the word of whoever
 // wrote the state.
-func readOutputs(of place, n int64, state []byte) (outputs, error) {
+func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	o := outputs{of: of, n: n}
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {
@@ -62,15 +62,15 @@ func readOutputs(of place, n int64, state []byte) (outputs, error) {
 func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
 	release = func() {}
 	_, err = at.view(ctx, n, func(state []byte) (err error) {
-		if release, err = s.versions().room(g, state); err != nil {
+		if release, err = s.versions().acquireRead(g, state); err != nil {
 			return err
 		}
-		if o, err = readOutputs(at.place, n, state); err != nil {
+		if o, err = readOutputs(at.workspaceRef, n, state); err != nil {
 			release()
 		}
 		return err
 	})
-	return o, release, absentState(at.place, n, err)
+	return o, release, absentState(at.workspaceRef, n, err)
 }
 
 // newestOutputs is outputsOf for the version that was the newest a moment ago. If it
@@ -78,7 +78,7 @@ func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located,
 func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
-		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is not the newest any more: run the command again", n, at.place)
+		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is not the newest any more: run the command again", n, at.workspaceRef)
 	}
 	return o, release, err
 }
@@ -152,7 +152,7 @@ func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) err
 	if id.pending {
 		return absent("this version is being uploaded")
 	}
-	o, release, err := s.openOutputs(r, g, id.place, id.n)
+	o, release, err := s.openOutputs(r, g, id.workspaceRef, id.n)
 	if err != nil {
 		return err
 	}
@@ -168,11 +168,11 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, access.Read, id.place)
+	g, err := s.allow(r, access.Read, id.workspaceRef)
 	if err != nil {
 		return err
 	}
-	o, release, err := s.openOutputs(r, g, id.place, id.n)
+	o, release, err := s.openOutputs(r, g, id.workspaceRef, id.n)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 }
 
 // openOutputs reads the outputs of version n of a workspace that is there.
-func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p place, n int64) (outputs, func(), error) {
+func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRef, n int64) (outputs, func(), error) {
 	r, cancel := within(r)
 	defer cancel()
 	at, err := s.open(r.Context(), p)
@@ -227,10 +227,10 @@ func (o outputs) one(name string) (resource, error) {
 	return o.resource(name, true), nil
 }
 
-func (o outputs) resource(name string, revealed bool) resource {
+func (o outputs) resource(name string, showSensitive bool) resource {
 	output := o.all[name]
 	a := outputAttributes{Name: name, Sensitive: output.Sensitive, Type: simpleType(output.Type)}
-	if !output.Sensitive || revealed {
+	if !output.Sensitive || showSensitive {
 		a.Value = output.Value
 	}
 	if o.typed {

@@ -64,7 +64,7 @@ func TestOutputs(t *testing.T) {
 	const plain = `{"version":4,"serial":1,"lineage":"l","outputs":{
 		"b":{"value":[1,2],"type":["list","number"]},
 		"a":{"value":"s3cret","type":"string","sensitive":true}}}`
-	of := place{"app", "prod"}
+	of := workspaceRef{"app", "prod"}
 	for _, tt := range []struct{ name, state, want string }{
 		{"plain", plain, `[
 			{"type":"state-version-outputs","id":"wsout-YXBwAHByb2Q.3.YQ","attributes":{"name":"a","sensitive":true,"type":"string","value":null,"detailed-type":"string"}},

@@ -24,7 +24,7 @@ const apart = "default"
 
 // located is where a workspace is kept, as one list of its organization tells.
 type located struct {
-	place
+	workspaceRef
 	records *statebackend.Store   // has the record
 	list    *statebackend.Listing // of records
 	record  *statebackend.Record  // the newest, also if deleted; nil: none
@@ -37,7 +37,7 @@ type located struct {
 
 // locate finds where a workspace is kept, with one request for each repository that
 // has to be asked. It need not exist.
-func (s *server) locate(ctx context.Context, p place) (located, error) {
+func (s *server) locate(ctx context.Context, p workspaceRef) (located, error) {
 	records, err := s.store(ctx, p.organization)
 	if err != nil {
 		return located{}, err
@@ -50,8 +50,8 @@ func (s *server) locate(ctx context.Context, p place) (located, error) {
 }
 
 // locateIn is locate with the list of the organization.
-func (s *server) locateIn(ctx context.Context, p place, records *statebackend.Store, list *statebackend.Listing) (located, error) {
-	at := located{place: p, records: records, list: list, name: p.organization, store: records, workspace: p.workspace}
+func (s *server) locateIn(ctx context.Context, p workspaceRef, records *statebackend.Store, list *statebackend.Listing) (located, error) {
+	at := located{workspaceRef: p, records: records, list: list, name: p.organization, store: records, workspace: p.workspace}
 	var err error
 	if at.record, err = list.Record(ctx, p.workspace); err != nil {
 		return located{}, err
@@ -71,14 +71,14 @@ func (s *server) locateIn(ctx context.Context, p place, records *statebackend.St
 // split finds out whether a workspace of an organization with repositories for its
 // workspaces has one. Its record says so; without a record, the state does.
 func (s *server) split(ctx context.Context, at *located) error {
-	own := at.organization + "." + at.place.workspace
+	own := at.organization + "." + at.workspaceRef.workspace
 	switch {
 	case at.record != nil:
 		at.split = at.record.State == format.StateSplit
 	case !validOrganization(own):
 		return nil
 	default:
-		here, err := at.list.Exists(ctx, at.place.workspace)
+		here, err := at.list.Exists(ctx, at.workspaceRef.workspace)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *server) split(ctx context.Context, at *located) error {
 		return nil
 	}
 	if !validOrganization(own) { // nobody here wrote that record
-		return fmt.Errorf("the record of workspace %q names no repository: %w", at.place, oci.ErrCorrupt)
+		return fmt.Errorf("the record of workspace %q names no repository: %w", at.workspaceRef, oci.ErrCorrupt)
 	}
 	var err error
 	at.name = own
@@ -129,7 +129,7 @@ func (at located) exists(ctx context.Context) (bool, error) {
 }
 
 // open finds a workspace that is there.
-func (s *server) open(ctx context.Context, p place) (located, error) {
+func (s *server) open(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return located{}, err
@@ -144,7 +144,7 @@ func (s *server) open(ctx context.Context, p place) (located, error) {
 	return at, nil
 }
 
-func noWorkspace(p place) error {
+func noWorkspace(p workspaceRef) error {
 	return absent("organization %q has no workspace %q", p.organization, p.workspace)
 }
 
@@ -187,7 +187,7 @@ func (at located) began(ctx context.Context) (time.Time, error) {
 
 // notOlder refuses a command that began before the workspace was deleted or made
 // again: it has read what is no more.
-func notOlder(h handle, p place, r *statebackend.Record) error {
+func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
 	// A handle has whole seconds.
 	if h == "" || !h.made().Before(since(r).Truncate(time.Second)) {
 		return nil
@@ -195,14 +195,14 @@ func notOlder(h handle, p place, r *statebackend.Record) error {
 	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
 }
 
-// handleFor is a handle for a command that saw the workspace in a list of that time.
+// commandIDFor is a handle for a command that saw the workspace in a list of that time.
 // Where the clock of another replica is ahead of this one, or the workspace was made
 // while it was listed, it is not newer than the command.
-func (s *server) handleFor(r *statebackend.Record, listed time.Time) handle {
-	if made := since(r); made.After(listed) && made.Before(s.now().Add(handleAhead)) {
+func (s *server) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
+	if made := since(r); made.After(listed) && made.Before(s.now().Add(commandIDAhead)) {
 		listed = made
 	}
-	return newHandle(listed)
+	return newCommandID(listed)
 }
 
 // subjectOf names a caller among those of all issuers.
@@ -213,7 +213,7 @@ func nameOf(c access.Caller) string {
 	if c.Subject == "" {
 		return c.Mode
 	}
-	return said(c.Subject)
+	return printable(c.Subject)
 }
 
 // authorOf is nameOf with the issuer, since two may know one subject.
@@ -221,7 +221,7 @@ func authorOf(c access.Caller) string {
 	if c.Issuer == "" {
 		return nameOf(c)
 	}
-	return said(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
+	return printable(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
 }
 
 // finder finds the workspaces of short ids. What it gave away or found it remembers; it
@@ -229,9 +229,9 @@ func authorOf(c access.Caller) string {
 type finder struct {
 	s *server
 
-	mu     sync.Mutex       // guards the fields below
-	places map[string]place // by what follows the prefix
-	names  map[string]bool  // organizations
+	mu    sync.Mutex              // guards the fields below
+	refs  map[string]workspaceRef // by what follows the prefix
+	names map[string]bool         // organizations
 	// renewed is when the list of organizations was last read anew.
 	renewed time.Time
 }
@@ -240,20 +240,20 @@ type finder struct {
 const maxFound = 10_000
 
 // id is the short id of a workspace.
-func (f *finder) id(p place) string {
+func (f *finder) id(p workspaceRef) string {
 	id := p.short()
 	f.keep(strings.TrimPrefix(id, "ws-"), p)
 	return id
 }
 
-func (f *finder) keep(id string, p place) {
+func (f *finder) keep(id string, p workspaceRef) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.places) >= maxFound {
-		clear(f.places)
+	if len(f.refs) >= maxFound {
+		clear(f.refs)
 		clear(f.names)
 	}
-	f.places[id] = p
+	f.refs[id] = p
 	f.names[p.organization] = true
 }
 
@@ -267,38 +267,38 @@ func (f *finder) know(organization string) {
 // workspace is that of a short id, which tells nothing to who may not read the workspace.
 // One that is not remembered is looked for in what the caller may see something of; then
 // in organizations that are new.
-func (f *finder) workspace(r *http.Request, id string) (place, error) {
+func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	g, err := f.s.o.Allow(r, access.Read, "", "")
 	if err != nil {
-		return place{}, err
+		return workspaceRef{}, err
 	}
 	f.mu.Lock()
-	p, ok := f.places[id]
+	p, ok := f.refs[id]
 	f.mu.Unlock()
 	if ok {
-		return p, f.seen(g, p)
+		return p, f.checkVisible(g, p)
 	}
 	r, cancel := within(r)
 	defer cancel()
-	var found []place
+	var found []workspaceRef
 	if err := f.each(r.Context(), g, id[:lettersOfOrganization], func(name string) (err error) {
 		found, err = f.look(r.Context(), g, name, id, found)
 		return err
 	}, func() bool { return len(found) > 0 }); err != nil {
-		return place{}, err
+		return workspaceRef{}, err
 	}
 	switch len(found) {
 	case 0:
-		return place{}, errNoID()
+		return workspaceRef{}, errNoID()
 	case 1:
 		f.keep(id, found[0])
 		return found[0], nil
 	}
-	return place{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
+	return workspaceRef{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
 }
 
-// seen refuses a workspace as if there was none.
-func (f *finder) seen(g access.Grant, p place) error {
+// forClient refuses a workspace as if there was none.
+func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 	if !g.May(f.s.o.Right(access.Read, p.organization, p.workspace)) {
 		return errNoID()
 	}
@@ -307,10 +307,10 @@ func (f *finder) seen(g access.Grant, p place) error {
 
 // look adds the workspaces of an organization that have an id and that the caller may
 // read.
-func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []place) ([]place, error) {
+func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []workspaceRef) ([]workspaceRef, error) {
 	all, err := f.s.readable(ctx, name, g)
 	for _, w := range all {
-		if p := (place{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
+		if p := (workspaceRef{name, w.Name}); strings.TrimPrefix(p.short(), "ws-") == id {
 			found = append(found, p)
 		}
 	}

@@ -113,7 +113,7 @@ func (p projects) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.allow(r, access.Read, place{organization: organization}); err != nil {
+	if _, err := p.allow(r, access.Read, workspaceRef{organization: organization}); err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, document{Data: project(organization, name)})
@@ -125,7 +125,7 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := p.allow(r, manage, place{organization: organization})
+	g, err := p.allow(r, manage, workspaceRef{organization: organization})
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (p projects) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.allow(r, manage, place{organization: organization}); err != nil {
+	if _, err := p.allow(r, manage, workspaceRef{organization: organization}); err != nil {
 		return err
 	}
 	var body projectBody

@@ -36,20 +36,20 @@ func (s RunStatus) executes() bool {
 type runBody struct {
 	Data struct {
 		Attributes struct {
-			AutoApply     *bool             `json:"auto-apply"` // nil: as the workspace has it
-			IsDestroy     bool              `json:"is-destroy"`
-			PlanOnly      bool              `json:"plan-only"`
-			Refresh       *bool             `json:"refresh"`
-			RefreshOnly   bool              `json:"refresh-only"`
-			SavePlan      bool              `json:"save-plan"`
-			AllowConfig   bool              `json:"allow-config-generation"`
-			AllowEmpty    bool              `json:"allow-empty-apply"`
-			Targets       []string          `json:"target-addrs"`
-			Replace       []string          `json:"replace-addrs"`
-			InvokeActions []string          `json:"invoke-action-addrs"`
-			Policies      []string          `json:"policy-paths"`
-			Variables     []variables.Asked `json:"variables"`
-			Message       string            `json:"message"`
+			AutoApply     *bool                 `json:"auto-apply"` // nil: as the workspace has it
+			IsDestroy     bool                  `json:"is-destroy"`
+			PlanOnly      bool                  `json:"plan-only"`
+			Refresh       *bool                 `json:"refresh"`
+			RefreshOnly   bool                  `json:"refresh-only"`
+			SavePlan      bool                  `json:"save-plan"`
+			AllowConfig   bool                  `json:"allow-config-generation"`
+			AllowEmpty    bool                  `json:"allow-empty-apply"`
+			Targets       []string              `json:"target-addrs"`
+			Replace       []string              `json:"replace-addrs"`
+			InvokeActions []string              `json:"invoke-action-addrs"`
+			Policies      []string              `json:"policy-paths"`
+			Variables     []variables.Requested `json:"variables"`
+			Message       string                `json:"message"`
 		}
 		Relationships struct {
 			Workspace     struct{ Data ref }
@@ -63,7 +63,7 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 	a := b.Data.Attributes
 	o := RunOptions{
 		Speculative: a.PlanOnly || c.speculative(), AutoApply: on(r, settingAutoApply) && !a.SavePlan, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
-		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: said(a.Message),
+		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: printable(a.Message),
 	}
 	if a.AutoApply != nil {
 		o.AutoApply = *a.AutoApply
@@ -95,7 +95,7 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 // createRun queues a run of an uploaded configuration. The body names the workspace,
 // so what decides first is the right to run anything.
 func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.allow(r, access.Run, place{}); err != nil {
+	if _, err := s.allow(r, access.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body runBody
@@ -117,7 +117,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if c.place != p {
+	if c.workspaceRef != p {
 		return errNoID()
 	}
 	r, cancel := within(r)
@@ -165,11 +165,11 @@ func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given 
 	n := NewRun{
 		Configuration: c.hex, Manifest: its[0].Manifest.String(), Archive: layer.Digest.String(), Size: layer.Size, RunOptions: o, By: by,
 	}
-	said, err := json.Marshal(o)
+	options, err := json.Marshal(o)
 	if err != nil {
 		return Run{}, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(said, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
+	sum := sha256.Sum256(fmt.Appendf(options, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
 	n.Key = hex.EncodeToString(sum[:])
 	n.Variables = given.Variables
 	n.Environment = given.Environment
@@ -201,7 +201,7 @@ func (s runs) findRun(r *http.Request, prefix string, action access.Action) (run
 	if err != nil {
 		return runID{}, access.Grant{}, err
 	}
-	g, err := s.allow(r, action, id.place)
+	g, err := s.allow(r, action, id.workspaceRef)
 	return id, g, err
 }
 
@@ -213,7 +213,7 @@ func (s runs) readRun(ctx context.Context, id runID) (Run, RunView, error) {
 	}
 	at := slices.IndexFunc(view.Runs, func(r Run) bool { return r.N == id.n })
 	if view.Record != id.record || at < 0 {
-		return Run{}, view, absent("workspace %q has no run %s, or not any more", id.place, id)
+		return Run{}, view, absent("workspace %q has no run %s, or not any more", id.workspaceRef, id)
 	}
 	return view.Runs[at], view, nil
 }
@@ -259,7 +259,7 @@ func (s runs) runResource(id runID, run Run, g access.Grant) resource {
 		Permissions: map[string]bool{"can-apply": may, "can-cancel": may, "can-discard": may, "can-force-cancel": may, "can-force-execute": false},
 	}, Relationships: map[string]relation{
 		"workspace": to("workspaces", id.id("")), "plan": to("plans", id.of(planPrefix)), "apply": to("applies", id.of(applyPrefix)),
-		"configuration-version": to(configurationKind, configurationID{id.place, id.record, run.Configuration}.String()),
+		"configuration-version": to(configurationKind, configurationID{id.workspaceRef, id.record, run.Configuration}.String()),
 	}}
 }
 
@@ -278,11 +278,11 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 	for include := range strings.SplitSeq(r.URL.Query().Get("include"), ",") {
 		switch include {
 		case "workspace":
-			at, err := s.locate(r.Context(), id.place)
+			at, err := s.locate(r.Context(), id.workspaceRef)
 			if err != nil {
 				return err
 			}
-			doc.Included = append(doc.Included, s.workspaces().resource(id.place, "", g, at.live()), s.organizations().organization(id.organization, g))
+			doc.Included = append(doc.Included, s.workspaces().resource(id.workspaceRef, "", g, at.live()), s.organizations().organization(id.organization, g))
 		case "plan", "apply":
 			d, err := s.logs().phase(r, id, run, g, Phase(include))
 			if err != nil {
@@ -327,7 +327,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 		if err != nil {
 			return err
 		}
-		d := Decision{Action: action, By: g.Caller, Comment: said(body.Comment)}
+		d := Decision{Action: action, By: g.Caller, Comment: printable(body.Comment)}
 		if action == RunConfirm {
 			d.Plan = run.Plan
 		}
@@ -337,7 +337,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 			}
 			return runError(err)
 		}
-		g.Record(id.place.String(), access.Change{Action: access.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
+		g.Record(id.workspaceRef.String(), access.Change{Action: access.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -370,7 +370,7 @@ func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
 }
 
 // current is the run that a workspace is at, if there is one.
-func (v RunView) current(p place) (runID, bool) {
+func (v RunView) current(p workspaceRef) (runID, bool) {
 	for _, run := range v.Runs {
 		if run.Status.executes() || run.Status == RunPlanned {
 			return runID{p, v.Record, run.N}, true
@@ -405,7 +405,7 @@ func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 	from, end, meta := readPage(r.URL.Query()).of(len(q.Waiting))
 	list := make([]resource, 0, end-from)
 	for i, run := range q.Waiting[from:end] {
-		id := runID{place{run.Organization, run.Name}, run.Record, run.N}
+		id := runID{workspaceRef{run.Organization, run.Name}, run.Record, run.N}
 		d := s.runResource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
 		if a, ok := d.Attributes.(runAttributes); ok && from+i+q.Running > 0 {
 			a.Position = q.Running + from + i + 1

@@ -16,7 +16,7 @@ import (
 // runID is what the id of a run says, and those of its plan and its apply. The record
 // is one of the workspace: of one that is made again the runs are others.
 type runID struct {
-	place
+	workspaceRef
 	record string
 	n      int
 }
@@ -60,14 +60,14 @@ func parseRunID(id, prefix string) (runID, error) {
 // maxRun is a number that no run has.
 const maxRun = 1_000_000_000
 
-func parseRecordID(id, prefix string) (p place, record, tail string, err error) {
+func parseRecordID(id, prefix string) (p workspaceRef, record, tail string, err error) {
 	rest, ok := cutID(id, prefix)
 	part := strings.Split(rest, ".")
 	if !ok || len(part) != 3 || addr.CheckInstance(part[1]) != nil {
-		return place{}, "", "", errNoID()
+		return workspaceRef{}, "", "", errNoID()
 	}
 	if p, ok = parseKey(part[0]); !ok {
-		return place{}, "", "", errNoID()
+		return workspaceRef{}, "", "", errNoID()
 	}
 	return p, part[1], part[2], nil
 }
@@ -75,7 +75,7 @@ func parseRecordID(id, prefix string) (p place, record, tail string, err error) 
 // configurationID is what the id of a configuration version says. Nothing is stored
 // before it was uploaded, so all there is to know of it is in the id.
 type configurationID struct {
-	place
+	workspaceRef
 	record string
 	hex    string // 16 digits: 8 of Unix time, 1 of flags, 7 at random
 }
@@ -86,7 +86,7 @@ const (
 	flagProvisional
 )
 
-func newConfigurationID(p place, record string, now time.Time, speculative, provisional bool) configurationID {
+func newConfigurationID(p workspaceRef, record string, now time.Time, speculative, provisional bool) configurationID {
 	flags := 0
 	if speculative {
 		flags |= flagSpeculative

@@ -63,8 +63,8 @@ func (r Run) phaseStatus(p Phase) string {
 // token.
 func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.of(prefixOf(p))
-	t := ticket{Kind: ticketLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
-	token, err := s.tickets.issue(t, s.o.RunTime+logTime)
+	t := signedUpload{Kind: signedLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
+	token, err := s.signer.issue(t, s.o.RunTime+logTime)
 	if err != nil {
 		return resource{}, err
 	}
@@ -104,12 +104,12 @@ func (r runID) header(p Phase) string {
 	if p == PhasePlan {
 		return string(rune(startOfText))
 	}
-	return fmt.Sprintf("%c%s\n%s\n\n", startOfText, r.place, r)
+	return fmt.Sprintf("%c%s\n%s\n\n", startOfText, r.workspaceRef, r)
 }
 
 // readLog answers with a part of a log.
 func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.tickets.redeem(r.PathValue("token"))
+	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
 	}
@@ -119,8 +119,8 @@ func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 		p = PhaseApply
 		id, err = parseRunID(t.Workspace, applyPrefix)
 	}
-	if err != nil || t.Kind != ticketLog || s.o.Runs == nil {
-		return errTicket()
+	if err != nil || t.Kind != signedLog || s.o.Runs == nil {
+		return errUploadURL()
 	}
 	offset := readNumber(r, "offset", 0)
 	limit := readNumber(r, "limit", defaultPart)

@@ -239,11 +239,11 @@ type recent struct {
 
 // reader is a command that reads a workspace, known by its connection.
 type reader struct {
-	place
+	workspaceRef
 	connection, subject string
 }
 
-func readerOf(r *http.Request, p place, g access.Grant) reader {
+func readerOf(r *http.Request, p workspaceRef, g access.Grant) reader {
 	return reader{p, r.RemoteAddr, subjectOf(g.Caller)}
 }
 
@@ -279,11 +279,11 @@ func (r *recent) get(by reader, now time.Time) dated {
 }
 
 // forget has whoever reads the workspace next look at the registry.
-func (r *recent) forget(p place) {
+func (r *recent) forget(p workspaceRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for by := range r.kept {
-		if by.place == p {
+		if by.workspaceRef == p {
 			r.drop(by)
 		}
 	}

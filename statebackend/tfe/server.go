@@ -86,15 +86,15 @@ const (
 
 // server answers all routes. What it keeps between requests is what bounds them.
 type server struct {
-	o       Options
-	kit     *service.Kit
-	now     func() time.Time
-	tickets tickets // of uploads
-	recent  *recent
-	short   *finder
-	memory  *memory // of the states that come in
-	twins   *memory // of what comes in beside them, and is dropped
-	spooled *memory // on disk: of configurations that come in
+	o          Options
+	kit        *service.Kit
+	now        func() time.Time
+	signer     signer // of uploads
+	recent     *recent
+	short      *finder
+	limiter    *limiter // of the states that come in
+	duplicates *limiter // of what comes in beside them, and is dropped
+	spooled    *limiter // on disk: of configurations that come in
 }
 
 // What the server answers, by what it is about.
@@ -154,10 +154,10 @@ func New(o Options) (http.Handler, error) {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
 	}
 	s := &server{
-		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
-		memory: newMemory(o.Memory), twins: newMemory(o.Memory), spooled: newMemory(maxSpooled),
+		o: o, kit: o.Kit, now: o.Now, signer: signer{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
+		limiter: newLimiter(o.Memory), duplicates: newLimiter(o.Memory), spooled: newLimiter(maxSpooled),
 	}
-	s.short = &finder{s: s, places: map[string]place{}, names: map[string]bool{}}
+	s.short = &finder{s: s, refs: map[string]workspaceRef{}, names: map[string]bool{}}
 	return s.routes(), nil
 }
 
@@ -292,7 +292,7 @@ func clean(path string) bool {
 func wrongMethod(allowed []string) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", strings.Join(slices.Sorted(slices.Values(allowed)), ", "))
-		return refuse(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", said(r.Method))
+		return refuse(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", printable(r.Method))
 	}
 }
 
@@ -307,7 +307,7 @@ func within(r *http.Request) (*http.Request, context.CancelFunc) {
 
 // allow decides whether a request may do something to a place, before anything is
 // looked up. What is not the name of an organization is not found.
-func (s *server) allow(r *http.Request, action access.Action, p place) (access.Grant, error) {
+func (s *server) allow(r *http.Request, action access.Action, p workspaceRef) (access.Grant, error) {
 	if p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization)) ||
 		p.workspace != "" && !validWorkspace(p.workspace) {
 		return access.Grant{}, absent("no organization or workspace can have this name")
@@ -331,17 +331,17 @@ const (
 )
 
 // allowWorkspace is allow for the routes with the id of a workspace in the path.
-func (s *server) allowWorkspace(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
+func (s *server) allowWorkspace(r *http.Request, action access.Action) (workspaceRef, commandID, access.Grant, error) {
 	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
 	if err != nil {
-		return place{}, "", access.Grant{}, err
+		return workspaceRef{}, "", access.Grant{}, err
 	}
 	g, err := s.allow(r, action, p)
 	return p, h, g, err
 }
 
 // parseWorkspace is the workspace of an id in any form.
-func (s *server) parseWorkspace(r *http.Request, id string) (place, handle, error) {
+func (s *server) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
 	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
 		p, err := s.short.workspace(r, rest)
 		return p, "", err

@@ -16,8 +16,8 @@ import (
 // A setting of a workspace is kept where it has a meaning here, or none that anybody
 // could miss. What would do nothing where somebody counts on it is refused.
 
-// settingsAsked are the settings in a body; nil: it says nothing of one.
-type settingsAsked struct {
+// requestedSettings are the settings in a body; nil: it says nothing of one.
+type requestedSettings struct {
 	AutoApply    *bool   `json:"auto-apply"`
 	AllowDestroy *bool   `json:"allow-destroy-plan"`
 	FileTriggers *bool   `json:"file-triggers-enabled"`
@@ -67,7 +67,7 @@ func empty(raw json.RawMessage) bool {
 }
 
 // refused is why a setting cannot be kept.
-func (a settingsAsked) refused() error {
+func (a requestedSettings) refused() error {
 	given := func(b *bool) bool { return b != nil && *b }
 	switch {
 	case !empty(a.Repository):
@@ -89,7 +89,7 @@ func (a settingsAsked) refused() error {
 }
 
 // checkTool refuses a version of the tool that no tool could compare with its own.
-func (a settingsAsked) checkTool() error {
+func (a requestedSettings) checkTool() error {
 	if a.Tool == nil || *a.Tool == "" || *a.Tool == anyTool {
 		return nil
 	}
@@ -106,7 +106,7 @@ func sameRuns(a, b *statebackend.Record) bool {
 }
 
 // keep writes the settings into a record.
-func (a settingsAsked) keep(r *statebackend.Record) error {
+func (a requestedSettings) keep(r *statebackend.Record) error {
 	if err := a.refused(); err != nil {
 		return err
 	}

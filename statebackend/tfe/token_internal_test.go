@@ -28,13 +28,13 @@ func testKeyring(t testing.TB, secrets ...byte) *access.Keyring {
 	return ring
 }
 
-func testTicket() ticket {
-	return ticket{Kind: ticketState, Workspace: "ws-YQBi", Lock: "tfe-x", Serial: 7, Lineage: "l-1", MD5: strings.Repeat("ab", 16), Force: true, Mode: "static", Subject: "ci"}
+func testSignedUpload() signedUpload {
+	return signedUpload{Kind: signedState, Workspace: "ws-YQBi", Lock: "tfe-x", Serial: 7, Lineage: "l-1", MD5: strings.Repeat("ab", 16), Force: true, Mode: "static", Subject: "ci"}
 }
 
-func mustIssue(t testing.TB, k tickets, v ticket) string {
+func mustIssue(t testing.TB, k signer, v signedUpload) string {
 	t.Helper()
-	token, err := k.issue(v, ticketTime)
+	token, err := k.issue(v, uploadURLTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,13 +49,13 @@ func refusedWith(err error) int {
 }
 
 // Shows: cloud 16 | an upload address: changed, expired, of another kind, with other bytes
-func TestTicket(t *testing.T) {
+func TestSignedUpload(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	k := tickets{testKeyring(t, 1), func() time.Time { return now }}
-	token := mustIssue(t, k, testTicket())
+	k := signer{testKeyring(t, 1), func() time.Time { return now }}
+	token := mustIssue(t, k, testSignedUpload())
 	part := strings.Split(token, ".")
-	other := strings.Split(mustIssue(t, k, ticket{Kind: ticketState, Serial: 8}), ".")
-	foreign := mustIssue(t, tickets{testKeyring(t, 2), k.now}, testTicket())
+	other := strings.Split(mustIssue(t, k, signedUpload{Kind: signedState, Serial: 8}), ".")
+	foreign := mustIssue(t, signer{testKeyring(t, 2), k.now}, testSignedUpload())
 	elsewhere, mac := k.keys.Sign("okara-archive-v1", part[1])
 	for _, tt := range []struct {
 		name, token string
@@ -73,7 +73,7 @@ func TestTicket(t *testing.T) {
 		{name: "of another purpose", token: elsewhere + "." + part[1] + "." + mac, status: http.StatusForbidden},
 		{name: "more parts", token: token + ".x", status: http.StatusForbidden},
 		{name: "empty", token: "", status: http.StatusForbidden},
-		{name: "too long", token: token + strings.Repeat("x", maxTicket), status: http.StatusForbidden},
+		{name: "too long", token: token + strings.Repeat("x", maxUploadToken), status: http.StatusForbidden},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			defer func(at time.Time) { now = at }(now)
@@ -82,10 +82,10 @@ func TestTicket(t *testing.T) {
 			if status := refusedWith(err); status != tt.status {
 				t.Fatalf("status %d, want %d: %v", status, tt.status, err)
 			}
-			want := testTicket()
+			want := testSignedUpload()
 			want.Expires = 1795345200
 			if tt.status != 0 {
-				want = ticket{}
+				want = signedUpload{}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("ticket (-want +got):\n%s", diff)
@@ -95,11 +95,11 @@ func TestTicket(t *testing.T) {
 }
 
 // The longest names and subjects still fit.
-func TestLongTicket(t *testing.T) {
+func TestLongSignedUpload(t *testing.T) {
 	long := strings.Repeat("<", maxLineage) // which JSON writes with six characters
-	of := place{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
-	want := ticket{Workspace: of.id(newHandle(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testTicket().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
-	k := tickets{testKeyring(t, 1), time.Now}
+	of := workspaceRef{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
+	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
+	k := signer{testKeyring(t, 1), time.Now}
 	got, err := k.redeem(mustIssue(t, k, want))
 	got.Expires = 0
 	if err != nil || got != want {
@@ -107,24 +107,24 @@ func TestLongTicket(t *testing.T) {
 	}
 }
 
-// TestTicketRotation shows that a new first key leaves live addresses good.
-func TestTicketRotation(t *testing.T) {
-	token := mustIssue(t, tickets{testKeyring(t, 1), time.Now}, testTicket())
-	if _, err := (tickets{testKeyring(t, 2, 1), time.Now}).redeem(token); err != nil {
+// TestSignedUploadRotation shows that a new first key leaves live addresses good.
+func TestSignedUploadRotation(t *testing.T) {
+	token := mustIssue(t, signer{testKeyring(t, 1), time.Now}, testSignedUpload())
+	if _, err := (signer{testKeyring(t, 2, 1), time.Now}).redeem(token); err != nil {
 		t.Errorf("a token of the old key: %v", err)
 	}
-	if _, err := (tickets{testKeyring(t, 2), time.Now}).redeem(token); refusedWith(err) != http.StatusForbidden {
+	if _, err := (signer{testKeyring(t, 2), time.Now}).redeem(token); refusedWith(err) != http.StatusForbidden {
 		t.Errorf("a token of a removed key: %v", err)
 	}
 }
 
-// FuzzTicket redeems arbitrary tokens: only one that was issued is good, and says
+// FuzzSignedUpload redeems arbitrary tokens: only one that was issued is good, and says
 // what it said.
 //
 // Shows: cloud 24
-func FuzzTicket(f *testing.F) {
-	k := tickets{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	good := mustIssue(f, k, testTicket())
+func FuzzSignedUpload(f *testing.F) {
+	k := signer{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	good := mustIssue(f, k, testSignedUpload())
 	f.Add(good)
 	f.Add(strings.Replace(good, ".", "..", 1))
 	f.Add("a.e30.b")
@@ -133,7 +133,7 @@ func FuzzTicket(f *testing.F) {
 		if err == nil && (token != good || got.Serial != 7) {
 			t.Errorf("%q is good: %+v", token, got)
 		}
-		if err != nil && got != (ticket{}) {
+		if err != nil && got != (signedUpload{}) {
 			t.Errorf("%q is refused and says %+v", token, got)
 		}
 	})

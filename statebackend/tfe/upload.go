@@ -25,26 +25,26 @@ import (
 const (
 	// writeTime bounds the write of a state that has arrived.
 	writeTime = time.Minute
-	// maxTwin bounds the copy of a state that the tools send for people to read.
-	maxTwin = 2 << 30
+	// maxDuplicate bounds the copy of a state that the tools send for people to read.
+	maxDuplicate = 2 << 30
 )
 
 // upload takes the bytes that were announced. Its answer is 200 once they are
 // stored, so that a request whose answer was lost can come again.
 func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.tickets.redeem(r.PathValue("token"))
+	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
 		return err
 	}
 	switch t.Kind {
-	case ticketJSON:
+	case signedJSON:
 		return s.drop(w, r, t)
-	case ticketConfiguration:
+	case signedConfiguration:
 		return s.configurations().storeConfiguration(w, r, t)
 	}
 	p, _, err := parseWorkspaceID(t.Workspace, s.now())
-	if err != nil || t.Kind != ticketState {
-		return errTicket()
+	if err != nil || t.Kind != signedState {
+		return errUploadURL()
 	}
 	if r.ContentLength > s.o.MaxState {
 		return stateTooLarge(s.o.MaxState)
@@ -53,7 +53,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	if size < 0 {
 		size = s.o.MaxState
 	}
-	release, err := s.memory.take(subjectOf(t.caller()), size)
+	release, err := s.limiter.acquire(subjectOf(t.caller()), size)
 	if err != nil {
 		return err
 	}
@@ -110,21 +110,21 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 // drop reads the twin of a state, in which everything is in clear, and forgets it.
-func (s uploads) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
-	release, err := s.twins.take(subjectOf(t.caller()), 0)
+func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
+	release, err := s.duplicates.acquire(subjectOf(t.caller()), 0)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if r.ContentLength > maxTwin {
-		return stateTooLarge(maxTwin)
+	if r.ContentLength > maxDuplicate {
+		return stateTooLarge(maxDuplicate)
 	}
 	if err := s.kit.OpenBody(r); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxTwin))
+	_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxDuplicate))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return stateTooLarge(maxTwin)
+		return stateTooLarge(maxDuplicate)
 	}
 	if err != nil {
 		return malformed("the state did not arrive whole: %w", err)
@@ -134,7 +134,7 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
 }
 
 // write stores a state as its ticket says.
-func (s uploads) write(r *http.Request, g access.Grant, t ticket, state []byte) (statebackend.Version, error) {
+func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
 	if err := t.matches(state); err != nil {
 		return statebackend.Version{}, err
 	}
@@ -179,7 +179,7 @@ func (s uploads) write(r *http.Request, g access.Grant, t ticket, state []byte) 
 }
 
 // matches reports whether a state is the one that was announced.
-func (t ticket) matches(state []byte) error {
+func (t signedUpload) matches(state []byte) error {
 	if checksum(state) != t.MD5 {
 		return invalid("the state is not the one that was announced: its MD5 sum differs")
 	}
@@ -188,7 +188,7 @@ func (t ticket) matches(state []byte) error {
 	}
 	lineage, serial, _ := statebackend.Meta(state)
 	if serial != t.Serial || t.Lineage != "" && lineage != t.Lineage {
-		return invalid("the state has serial %d of lineage %q, and %d of %q was announced", serial, said(lineage), t.Serial, t.Lineage)
+		return invalid("the state has serial %d of lineage %q, and %d of %q was announced", serial, printable(lineage), t.Serial, t.Lineage)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 
 // underOwnLock runs do under a lock for it alone, if the workspace is still there.
 // A request that came twice may end the lock of the first one; then do runs anew.
-func (s uploads) underOwnLock(ctx context.Context, p place, h handle, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
+func (s uploads) underOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
 		l, lockErr := s.locks().take(ctx, p, h, info, nil)
@@ -236,37 +236,37 @@ func unlock(ctx context.Context, l *statebackend.Lock) error {
 // maxUploads bounds the uploads of one subject that run at once.
 const maxUploads = 4
 
-// memory bounds what the states that are being taken in hold of memory, all of
+// limiter bounds what the states that are being taken in hold of memory, all of
 // them together and those of each subject. Nobody waits for it: a slow upload may
 // take hours, and the tools come again by themselves when they are told to.
 //
 // A subject has at most half of it, or one upload that needs more: so whoever sends
 // large states a byte a second leaves room for everybody else.
-type memory struct {
+type limiter struct {
 	size int64
 
 	mu   sync.Mutex // guards the fields below
 	used int64
-	by   map[string]*share
+	by   map[string]*usage
 }
 
-// share is what one subject has of a memory.
-type share struct {
+// usage is what one subject has of a memory.
+type usage struct {
 	uploads int
 	used    int64
 }
 
-func newMemory(size int64) *memory { return &memory{size: size, by: map[string]*share{}} }
+func newLimiter(size int64) *limiter { return &limiter{size: size, by: map[string]*usage{}} }
 
-// take takes room for n bytes, at most all there is, until release is called. It is
+// acquire takes room for n bytes, at most all there is, until release is called. It is
 // refused where there is none.
-func (m *memory) take(subject string, n int64) (release func(), err error) {
+func (m *limiter) acquire(subject string, n int64) (release func(), err error) {
 	n = min(n, m.size)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.by[subject]
 	if own == nil {
-		own = &share{}
+		own = &usage{}
 	}
 	if own.uploads >= maxUploads || own.uploads > 0 && own.used+n > m.size/2 || m.used+n > m.size {
 		return nil, refuse(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
@@ -278,7 +278,7 @@ func (m *memory) take(subject string, n int64) (release func(), err error) {
 	return sync.OnceFunc(func() { m.give(subject, n) }), nil
 }
 
-func (m *memory) give(subject string, n int64) {
+func (m *limiter) give(subject string, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.by[subject]
@@ -293,29 +293,29 @@ func (m *memory) give(subject string, n int64) {
 const (
 	// signUpload is the purpose of the signatures of upload addresses.
 	signUpload = "okara-tfe-upload-v1"
-	// ticketTime is how long the address of a state is good. A right that is taken away
+	// uploadURLTime is how long the address of a state is good. A right that is taken away
 	// outlives in it for as long.
-	ticketTime = time.Hour
-	// maxTicket bounds a token before it is decoded, in bytes.
-	maxTicket = 16 << 10
+	uploadURLTime = time.Hour
+	// maxUploadToken bounds a token before it is decoded, in bytes.
+	maxUploadToken = 16 << 10
 )
 
-// ticketKind says what a token is for. One of a kind is worth nothing elsewhere.
-type ticketKind string
+// signedKind says what a token is for. One of a kind is worth nothing elsewhere.
+type signedKind string
 
 const (
-	ticketState ticketKind = "state" // takes the bytes of a state
-	ticketJSON  ticketKind = "json"  // takes the state as the tools show it, in clear, and drops it
+	signedState signedKind = "state" // takes the bytes of a state
+	signedJSON  signedKind = "json"  // takes the state as the tools show it, in clear, and drops it
 
-	ticketConfiguration ticketKind = "cv"  // takes a configuration; its id is in Workspace
-	ticketLog           ticketKind = "log" // gives a log; the id of the plan or apply is in Workspace
+	signedConfiguration signedKind = "cv"  // takes a configuration; its id is in Workspace
+	signedLog           signedKind = "log" // gives a log; the id of the plan or apply is in Workspace
 )
 
-// ticket is what the address of an upload carries, since the request comes without
+// signedUpload is what the address of an upload carries, since the request comes without
 // a token of its own, and to any replica: all that was decided when it was given
 // away.
-type ticket struct {
-	Kind      ticketKind `json:"k"`
+type signedUpload struct {
+	Kind      signedKind `json:"k"`
 	Workspace string     `json:"w"` // its id, with the handle of the command if there is one
 	Lock      string     `json:"i"` // the id of the lock under which to write
 	Serial    uint64     `json:"s"` // this and the next two: of the state that was announced
@@ -333,18 +333,18 @@ type ticket struct {
 }
 
 // caller is who was allowed to write the state.
-func (t ticket) caller() access.Caller {
+func (t signedUpload) caller() access.Caller {
 	return access.Caller{Mode: t.Mode, Issuer: t.Issuer, Subject: t.Subject}
 }
 
-// tickets makes and reads the tokens of uploads: "<kid>.<payload>.<mac>".
-type tickets struct {
+// signer makes and reads the tokens of uploads: "<kid>.<payload>.<mac>".
+type signer struct {
 	keys *access.Keyring
 	now  func() time.Time
 }
 
 // issue returns the token of a ticket that is good from now on, for a time.
-func (k tickets) issue(t ticket, life time.Duration) (string, error) {
+func (k signer) issue(t signedUpload, life time.Duration) (string, error) {
 	t.Expires = k.now().Add(life).Unix()
 	b, err := json.Marshal(t)
 	if err != nil {
@@ -355,25 +355,25 @@ func (k tickets) issue(t ticket, life time.Duration) (string, error) {
 	return id + "." + payload + "." + mac, nil
 }
 
-// errTicket says that nobody here made a token.
-func errTicket() error {
+// errUploadURL says that nobody here made a token.
+func errUploadURL() error {
 	return refuse(http.StatusForbidden, "forbidden", "this upload address is not valid; run the command again for a new one")
 }
 
 // redeem reads a token. The signature is checked before the time, so that only a
 // token that was once good is told to be old.
-func (k tickets) redeem(token string) (ticket, error) {
+func (k signer) redeem(token string) (signedUpload, error) {
 	part := strings.Split(token, ".")
-	if len(token) > maxTicket || len(part) != 3 || !k.keys.Verify(signUpload, part[0], part[2], part[1]) {
-		return ticket{}, errTicket()
+	if len(token) > maxUploadToken || len(part) != 3 || !k.keys.Verify(signUpload, part[0], part[2], part[1]) {
+		return signedUpload{}, errUploadURL()
 	}
 	b, ok := parseText(part[1])
-	var t ticket
+	var t signedUpload
 	if !ok || json.Unmarshal([]byte(b), &t) != nil {
-		return ticket{}, errTicket()
+		return signedUpload{}, errUploadURL()
 	}
 	if k.now().Unix() >= t.Expires {
-		return ticket{}, refuse(http.StatusGone, "gone", "this upload address has expired; run the command again for a new one")
+		return signedUpload{}, refuse(http.StatusGone, "gone", "this upload address has expired; run the command again for a new one")
 	}
 	return t, nil
 }

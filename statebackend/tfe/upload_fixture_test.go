@@ -41,15 +41,15 @@ func (c client) announce(status int, id, lineage string, serial int) reply {
 }
 
 // uploads are the two addresses of a version that is pending.
-func (a reply) uploads() (state, twin string) {
+func (a reply) uploads() (state, duplicate string) {
 	a.t.Helper()
 	at := a.item().Attributes
 	state, _ = at["hosted-state-upload-url"].(string)
-	twin, _ = at["hosted-json-state-upload-url"].(string)
-	if at["status"] != "pending" || !strings.HasPrefix(state, "http://") || !strings.HasPrefix(twin, "http://") || state == twin {
+	duplicate, _ = at["hosted-json-state-upload-url"].(string)
+	if at["status"] != "pending" || !strings.HasPrefix(state, "http://") || !strings.HasPrefix(duplicate, "http://") || state == duplicate {
 		a.t.Fatalf("no two addresses: %s", a.body)
 	}
-	return state, twin
+	return state, duplicate
 }
 
 // put uploads without a token, as the tools do.

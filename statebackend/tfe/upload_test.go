@@ -29,9 +29,9 @@ func TestWrite(t *testing.T) {
 		if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item(); got.Attributes["status"] != "pending" || got.ID != pending {
 			t.Errorf("before the upload: %+v", got)
 		}
-		state, twin := a.uploads()
+		state, duplicate := a.uploads()
 		for range 2 {
-			c.put(http.StatusOK, twin, `{"values":"in clear"}`)
+			c.put(http.StatusOK, duplicate, `{"values":"in clear"}`)
 			c.put(http.StatusOK, state, stateOf("l", 1))
 		}
 		if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item(); got.Attributes["status"] != "finalized" || got.ID != pending {
@@ -125,7 +125,7 @@ func TestUploadAddress(t *testing.T) {
 	c.create("prod")
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
-	state, twin := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	state, duplicate := c.announce(http.StatusCreated, id, "l", 1).uploads()
 	i := strings.LastIndexByte(state, '.')
 	for _, tt := range []struct {
 		name, address, body string
@@ -133,14 +133,14 @@ func TestUploadAddress(t *testing.T) {
 	}{
 		{"another signature", state[:i+1] + otherThan(state[i+1]) + state[i+2:], stateOf("l", 1), 403},
 		{"no signature", state[:i+1], stateOf("l", 1), 403},
-		{"that of the twin", state[:i] + twin[strings.LastIndexByte(twin, '.'):], stateOf("l", 1), 403},
+		{"that of the twin", state[:i] + duplicate[strings.LastIndexByte(duplicate, '.'):], stateOf("l", 1), 403},
 		{"other bytes", state, stateOf("l", 1) + " ", 422},
 		{"no bytes", state, "", 422},
 		{"what is no state", c.want(201, "POST", "workspaces/"+id+"/state-versions", announced("l", 1, "<html>")).state(), "<html>", 422},
 		{"a state cut short", c.want(201, "POST", "workspaces/"+id+"/state-versions", announced("l", 1, stateOf("l", 1)[:90])).state(), stateOf("l", 1)[:90], 422},
 		{"another serial inside", c.want(201, "POST", "workspaces/"+id+"/state-versions", announced("l", 2, stateOf("l", 1))).state(), stateOf("l", 1), 422},
 		{"another lineage inside", c.want(201, "POST", "workspaces/"+id+"/state-versions", announced("m", 1, stateOf("l", 1))).state(), stateOf("l", 1), 422},
-		{"the state to the twin, which is dropped", twin, stateOf("l", 1), 200},
+		{"the state to the twin, which is dropped", duplicate, stateOf("l", 1), 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := c

@@ -51,7 +51,7 @@ func (v variableRoutes) book(ctx context.Context, organization string) (variable
 
 // holder is what a request is about the variables of: a workspace or a set.
 type holder struct {
-	place
+	workspaceRef
 	set  *variables.Set // nil: the workspace
 	id   string         // of the holder, as documents have it
 	book variables.Book
@@ -63,7 +63,7 @@ func (h holder) String() string {
 	if h.set != nil {
 		return h.organization
 	}
-	return h.place.String()
+	return h.workspaceRef.String()
 }
 
 // holder is that of a request.
@@ -105,15 +105,15 @@ func (v variableRoutes) holderWith(r *http.Request, action access.Action) (holde
 	if err != nil {
 		return holder{}, err
 	}
-	var found *place
+	var found *workspaceRef
 	err = v.short.each(r.Context(), g, id[:lettersOfOrganization], func(name string) error {
 		book, err := v.book(r.Context(), name)
 		if err != nil {
 			return err
 		}
 		one, err := book.Variable(r.Context(), id)
-		if err == nil && one != nil && one.Set == "" && v.short.seen(g, place{name, one.Workspace}) == nil {
-			found = &place{name, one.Workspace}
+		if err == nil && one != nil && one.Set == "" && v.short.checkVisible(g, workspaceRef{name, one.Workspace}) == nil {
+			found = &workspaceRef{name, one.Workspace}
 		}
 		return err
 	}, func() bool { return found != nil })
@@ -128,8 +128,8 @@ func (v variableRoutes) holderWith(r *http.Request, action access.Action) (holde
 
 // ofWorkspace decides about a request for the variables of a workspace. What a run gets is
 // decided by who may run, also where this server executes none: another one may.
-func (v variableRoutes) ofWorkspace(r *http.Request, p place, id string, action access.Action) (h holder, err error) {
-	h = holder{place: p, id: id}
+func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action access.Action) (h holder, err error) {
+	h = holder{workspaceRef: p, id: id}
 	if h.g, err = v.allow(r, action, p); err != nil {
 		return h, err
 	}
@@ -223,7 +223,7 @@ func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
 
 // applied are the variables of a workspace and of the sets that it uses.
 func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
-	at, err := v.open(ctx, h.place)
+	at, err := v.open(ctx, h.workspaceRef)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,7 +278,7 @@ func (b variableBody) apply(to *variables.Variable) error {
 			*to = *value
 		}
 	}
-	to.Description = said(to.Description)
+	to.Description = printable(to.Description)
 	return nil
 }
 
@@ -332,7 +332,7 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
-	if _, err := v.allow(r, access.Run, place{}); err != nil {
+	if _, err := v.allow(r, access.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body variableBody
@@ -399,9 +399,9 @@ func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable)
 
 // record names the variable in the record of changes, and never its value.
 func (h holder) record(one variables.Variable, action string, status int) {
-	detail := fmt.Sprintf("%s %s", one.Category, said(one.Key))
+	detail := fmt.Sprintf("%s %s", one.Category, printable(one.Key))
 	if h.set != nil {
-		detail += " of set " + said(h.set.Name)
+		detail += " of set " + printable(h.set.Name)
 	}
 	h.g.Record(h.String(), access.Change{Action: access.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
@@ -478,16 +478,16 @@ func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request) error {
 }
 
 // given is what a run gets of its workspace, beside what it brings along.
-func (v variableRoutes) given(ctx context.Context, at located, asked map[string]json.RawMessage) (variables.Given, error) {
+func (v variableRoutes) given(ctx context.Context, at located, requested map[string]json.RawMessage) (variables.Given, error) {
 	book, err := v.book(ctx, at.organization)
 	if err != nil {
 		return variables.Given{}, err
 	}
-	own, sets, err := book.Of(ctx, at.place.workspace, projectName(at.live()))
+	own, sets, err := book.Of(ctx, at.workspaceRef.workspace, projectName(at.live()))
 	if err != nil {
 		return variables.Given{}, err
 	}
-	given, err := variables.Give(own, sets, asked)
+	given, err := variables.Give(own, sets, requested)
 	if err != nil {
 		err = invalid("%w\nhint: give it another value", err)
 	}

@@ -46,7 +46,7 @@ func (s setRoutes) whole(g access.Grant, action access.Action, organization stri
 // allowAll decides about a request that concerns all of an organization. What a run gets
 // is decided by who may run, also where this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action access.Action, organization string) (access.Grant, error) {
-	g, err := s.allow(r, action, place{organization: organization})
+	g, err := s.allow(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
 		return g, err
 	}
@@ -64,7 +64,7 @@ func (s setRoutes) changes(g access.Grant, organization string) bool {
 // allowProject decides about a workspace that comes into a project. Where that uses sets
 // of variables the workspace gets them, as if it was told to use each. "": the one in which
 // everybody makes his workspaces.
-func (s setRoutes) allowProject(r *http.Request, p place, project string) error {
+func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.allow(r, manage, p)
 	if err != nil || project == "" || s.changes(g, p.organization) {
 		return err
@@ -102,7 +102,7 @@ func (s setRoutes) holder(r *http.Request, action access.Action) (holder, error)
 		}
 		for _, set := range sets {
 			if set.ID == id && (set.Global || s.whole(g, access.Read, name)) {
-				h = holder{place: place{organization: name}, set: &set, id: setPrefix + id, book: book}
+				h = holder{workspaceRef: workspaceRef{organization: name}, set: &set, id: setPrefix + id, book: book}
 			}
 		}
 		return nil
@@ -135,7 +135,7 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 		switch {
 		case u.Set != set.ID, !g.May(s.o.Right(access.Read, organization, u.Workspace)):
 		case u.Workspace != "":
-			workspaces = append(workspaces, ref{"workspaces", s.short.id(place{organization, u.Workspace})})
+			workspaces = append(workspaces, ref{"workspaces", s.short.id(workspaceRef{organization, u.Workspace})})
 		default:
 			projects = append(projects, ref{"projects", projectID(organization, u.Project)})
 		}
@@ -182,7 +182,7 @@ func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, access.Read, place{organization: organization})
+	g, err := s.allow(r, access.Read, workspaceRef{organization: organization})
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (b setBody) apply(to *variables.Set) error {
 			*to = *value
 		}
 	}
-	to.Description = said(to.Description)
+	to.Description = printable(to.Description)
 	switch rel := b.Data.Relationships; {
 	case !validLabel(to.Name, 4*maxSet) || len([]rune(to.Name)) > maxSet:
 		return invalid("a set has a name of at most %d characters", maxSet)
@@ -307,7 +307,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h := holder{place: place{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
+	h := holder{workspaceRef: workspaceRef{organization: organization}, set: &set, id: setPrefix + set.ID, book: book, g: g}
 	s.short.know(organization)
 	s.workspaces().announce(r.Context(), organization)
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
@@ -370,7 +370,7 @@ func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error 
 }
 
 func (h holder) recordSet(action string, status int) {
-	h.g.Record(h.String(), access.Change{Action: access.Action("variables-" + action), Version: h.id, Detail: "set " + said(h.set.Name), Status: status})
+	h.g.Record(h.String(), access.Change{Action: access.Action("variables-" + action), Version: h.id, Detail: "set " + printable(h.set.Name), Status: status})
 }
 
 func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {

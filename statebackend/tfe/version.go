@@ -44,14 +44,14 @@ type versionAttributes struct {
 
 // versionOf is a stored version as a resource. h is the handle by which the
 // workspace was asked for, under whose lock the state may be in memory.
-func (s versions) versionOf(r *http.Request, p place, h handle, v statebackend.Version) resource {
+func (s versions) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
 		Serial: v.Serial, Lineage: v.Lineage, Created: date(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
 		Download: s.address(r, versionKind+"/"+id+"/download"),
 	}
 	if h != "" {
-		a.Download += "?" + handleQuery + "=" + string(h)
+		a.Download += "?" + commandIDQuery + "=" + string(h)
 	}
 	if v.Empty || v.Deleted {
 		a.Status = statusDiscarded
@@ -60,9 +60,9 @@ func (s versions) versionOf(r *http.Request, p place, h handle, v statebackend.V
 	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": to("workspaces", p.id(""))}}
 }
 
-// handleQuery names the handle of a command in the address of a download, which is
+// commandIDQuery names the handle of a command in the address of a download, which is
 // not in the id of a version.
-const handleQuery = "handle"
+const commandIDQuery = "handle"
 
 // address is where a client finds a route. The tools need it absolute where they
 // send no token; where nobody knows it, it is relative to the others.
@@ -79,7 +79,7 @@ func toolVersion(tool string) string {
 	if name != "OpenTofu" && name != "Terraform" {
 		return ""
 	}
-	return said(version)
+	return printable(version)
 }
 
 // setSnapshots tells the tools how often to store a state while they apply: without
@@ -92,10 +92,10 @@ func (s versions) setSnapshots(w http.ResponseWriter) {
 // be asked about the workspace: whoever deletes it needs that lock. Another process
 // may have taken it over for a request of the same command since, which the lock
 // finds out with its next request.
-func (s versions) holding(ctx context.Context, p place, lock string) (located, *statebackend.Lock, bool) {
-	at := []located{{place: p, name: p.organization, workspace: p.workspace}}
+func (s versions) holding(ctx context.Context, p workspaceRef, lock string) (located, *statebackend.Lock, bool) {
+	at := []located{{workspaceRef: p, name: p.organization, workspace: p.workspace}}
 	if reserved, _ := s.o.Split(p.organization); reserved {
-		at = append(at, located{place: p, name: p.organization + "." + p.workspace, workspace: apart, split: true})
+		at = append(at, located{workspaceRef: p, name: p.organization + "." + p.workspace, workspace: apart, split: true})
 	}
 	for _, at := range at {
 		var err error
@@ -112,7 +112,7 @@ func (s versions) holding(ctx context.Context, p place, lock string) (located, *
 // current is the newest version of a workspace, for the command of a handle. Where
 // there is no state the error is an oci.ErrNotFound, and then surely so: the tools
 // would plan from nothing.
-func (s versions) current(ctx context.Context, p place, h handle) (located, statebackend.Version, error) {
+func (s versions) current(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
 	if h != "" {
 		if at, l, ok := s.holding(ctx, p, h.lockID()); ok {
 			v, err := l.Latest(ctx)
@@ -135,19 +135,19 @@ func (s versions) current(ctx context.Context, p place, h handle) (located, stat
 
 // deletedSince reports whether there is no state because it was deleted after a
 // command began, or in the second before.
-func deletedSince(h handle, v statebackend.Version, err error) bool {
+func deletedSince(h commandID, v statebackend.Version, err error) bool {
 	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.made())
 }
 
 // deletedUnder refuses a command whose workspace is gone.
-func deletedUnder(p place) error {
+func deletedUnder(p workspaceRef) error {
 	return conflict("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
 }
 
 // look finds a workspace for the command of a handle, and lists its states. That it is
 // not there is a conflict to a command, which has read it: it would take "not found"
 // for a workspace without a state.
-func (s versions) look(ctx context.Context, p place, h handle) (located, *statebackend.Listing, error) {
+func (s versions) look(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
 		return at, nil, err
@@ -246,7 +246,7 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 		}
 		return answer(w, http.StatusOK, document{Data: data})
 	}
-	at, err := s.open(r.Context(), id.place)
+	at, err := s.open(r.Context(), id.workspaceRef)
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerVersion(w, r, g, at, s.versionOf(r, id.place, "", v), v)
+	return s.answerVersion(w, r, g, at, s.versionOf(r, id.workspaceRef, "", v), v)
 }
 
 // allowVersion is allow for the routes with the id of a version.
@@ -263,7 +263,7 @@ func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, err
 	if err != nil {
 		return stateVersion{}, access.Grant{}, err
 	}
-	g, err := s.allow(r, access.Read, id.place)
+	g, err := s.allow(r, access.Read, id.workspaceRef)
 	return id, g, err
 }
 
@@ -274,7 +274,7 @@ func (at located) describe(ctx context.Context, n int64) (statebackend.Version, 
 	}
 	v, err := at.store.Describe(ctx, at.workspace, n)
 	if errors.Is(err, oci.ErrNotFound) {
-		return v, absent("workspace %q has no version %d", at.place, n)
+		return v, absent("workspace %q has no version %d", at.workspaceRef, n)
 	}
 	return v, err
 }
@@ -283,7 +283,7 @@ func (at located) describe(ctx context.Context, n int64) (statebackend.Version, 
 func (at located) view(ctx context.Context, n int64, use func(state []byte) error) (statebackend.Version, error) {
 	use2 := func(state []byte, v statebackend.Version) error {
 		if v.N != n {
-			return absent("workspace %q has no version %d any more", at.place, n)
+			return absent("workspace %q has no version %d any more", at.workspaceRef, n)
 		}
 		return use(state)
 	}
@@ -301,21 +301,21 @@ const maxLooked = 32
 // lock stored with its serial.
 func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
 	ctx := r.Context()
-	lock := lockIDOf(id.handle, g.Caller)
+	lock := lockIDOf(id.commandID, g.Caller)
 	mine := func(v statebackend.Version) bool {
 		return v.Serial == id.serial && (v.LockID == lock || v.LockID == lockOfWrite(lock, id.serial))
 	}
 	data := func(v statebackend.Version) resource {
-		d := s.versionOf(r, id.place, id.handle, v)
+		d := s.versionOf(r, id.workspaceRef, id.commandID, v)
 		d.ID = r.PathValue("id")
 		return d
 	}
-	if _, l, ok := s.holding(ctx, id.place, lock); ok {
+	if _, l, ok := s.holding(ctx, id.workspaceRef, lock); ok {
 		if v, err := l.Head(ctx); err == nil && mine(v) {
 			return data(v), nil
 		}
 	}
-	at, states, err := s.look(ctx, id.place, id.handle)
+	at, states, err := s.look(ctx, id.workspaceRef, id.commandID)
 	if err != nil {
 		return resource{}, err
 	}
@@ -336,9 +336,9 @@ func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (re
 }
 
 // filtered is the workspace that a request names by a filter.
-func filtered(r *http.Request) (place, error) {
+func filtered(r *http.Request) (workspaceRef, error) {
 	q := r.URL.Query()
-	p := place{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
+	p := workspaceRef{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
 	if p.organization == "" || p.workspace == "" {
 		return p, invalid("filter[organization][name] and filter[workspace][name] are needed, both")
 	}
@@ -405,23 +405,23 @@ func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (sta
 		return nil, nil, err
 	}
 	if state != nil {
-		release, err = s.room(g, state)
+		release, err = s.acquireRead(g, state)
 		return state, release, err
 	}
-	at, err := s.open(r.Context(), id.place)
+	at, err := s.open(r.Context(), id.workspaceRef)
 	if err != nil {
 		return nil, nil, err
 	}
 	_, err = at.view(r.Context(), id.n, func(b []byte) (err error) {
 		state = b
-		release, err = s.room(g, b)
+		release, err = s.acquireRead(g, b)
 		return err
 	})
-	return state, release, absentState(id.place, id.n, err)
+	return state, release, absentState(id.workspaceRef, id.n, err)
 }
 
 // absentState says that a version has no state, where that is what an error says.
-func absentState(p place, n int64, err error) error {
+func absentState(p workspaceRef, n int64, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return absent("version %d of workspace %q has no state", n, p)
 	}
@@ -431,11 +431,11 @@ func absentState(p place, n int64, err error) error {
 // fromLock reads the current state of who has just asked for it under a lock, which
 // remembers where it is. It is nil where that is not so.
 func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
-	h, ok := parseHandle(r.URL.Query().Get(handleQuery), s.now())
+	h, ok := parseCommandID(r.URL.Query().Get(commandIDQuery), s.now())
 	if !ok {
 		return nil, nil
 	}
-	_, l, ok := s.holding(r.Context(), id.place, h.lockID())
+	_, l, ok := s.holding(r.Context(), id.workspaceRef, h.lockID())
 	if !ok {
 		return nil, nil
 	}
@@ -450,12 +450,12 @@ func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 // enough.
 const smallState = 1 << 20
 
-// room takes a place for a state that is being looked at.
-func (s versions) room(g access.Grant, state []byte) (release func(), err error) {
+// acquireRead takes a place for a state that is being looked at.
+func (s versions) acquireRead(g access.Grant, state []byte) (release func(), err error) {
 	if len(state) <= smallState {
 		return func() {}, nil
 	}
-	return s.memory.take(subjectOf(g.Caller), int64(len(state)))
+	return s.limiter.acquire(subjectOf(g.Caller), int64(len(state)))
 }
 
 // writeState sends a state. It is not bounded in time as a whole, but whoever does

@@ -52,7 +52,7 @@ const anyTool = "latest"
 
 // resource is a workspace as a document has it. A workspace without a record was
 // made by a state that came through another door.
-func (s workspaces) resource(p place, h handle, g access.Grant, r *statebackend.Record) resource {
+func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
 	}
@@ -97,10 +97,10 @@ func valued(tags map[string]string) map[string]string {
 	return all
 }
 
-// seen is a workspace as a client has to see it. A tool that hears of structured output
+// forClient is a workspace as a client has to see it. A tool that hears of structured output
 // asks for it, and there is none of runs here; others get an id that the provider
 // hashicorp/tfe takes, unless they asked by another one.
-func (s workspaces) seen(r *http.Request, w resource) resource {
+func (s workspaces) forClient(r *http.Request, w resource) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
 		return w
@@ -141,13 +141,13 @@ func date(t time.Time) string {
 
 // named is the workspace that a request names, by its id or by its name, and the
 // handle of the id.
-func (s workspaces) named(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
+func (s workspaces) named(r *http.Request, action access.Action) (workspaceRef, commandID, access.Grant, error) {
 	if r.PathValue("id") != "" {
 		return s.allowWorkspace(r, action)
 	}
-	p := place{r.PathValue("organization"), r.PathValue("workspace")}
+	p := workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 	if p.organization == "" || p.workspace == "" {
-		return place{}, "", access.Grant{}, absent("no workspace is named")
+		return workspaceRef{}, "", access.Grant{}, absent("no workspace is named")
 	}
 	g, err := s.allow(r, action, p)
 	return p, "", g, err
@@ -175,14 +175,14 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	if command && s.handles(g, at.live()) {
-		h = s.handleFor(at.record, listed)
+	if command && s.hasCommandIDs(g, at.live()) {
+		h = s.commandIDFor(at.record, listed)
 	}
 	d, err := s.describe(r.Context(), at, h, g)
 	if err != nil {
 		return err
 	}
-	doc := document{Data: s.seen(r, d)}
+	doc := document{Data: s.forClient(r, d)}
 	if includes(r, "effective_tag_bindings") {
 		bound := bindings("effective-tag-bindings", at.live())
 		refs := []ref{}
@@ -217,10 +217,10 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 		if err != nil {
 			return located{}, now, err
 		}
-		at, err := s.locateIn(ctx, by.place, store, known.list)
+		at, err := s.locateIn(ctx, by.workspaceRef, store, known.list)
 		return at, known.at, err
 	}
-	at, err := s.open(ctx, by.place)
+	at, err := s.open(ctx, by.workspaceRef)
 	if err == nil {
 		s.recent.keep(by, dated{at.list, now})
 	}
@@ -228,7 +228,7 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 }
 
 // describe is a workspace with its lock.
-func (s workspaces) describe(ctx context.Context, at located, h handle, g access.Grant) (resource, error) {
+func (s workspaces) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
 		return resource{}, err
@@ -237,7 +237,7 @@ func (s workspaces) describe(ctx context.Context, at located, h handle, g access
 	if err != nil {
 		return resource{}, err
 	}
-	d := s.resource(at.place, h, g, at.live()).held(held)
+	d := s.resource(at.workspaceRef, h, g, at.live()).held(held)
 	if !s.configurations().remote(at.live()) {
 		return d, nil
 	}
@@ -245,16 +245,16 @@ func (s workspaces) describe(ctx context.Context, at located, h handle, g access
 	if err != nil {
 		return resource{}, runError(err)
 	}
-	if id, ok := view.current(at.place); ok {
+	if id, ok := view.current(at.workspaceRef); ok {
 		d.Relationships["current-run"] = to("runs", id.String())
 	}
 	return d, nil
 }
 
-// handles reports whether commands get ids of their own. Where runs are executed here
+// hasCommandIDs reports whether commands get ids of their own. Where runs are executed here
 // two commands are about one plan that was saved, and compare the ids; of the tools
 // only the run's own writes the state there.
-func (s workspaces) handles(g access.Grant, r *statebackend.Record) bool {
+func (s workspaces) hasCommandIDs(g access.Grant, r *statebackend.Record) bool {
 	return !s.configurations().remote(r) || g.Mode == modeOfRuns
 }
 

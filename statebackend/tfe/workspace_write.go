@@ -23,7 +23,7 @@ type workspaceBody struct {
 			Description *string `json:"description"`
 			Mode        *string `json:"execution-mode"`
 			Operations  *bool   `json:"operations"`
-			settingsAsked
+			requestedSettings
 		} `json:"attributes"`
 		Relationships struct {
 			Tags     *tagList `json:"tags"`
@@ -87,7 +87,7 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 // applier is how the body of a request is written into a record. Settings that decide
 // what is run are changed by who may run, and the project, which decides what runs get,
 // is another matter, see allowProject; a client may repeat them as they are.
-func (b workspaceBody) applier(s *server, r *http.Request, p place) func(*statebackend.Record) error {
+func (b workspaceBody) applier(s *server, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
 		err := b.apply(p.organization, record)
@@ -115,7 +115,7 @@ func (b workspaceBody) mode() *string {
 
 // allowMode decides about the mode that a body asks for: who may run what is uploaded is
 // asked apart.
-func (s workspaces) allowMode(r *http.Request, p place, b workspaceBody) error {
+func (s workspaces) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
 	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
 	}
 	body.ofTool(r)
-	p := place{organization, *name}
+	p := workspaceRef{organization, *name}
 	g, err := s.allow(r, manage, p)
 	if err != nil {
 		return err
@@ -179,11 +179,11 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 	}
 	s.announce(r.Context(), organization)
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
-	h := handle("")
-	if ofTool(r) && s.handles(g, &record) {
-		h = s.handleFor(&record, s.now())
+	h := commandID("")
+	if ofTool(r) && s.hasCommandIDs(g, &record) {
+		h = s.commandIDFor(&record, s.now())
 	}
-	return answer(w, http.StatusCreated, document{Data: s.seen(r, s.resource(p, h, g, &record).held(nil))})
+	return answer(w, http.StatusCreated, document{Data: s.forClient(r, s.resource(p, h, g, &record).held(nil))})
 }
 
 // endFormer deletes what variables are left of a workspace of this name that was deleted:
@@ -196,7 +196,7 @@ func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) e
 	if err != nil {
 		return err
 	}
-	return book.EndWorkspace(ctx, at.place.workspace, authorOf(g.Caller))
+	return book.EndWorkspace(ctx, at.workspaceRef.workspace, authorOf(g.Caller))
 }
 
 // announceTime bounds how long the answer that something was made waits until the other
@@ -225,11 +225,11 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 	if exists {
 		return s.made(ctx, at, g, apply)
 	}
-	return at.list.Change(ctx, at.place.workspace, func(r *statebackend.Record) error {
+	return at.list.Change(ctx, at.workspaceRef.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
 		if _, fresh := s.o.Split(at.organization); fresh {
 			r.State = format.StateSplit
-			if !validOrganization(at.organization + "." + at.place.workspace) {
+			if !validOrganization(at.organization + "." + at.workspaceRef.workspace) {
 				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
@@ -243,7 +243,7 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 // made returns the record of a workspace that is there already, if this request has
 // just made it.
 func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
-	taken := invalid("workspace %q has already been taken", at.place)
+	taken := invalid("workspace %q has already been taken", at.workspaceRef)
 	r := at.live()
 	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
 		return statebackend.Record{}, taken
@@ -292,12 +292,12 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, document{Data: s.seen(r, d)})
+	return answer(w, http.StatusOK, document{Data: s.forClient(r, d)})
 }
 
 // change changes the record of a workspace that is there, for a command that began
 // after it was made.
-func (s workspaces) change(ctx context.Context, p place, h handle, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {
 		return located{}, statebackend.Record{}, err

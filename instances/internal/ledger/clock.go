@@ -36,20 +36,20 @@ type clock struct {
 	local  func() time.Time
 	uptime func() time.Duration
 
-	last   statebackend.Beat
-	base   statebackend.Beat // to which a jump is relative
-	floor  time.Time         // what was told last
-	apart  time.Duration     // between the clocks, as a person has confirmed it
-	latch  string            // held until a person confirms; "": not
-	reason string            // why expiry is held
-	anchor time.Time         // the time when it began to be held,
-	since  time.Duration     // and the uptime then
+	last   statebackend.Heartbeat
+	base   statebackend.Heartbeat // to which a jump is relative
+	floor  time.Time              // what was told last
+	apart  time.Duration          // between the clocks, as a person has confirmed it
+	latch  string                 // held until a person confirms; "": not
+	reason string                 // why expiry is held
+	anchor time.Time              // the time when it began to be held,
+	since  time.Duration          // and the uptime then
 }
 
 // newClock begins with the first beat of a lock. committed is the time of the last
 // commit and beat of the last beat that anybody is known to have sent, both by
 // the clock of the ledger; zero: there was none. held is why the last leader held.
-func newClock(o *Options, first statebackend.Beat, committed, heartbeat time.Time, held string) *clock {
+func newClock(o *Options, first statebackend.Heartbeat, committed, heartbeat time.Time, held string) *clock {
 	c := &clock{local: o.Now, uptime: o.Uptime, floor: committed, base: first}
 	if heartbeat.Before(committed) {
 		heartbeat = committed
@@ -67,11 +67,11 @@ func newClock(o *Options, first statebackend.Beat, committed, heartbeat time.Tim
 }
 
 // observe judges the clocks at a beat.
-func (c *clock) observe(b statebackend.Beat) {
+func (c *clock) observe(b statebackend.Heartbeat) {
 	if b == c.last {
 		return
 	}
-	first := c.last == statebackend.Beat{}
+	first := c.last == statebackend.Heartbeat{}
 	before := c.now()
 	c.last = b
 	diff := b.Date.Sub(b.Now.Round(0)) // as the clock of the wall says
@@ -121,7 +121,7 @@ func (c *clock) accepted() *clock {
 func (c *clock) now() time.Time {
 	t := c.floor
 	switch {
-	case c.last == (statebackend.Beat{}):
+	case c.last == (statebackend.Heartbeat{}):
 	case c.reason != "":
 		t = c.anchor.Add(c.uptime() - c.since)
 	default:

@@ -71,7 +71,7 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := p.doc.Clock
-	t.clock = newClock(&l.o, lock.Beat(), at.At, l.serials.known.At, at.Held)
+	t.clock = newClock(&l.o, lock.Heartbeat(), at.At, l.serials.known.At, at.Held)
 	l.serials.see(s.page)
 	s.page = p
 	l.seen = s
@@ -167,7 +167,7 @@ func adds(e lifecycle.Event) bool {
 
 // renew has the document say whether expiry is held. l.mu is held.
 func (t *tenure) renew() error {
-	t.clock.observe(t.lock.Beat())
+	t.clock.observe(t.lock.Heartbeat())
 	if t.clock.reason == t.head().Clock.Held {
 		return nil
 	}

@@ -98,7 +98,7 @@ func TestTakeLockAbandoned(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := tr.next()
 			c.Order.Spec.Took = lost
-			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			tr.through(c, inMemory{g})
 			repository := c.repo.Repo.Name()
 			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment("default"), N: 1, X: tc.x}

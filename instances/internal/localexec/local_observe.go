@@ -298,8 +298,8 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (wh
 		return "", nil
 	}
 	g.alive = now
-	if g.heartbeat != held.Beat {
-		g.heartbeat = held.Beat
+	if g.heartbeat != held.Heartbeat {
+		g.heartbeat = held.Heartbeat
 		g.since = now
 	}
 	if held.TTL > 0 && now.Sub(g.since) > held.TTL+leaseGrace {

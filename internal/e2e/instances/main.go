@@ -370,8 +370,8 @@ func (w *world) wait(ctx context.Context, who, id, phase string) (instance, erro
 }
 
 // until asks every half second, for so long at most.
-func until(ctx context.Context, most time.Duration, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
+func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		ok, err := done()

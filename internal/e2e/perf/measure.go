@@ -76,9 +76,9 @@ func startServer(cmd *exec.Cmd) (*server, error) {
 		return nil, err
 	}
 	s := &server{cmd: cmd}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 		if m := listens.FindStringSubmatch(lines.Text()); m != nil {
 			s.url = m[1]
 			go func() { _, _ = io.Copy(io.Discard, out) }()
@@ -86,7 +86,7 @@ func startServer(cmd *exec.Cmd) (*server, error) {
 		}
 	}
 	s.stop()
-	return nil, fmt.Errorf("%s does not listen:\n%s", strings.Join(cmd.Args, " "), said.String())
+	return nil, fmt.Errorf("%s does not listen:\n%s", strings.Join(cmd.Args, " "), output.String())
 }
 
 func (s *server) stop() {

@@ -61,11 +61,11 @@ func run(script string) (lines []line, err error) {
 	now := time.Duration(0)
 	read := bufio.NewScanner(io.TeeReader(out, os.Stdout))
 	for read.Scan() {
-		least := ofLine
+		shortest := ofLine
 		if strings.HasPrefix(read.Text(), "$ ") {
-			least = ofCommand
+			shortest = ofCommand
 		}
-		now = now + min(max(time.Since(last), least), longest)
+		now = now + min(max(time.Since(last), shortest), longest)
 		last = time.Now()
 		lines = append(lines, line{read.Text(), now})
 	}

@@ -49,12 +49,12 @@ const (
 type files struct {
 	archives Archives // nil: there are none
 	text     *markdown.Renderer
-	cold     *site.Cold
+	renders  *site.RenderLimiter
 	lists    *cache.Cache[[]archive.File] // archiveKey
 	read     *cache.Cache[[]byte]         // archiveKey and path
 }
 
-func newFiles(archives Archives, text *markdown.Renderer, c *site.Cold, now func() time.Time) *files {
+func newFiles(archives Archives, text *markdown.Renderer, c *site.RenderLimiter, now func() time.Time) *files {
 	size := func(list []archive.File) int {
 		n := 64
 		for _, f := range list {
@@ -64,7 +64,7 @@ func newFiles(archives Archives, text *markdown.Renderer, c *site.Cold, now func
 	}
 	untold := func(string, string) {}
 	return &files{
-		archives: archives, text: text, cold: c,
+		archives: archives, text: text, renders: c,
 		lists: cache.New("files", listedBytes, size, now, untold),
 		read:  cache.New("file", fileBytes, func(b []byte) int { return 64 + len(b) }, now, untold),
 	}
@@ -112,7 +112,7 @@ func (f *files) open(r *site.Request, mv *catalog.ModuleVersion, look func(io.Re
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
 	}
-	return f.cold.Do(r.Grant.Caller, func() error {
+	return f.renders.Do(r.Grant.Caller, func() error {
 		z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
 		if err != nil {
 			return err
@@ -233,7 +233,7 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 	}
 }
 
-// one fills in a file: its text, or its image, or why it is not shown.
+// example fills in a file: its text, or its image, or why it is not shown.
 func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
 	body.Name = path.Base(of.Path)
 	body.Size = of.Size

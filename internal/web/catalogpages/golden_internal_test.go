@@ -27,8 +27,8 @@ func TestGolden(t *testing.T) {
 	for _, tab := range []string{"readme", "inputs", "outputs", "resources", "dependencies", "usage", "security", "files"} {
 		all["module-"+tab] = webtest.Sheet{Body: moduleBody{}, Set: func(b any) {
 			m := b.(*moduleBody)
-			if m.Tab = tab; len(m.Snippets) == 0 {
-				m.Snippets = []site.Snippet{{}} // it has one always
+			if m.Tab = tab; len(m.UsageExamples) == 0 {
+				m.UsageExamples = []site.Example{{}} // it has one always
 			}
 		}}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// mostShown is how many publications the first page names, and how much that is used.
-const mostShown = 6
+// maxShown is how many publications the first page names, and how much that is used.
+const maxShown = 6
 
 // home says what is here.
 type homeBody struct {
@@ -105,12 +105,12 @@ func first(v *catalog.View, count func(*catalog.Entry) int64) []*catalog.Entry {
 	var top []counted
 	for e := range v.All {
 		c := counted{e, count(e)}
-		if c.n == 0 || len(top) == mostShown && c.n <= top[mostShown-1].n {
+		if c.n == 0 || len(top) == maxShown && c.n <= top[maxShown-1].n {
 			continue
 		}
 		i, _ := slices.BinarySearchFunc(top, c, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), -1) })
 		top = slices.Insert(top, i, c)
-		top = top[:min(len(top), mostShown)]
+		top = top[:min(len(top), maxShown)]
 	}
 	var all []*catalog.Entry
 	for _, c := range top {

@@ -37,7 +37,7 @@ type moduleBody struct {
 	vouched
 	dirBody
 	Submodules, Examples []site.Link
-	Snippets             []site.Snippet
+	UsageExamples        []site.Example
 	Described            bool // by okara, when it was published
 	Requirements         []requirement
 	RequirementPages     site.Pages
@@ -108,15 +108,15 @@ func moduleRead(r *site.Request) (access.Right, error) {
 
 // modules are the pages of modules.
 type modules struct {
-	catalog      *catalog.Catalog
-	text         *markdown.Renderer
-	files        *files
-	versions     *versions
-	evidences    *evidences
-	snippets     snippets
-	requirements requirements
-	callers      callerSearch
-	hosts        site.Hosts
+	catalog       *catalog.Catalog
+	text          *markdown.Renderer
+	files         *files
+	versions      *versions
+	evidences     *evidences
+	usageExamples usageExamples
+	requirements  requirements
+	callers       callerSearch
+	hosts         site.Hosts
 }
 
 // listed is the module of a path with its versions.
@@ -263,7 +263,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 		dirBody: s.dir(r, d.Root), Described: mv.Description != nil, vouched: s.evidences.vouch(r, m.Item(), v, mv.Manifest, l),
 	}
 	b.Refused = x.refused
-	b.Snippets = s.snippets.module(r, m, v, mv, b.vouched)
+	b.UsageExamples = s.usageExamples.module(r, m, v, mv, b.vouched)
 	b.Inputs.Block = block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
 	b.Facts = s.versions.facts(l.Published(v, mv.Annotations), mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {

@@ -15,7 +15,7 @@ const (
 // page has the same numbers as a table.
 type plot struct {
 	Width, Height int
-	Most          int64 // the number of the highest bar
+	Max           int64 // the number of the highest bar
 	Bars          []bar
 }
 
@@ -27,12 +27,12 @@ func newPlot(values []int64) plot {
 	if len(values) == 0 {
 		return p
 	}
-	p.Most = slices.Max(values)
+	p.Max = slices.Max(values)
 	for i, v := range values {
 		if v <= 0 {
 			continue
 		}
-		h := max(2, int(float64(v)/float64(p.Most)*plotHeight))
+		h := max(2, int(float64(v)/float64(p.Max)*plotHeight))
 		p.Bars = append(p.Bars, bar{X: i * (barWidth + barGap), Y: plotHeight - h, Width: barWidth, Height: h})
 	}
 	return p

@@ -35,10 +35,10 @@ type providerBody struct {
 	LeftOut          []string // packages of the origin that are not here
 	Warnings         []string
 	vouched
-	Protocols []string
-	Snippets  []site.Snippet
-	Versions  versionsBody // filled on their own page
-	Problem   string       // why the tools cannot install it through the registry protocol
+	Protocols     []string
+	UsageExamples []site.Example
+	Versions      versionsBody // filled on their own page
+	Problem       string       // why the tools cannot install it through the registry protocol
 }
 
 // providerRead is the right to the provider that a path names.
@@ -68,13 +68,13 @@ func providerIn(r *site.Request) (p addr.Provider, address string, err error) {
 
 // providers are the pages of providers, and of mirrored ones.
 type providers struct {
-	catalog   *catalog.Catalog
-	archives  Archives // nil: there are none
-	text      *markdown.Renderer
-	versions  *versions
-	evidences *evidences
-	snippets  snippets
-	now       func() time.Time
+	catalog       *catalog.Catalog
+	archives      Archives // nil: there are none
+	text          *markdown.Renderer
+	versions      *versions
+	evidences     *evidences
+	usageExamples usageExamples
+	now           func() time.Time
 }
 
 // listed is the provider of a path with its versions.
@@ -153,7 +153,7 @@ func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *ca
 		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: deprecation(l, v),
 		Mirrored: p.Hostname, vouched: s.evidences.vouch(r, p.Item(), v, pv.Index, l),
 	}
-	b.Snippets = s.snippets.provider(r, p, v, b.vouched)
+	b.UsageExamples = s.usageExamples.provider(r, p, v, b.vouched)
 	s.packages(&b, pv)
 	b.Keys, b.Warnings = s.keys(pv)
 	var size int64

@@ -19,7 +19,7 @@ type Options struct {
 	Archives  Archives  // of modules and providers; nil: no page shows what is in one
 	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
-	Cold      *site.Cold
+	Renders   *site.RenderLimiter
 	Beside    site.Set // what it has for the first page, and for that of a module
 	Now       site.Clock
 }
@@ -35,12 +35,12 @@ func New(o Options) site.Set {
 	home := &homes{searches: search, beside: o.Beside, hosts: o.Hosts}
 	history := &versions{catalog: o.Catalog, counts: counts, clock: o.Now}
 	evidence := &evidences{catalog: o.Catalog, archives: o.Archives}
-	snippets := snippets{o.Catalog, o.Hosts}
+	usageExamples := usageExamples{o.Catalog, o.Hosts}
 	m := &modules{
-		catalog: o.Catalog, text: text, files: newFiles(o.Archives, text, o.Cold, o.Now), versions: history, evidences: evidence, snippets: snippets,
+		catalog: o.Catalog, text: text, files: newFiles(o.Archives, text, o.Renders, o.Now), versions: history, evidences: evidence, usageExamples: usageExamples,
 		requirements: requirements{o.Catalog, o.Hosts}, callers: callerSearch{search, o.Beside, o.Hosts}, hosts: o.Hosts,
 	}
-	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, snippets: snippets, now: o.Now}
+	p := &providers{catalog: o.Catalog, archives: o.Archives, text: text, versions: history, evidences: evidence, usageExamples: usageExamples, now: o.Now}
 	return site.Set{
 		Templates: templates,
 		Menu:      func(*site.Request) []site.Entry { return []site.Entry{{Link: site.Link{Text: "Catalog"}}} },

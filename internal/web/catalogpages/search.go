@@ -110,7 +110,7 @@ type resultRow struct {
 	Kind        string
 	Description string
 	Version     string
-	Time        site.Moment
+	Time        site.Timestamp
 	Marks       []site.Mark
 	Downloads   int64 // of 30 days
 }

@@ -21,17 +21,17 @@ func constraint(v addr.Version) string {
 	return "~> " + text[:strings.LastIndexByte(text, '.')]
 }
 
-// snippets are the ways to use what is here.
-type snippets struct {
+// usageExamples are the ways to use what is here.
+type usageExamples struct {
 	catalog *catalog.Catalog
 	hosts   site.Hosts
 }
 
 // module are the ways to use a version of a module.
-func (s snippets) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []site.Snippet {
+func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []site.Example {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	digest := mv.Manifest.Digest.String()
-	return []site.Snippet{
+	return []site.Example{
 		{
 			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
 			Text: block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), nil),
@@ -54,7 +54,7 @@ func (s snippets) module(r *site.Request, m addr.Module, v addr.Version, mv *cat
 			Text: "okara bundle create " + m.Name + ".tar " + m.String() + "@" + v.String() + "\nokara bundle load " + m.Name + ".tar --registry HOST/PREFIX\n",
 		},
 		{Title: "On the command line", Note: "Fetch the files.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\n"},
-		verifySnippet(m.String()+"@"+v.String(), by),
+		verifyExample(m.String()+"@"+v.String(), by),
 	}
 }
 
@@ -67,32 +67,32 @@ func constraintRange(v addr.Version) string {
 }
 
 // provider are the ways to use a version of a provider.
-func (s snippets) provider(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Snippet {
+func (s usageExamples) provider(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Example {
 	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {
 		source = p.String()
 	}
-	all := []site.Snippet{{
+	all := []site.Example{{
 		Title: "Require it", Note: "In the root module.",
 		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + text.HCL(source) + "\n      version = " + text.HCL(constraint(v)) + "\n    }\n  }\n}\n",
 	}}
 	if p.Hostname != "" {
-		all = append(all, site.Snippet{
+		all = append(all, site.Example{
 			Title: "Install it from here, with its signatures", Note: "This writes the configuration that has the tools check the keys of its publisher, as its own registry would.",
 			Text: "okara cli-config https://" + s.hosts.Of(r) + " --origin " + p.Hostname + "\n",
-		}, site.Snippet{
+		}, site.Example{
 			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
 			Text: "provider_installation {\n  network_mirror {\n    url     = " + text.HCL("https://"+s.hosts.Of(r)+"/mirror/") + "\n    include = [" + text.HCL(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
 	all = append(all, s.ociMirror(r, p))
 	return append(all,
-		site.Snippet{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
-		verifySnippet(p.String()+"@"+v.String(), by))
+		site.Example{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
+		verifyExample(p.String()+"@"+v.String(), by))
 }
 
 // ociMirror has OpenTofu install providers from the registry, with no server between.
-func (s snippets) ociMirror(r *site.Request, p addr.Provider) site.Snippet {
+func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example {
 	host := s.hosts.Of(r)
 	path := "/" + p.Namespace + "/" + p.Type
 	if p.Hostname != "" {
@@ -104,30 +104,30 @@ func (s snippets) ociMirror(r *site.Request, p addr.Provider) site.Snippet {
 	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}
-	return site.Snippet{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
+	return site.Example{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
 }
 
 // literal is a text in quotes in which ${ } stay what they are.
 func literal(s string) string { return `"` + s + `"` }
 
-// verifySnippet proves who made a version, with the key that signed it as far as
+// verifyExample proves who made a version, with the key that signed it as far as
 // that is known.
-func verifySnippet(version string, by vouched) site.Snippet {
-	one := site.Snippet{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
+func verifyExample(version string, by vouched) site.Example {
+	example := site.Example{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
 	if by.evidence == nil {
-		return one
+		return example
 	}
 	for _, sig := range by.evidence.Signatures {
 		flag := map[string]string{"cosign": " --cosign-key KEY.pub --require cosign", "OpenPGP": " --openpgp-key KEY.asc --require openpgp"}[sig.Kind]
 		if sig.Result == trust.Invalid || flag == "" {
 			continue
 		}
-		one.Note = "With the public key of whoever you trust."
+		example.Note = "With the public key of whoever you trust."
 		if sig.Key != "" {
-			one.Note = "With the public key " + sig.Key + ", from whoever you trust to have it."
+			example.Note = "With the public key " + sig.Key + ", from whoever you trust to have it."
 		}
-		one.Text = "okara verify " + version + flag + "\n"
-		return one
+		example.Text = "okara verify " + version + flag + "\n"
+		return example
 	}
-	return one
+	return example
 }

@@ -32,15 +32,15 @@ type versionRow struct {
 	site.Link
 	Marks      []site.Mark
 	Deprecated *notice
-	Edition    bool        // of the version above it
-	Time       site.Moment // zero: nobody recorded it
-	Digest     string      // "": the version was not read yet
-	Size       int64       // of its archives, 0 if nobody says
-	Month      int64       // downloads in 30 days
+	Edition    bool           // of the version above it
+	Time       site.Timestamp // zero: nobody recorded it
+	Digest     string         // "": the version was not read yet
+	Size       int64          // of its archives, 0 if nobody says
+	Month      int64          // downloads in 30 days
 }
 
-// maxTold bounds the manifests that one view of a list has read.
-const maxTold = 20
+// maxSummaries bounds the manifests that one view of a list has read.
+const maxSummaries = 20
 
 // versions are the lists of versions of modules and providers.
 type versions struct {
@@ -65,7 +65,7 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 	body.First++
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	s.catalog.Tell(ctx, it, l, shown, maxTold)
+	s.catalog.ReadSummaries(ctx, it, l, shown, maxSummaries)
 	month := s.counts.byVersion(it)
 	latest, _ := l.Latest()
 	for _, v := range shown {
@@ -77,10 +77,10 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 		if row.Deprecated != nil {
 			row.Marks = append(row.Marks, site.Mark{Text: "deprecated", Kind: "bad"})
 		}
-		if told, ok := s.catalog.Told(it, v, l); ok {
-			row.Digest = told.Manifest.Digest.String()
-			row.Size = told.Size
-			if at := l.Published(v, told.Annotations); !at.IsZero() {
+		if summary, ok := s.catalog.Summary(it, v, l); ok {
+			row.Digest = summary.Manifest.Digest.String()
+			row.Size = summary.Size
+			if at := l.Published(v, summary.Annotations); !at.IsZero() {
 				row.Time = s.clock.When(at)
 			}
 		} else {

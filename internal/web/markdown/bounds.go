@@ -27,12 +27,12 @@ const (
 // counted lets a parser of inlines see so many of its characters in each paragraph.
 type counted struct {
 	parser.InlineParser
-	key  parser.ContextKey
-	most int
+	key parser.ContextKey
+	max int
 }
 
-// met is how many there were in a paragraph.
-type met struct {
+// tally is how many there were in a paragraph.
+type tally struct {
 	in ast.Node
 	n  int
 }
@@ -43,12 +43,12 @@ func newCounted(p parser.InlineParser) counted {
 
 // Parse implements parser.InlineParser.
 func (c counted) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	m, ok := pc.Get(c.key).(*met)
+	m, ok := pc.Get(c.key).(*tally)
 	if !ok || m.in != in {
-		m = &met{in: in}
+		m = &tally{in: in}
 		pc.Set(c.key, m)
 	}
-	if m.n++; m.n > c.most {
+	if m.n++; m.n > c.max {
 		return nil // the next parser may have it, or it is text
 	}
 	return c.InlineParser.Parse(in, block, pc)

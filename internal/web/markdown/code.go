@@ -60,9 +60,9 @@ func lexerOf(language, code string) chroma.Lexer {
 	return nil
 }
 
-func longLine(text string, most int) bool {
+func longLine(text string, limit int) bool {
 	for line := range strings.SplitSeq(text, "\n") {
-		if len(line) > most {
+		if len(line) > limit {
 			return true
 		}
 	}

@@ -43,7 +43,7 @@ type Renderer struct {
 	md       goldmark.Markdown
 	inline   goldmark.Markdown         // of descriptions
 	policy   func() *bluemonday.Policy // made when a text is first rendered
-	places   chan struct{}
+	limiter  chan struct{}
 	images   ImageHosts
 	rendered *cache.Cache[Rendered]
 	now      func() time.Time
@@ -72,7 +72,7 @@ func New(now func() time.Time, images ImageHosts) *Renderer {
 		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
 	)
 	return &Renderer{
-		md: md, inline: newInline(), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images, places: make(chan struct{}, rendering), now: now,
+		md: md, inline: newInline(), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images, limiter: make(chan struct{}, rendering), now: now,
 		rendered: cache.New("page", keptBytes, Rendered.size, now, func(string, string) {}),
 	}
 }
@@ -129,26 +129,26 @@ func (r Rendered) size() int {
 
 // once makes what is not in memory, within the bounds of place and time. What is
 // not done by then is plain: shown as it was written.
-func (m *Renderer) once(source, how string, plain, draw func() Rendered) Rendered {
+func (m *Renderer) once(source, how string, plain, render func() Rendered) Rendered {
 	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
 	if r, ok := m.rendered.Peek(key); ok {
 		return r
 	}
 	select {
-	case m.places <- struct{}{}:
+	case m.limiter <- struct{}{}:
 	default:
 		return plain() // busy: not kept
 	}
 	done := make(chan Rendered, 1)
 	go func() {
-		defer func() { <-m.places }() // only now: what is stuck keeps its place
+		defer func() { <-m.limiter }() // only now: what is stuck keeps its place
 		defer func() {
 			if recover() != nil {
 				done <- plain()
 			}
 		}()
-		done <- draw()
+		done <- render()
 	}()
 	late := time.NewTimer(renderTime)
 	defer late.Stop()
@@ -177,7 +177,7 @@ func (m *Renderer) make(source string, at Place) Rendered {
 	}
 	src := []byte(text.Block(source))
 	doc := m.md.Parser().Parse(gmtext.NewReader(src))
-	headings, anchors, title := settle(doc, src)
+	headings, anchors, title := normalizeHeadings(doc, src)
 	if title != nil {
 		doc.RemoveChild(doc, title) // the page has that heading
 	}
@@ -185,7 +185,7 @@ func (m *Renderer) make(source string, at Place) Rendered {
 	if m.md.Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy().SanitizeBytes(relink(b.Bytes(), at, anchors, m.images))
+	safe := m.policy().SanitizeBytes(rewriteLinks(b.Bytes(), at, anchors, m.images))
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 
@@ -211,10 +211,10 @@ func nested(source string) bool {
 	return false
 }
 
-// settle puts the headings below that of the page, gives their ids a prefix of
+// normalizeHeadings puts the headings below that of the page, gives their ids a prefix of
 // their own, and returns what a table of contents shows. Title is a first heading
 // of level one, which the page has already.
-func settle(doc ast.Node, src []byte) (contents []Heading, anchors map[string]bool, title ast.Node) {
+func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading, anchors map[string]bool, title ast.Node) {
 	var headings []*ast.Heading
 	stop := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {

@@ -234,7 +234,7 @@ func TestDescriptions(t *testing.T) {
 	}
 	for range rendering { // what was rendered before needs no place
 		m.Descriptions([]string{"`a`"})
-		m.places <- struct{}{}
+		m.limiter <- struct{}{}
 	}
 	if got := m.Descriptions([]string{"`a`"}); got[0] != "<code>a</code>" {
 		t.Errorf("from memory: %s", got[0])
@@ -248,12 +248,12 @@ func TestDescriptions(t *testing.T) {
 func TestMarkdownBusy(t *testing.T) {
 	m := New(time.Now, nil)
 	for range rendering {
-		m.places <- struct{}{}
+		m.limiter <- struct{}{}
 	}
 	if got := m.Render("*x*", Place{}); got.HTML != "<pre>*x*</pre>" {
 		t.Errorf("got %s", got.HTML)
 	}
-	<-m.places
+	<-m.limiter
 	if got := m.make("*x*", Place{}); !strings.Contains(string(got.HTML), "<em>x</em>") {
 		t.Errorf("got %s", got.HTML)
 	}

@@ -41,10 +41,10 @@ func (p Place) of(link string, image bool) string {
 	return p.File(name, image)
 }
 
-// relink gives links and images of a text the addresses that they have here. What
+// rewriteLinks gives links and images of a text the addresses that they have here. What
 // comes out is not safe yet: the policy is behind it, which lets no address through
 // that could not have come from here.
-func relink(text []byte, at Place, anchors map[string]bool, images ImageHosts) []byte {
+func rewriteLinks(text []byte, at Place, anchors map[string]bool, images ImageHosts) []byte {
 	var out bytes.Buffer
 	inLink := 0
 	for z := html.NewTokenizer(bytes.NewReader(text)); ; {

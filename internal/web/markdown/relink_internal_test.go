@@ -10,9 +10,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// TestRelink is where links and images of a text lead: into the archive that it is
+// TestRewriteLinks is where links and images of a text lead: into the archive that it is
 // of, to another site, or nowhere.
-func TestRelink(t *testing.T) {
+func TestRewriteLinks(t *testing.T) {
 	at := Place{Key: "test", Dir: "docs", File: func(name string, image bool) string {
 		if image {
 			return "./../modules/a/b/c/1.0.0/files/" + site.EscapePath(name) + "?raw=1"

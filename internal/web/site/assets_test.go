@@ -12,9 +12,9 @@ import (
 // Shows: pages 2
 // Shows: page-mistakes 6
 func TestAssets(t *testing.T) {
-	for file, most := range map[string]int64{"assets/app.css": 24 << 10, "assets/app.js": 12 << 10} {
-		if info, err := os.Stat(file); err != nil || info.Size() > most {
-			t.Errorf("%s: %v, more than %d bytes", file, err, most)
+	for file, maxSize := range map[string]int64{"assets/app.css": 24 << 10, "assets/app.js": 12 << 10} {
+		if info, err := os.Stat(file); err != nil || info.Size() > maxSize {
+			t.Errorf("%s: %v, more than %d bytes", file, err, maxSize)
 		}
 	}
 }

@@ -10,48 +10,48 @@ import (
 )
 
 const (
-	coldPlaces = 8 // of a replica
-	coldEach   = 2 // of one caller; all who bring no token are one
+	maxRenders       = 8 // of a replica
+	maxCallerRenders = 2 // of one caller; all who bring no token are one
 )
 
-// Cold bounds the work on big input that nobody did before: archives, docs, states,
+// RenderLimiter bounds the work on big input that nobody did before: archives, docs, states,
 // comparisons. Who has no place is told to come again, rather than kept waiting with
 // an open connection. The zero value is ready.
-type Cold struct {
+type RenderLimiter struct {
 	mu    sync.Mutex // guards the fields below
 	taken int
 	by    map[string]int
 }
 
 // Do works if there is a place for the caller of a page.
-func (c *Cold) Do(caller access.Caller, work func() error) error {
-	who := caller.Mode + "\n" + caller.Issuer + "\n" + caller.Subject
-	if !c.take(who) {
+func (c *RenderLimiter) Do(caller access.Caller, render func() error) error {
+	key := caller.Mode + "\n" + caller.Issuer + "\n" + caller.Subject
+	if !c.acquire(key) {
 		return service.TooMany("large pages")
 	}
-	defer c.leave(who)
-	return work()
+	defer c.release(key)
+	return render()
 }
 
-func (c *Cold) take(who string) bool {
+func (c *RenderLimiter) acquire(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.taken >= coldPlaces || c.by[who] >= coldEach {
+	if c.taken >= maxRenders || c.by[key] >= maxCallerRenders {
 		return false
 	}
 	if c.by == nil {
 		c.by = map[string]int{}
 	}
 	c.taken++
-	c.by[who]++
+	c.by[key]++
 	return true
 }
 
-func (c *Cold) leave(who string) {
+func (c *RenderLimiter) release(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken--
-	if c.by[who]--; c.by[who] == 0 {
-		delete(c.by, who)
+	if c.by[key]--; c.by[key] == 0 {
+		delete(c.by, key)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestCold takes places until there are none: two for each caller, eight for all.
-func TestCold(t *testing.T) {
-	var c Cold
+// TestRenderLimiter takes places until there are none: two for each caller, eight for all.
+func TestRenderLimiter(t *testing.T) {
+	var c RenderLimiter
 	var nest func(callers []access.Caller) error
 	nest = func(callers []access.Caller) error { // each works while all before it do
 		if len(callers) == 0 {
@@ -24,7 +24,7 @@ func TestCold(t *testing.T) {
 	}
 	many := func(n int) (all []access.Caller) {
 		for i := range n {
-			all = append(all, access.Caller{Mode: "static", Subject: strconv.Itoa(i / coldEach)})
+			all = append(all, access.Caller{Mode: "static", Subject: strconv.Itoa(i / maxCallerRenders)})
 		}
 		return all
 	}
@@ -34,8 +34,8 @@ func TestCold(t *testing.T) {
 		callers []access.Caller
 		ok      bool
 	}{
-		{"all places", many(coldPlaces), true},
-		{"one more", many(coldPlaces + 1), false},
+		{"all places", many(maxRenders), true},
+		{"one more", many(maxRenders + 1), false},
 		{"two of one", []access.Caller{anonymous, anonymous}, true},
 		{"three of one", []access.Caller{anonymous, anonymous, anonymous}, false},
 	} {

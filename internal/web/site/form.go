@@ -68,7 +68,7 @@ func (s *site) act(may Check, f Do) http.Handler {
 
 // form is the handler of any form. Where it comes from and who may send it is decided
 // before a byte of it is read.
-func (s *site) form(most int, may Check, f Do) http.Handler {
+func (s *site) form(limit int, may Check, f Do) http.Handler {
 	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
 		if err := s.cross.Check(hr); err != nil {
 			return &service.Error{Status: http.StatusForbidden, Text: "the form comes from another site"}
@@ -77,7 +77,7 @@ func (s *site) form(most int, may Check, f Do) http.Handler {
 		if err := may(r); err != nil {
 			return err
 		}
-		in, err := s.readForm(r, most)
+		in, err := s.readForm(r, limit)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (s *site) form(most int, may Check, f Do) http.Handler {
 			return s.write(w, r, a.Page)
 		}
 		if a.Text != "" {
-			s.leave(r, message{Text: a.Text, Bad: a.Bad})
+			s.keepMessage(r, message{Text: a.Text, Bad: a.Bad})
 		}
 		Secure(w.Header())
 		w.Header().Set("Cache-Control", "no-store")
@@ -101,23 +101,23 @@ func (s *site) form(most int, may Check, f Do) http.Handler {
 }
 
 // readForm reads the body of a form of at most so many bytes.
-func (s *site) readForm(r *Request, most int) (*Form, error) {
+func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
 		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this must be a form: application/x-www-form-urlencoded"}
 	}
-	if r.ContentLength > int64(most) {
-		return nil, formTooLarge(most)
+	if r.ContentLength > int64(limit) {
+		return nil, formTooLarge(limit)
 	}
 	if err := s.o.Kit.OpenBody(r.Request); err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
+	b, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, BadForm("the form was cut off")
-	case len(b) > most:
-		return nil, formTooLarge(most)
+	case len(b) > limit:
+		return nil, formTooLarge(limit)
 	}
 	return parseForm(string(b))
 }
@@ -147,8 +147,8 @@ func BadForm(format string, args ...any) error {
 	return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
-func formTooLarge(most int) error {
-	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", most>>10)}
+func formTooLarge(limit int) error {
+	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", limit>>10)}
 }
 
 // NewKey is the key of the forms of one page: when it was made, and what no other

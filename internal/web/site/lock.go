@@ -15,7 +15,7 @@ import (
 // Lock is who holds a workspace, and what to do if they are gone.
 type Lock struct {
 	Who, Operation, Info, ID string
-	Since                    Moment
+	Since                    Timestamp
 	Lease                    time.Duration // 0: the lock never ends by itself
 	Unlock                   string        // "": the names hold what no shell should get
 	Unreadable               bool

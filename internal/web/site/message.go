@@ -25,15 +25,15 @@ const (
 	maxMessage     = 1 << 10 // bytes, so that the cookie is none that a browser refuses
 )
 
-// leave keeps a message for the next page. Without sessions there is nothing to seal
+// keepMessage keeps a message for the next page. Without sessions there is nothing to seal
 // it with, and the page speaks for itself.
-func (s *site) leave(r *Request, m message) {
+func (s *site) keepMessage(r *Request, m message) {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil {
 		return
 	}
 	m.Text = text.Clip(m.Text, maxMessage)
-	m.For = r.who()
+	m.For = r.callerKey()
 	m.Expires = s.o.Now().Add(messageAge).Unix()
 	sealed, err := sessions.Keyring.Seal(messagePurpose, m)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *site) leave(r *Request, m message) {
 	r.SetCookie(sessions.Cookie(r.Request, messageCookie, sealed, messageAge))
 }
 
-// take returns the message that a form left, and takes its cookie away.
-func (s *site) take(r *Request) *message {
+// takeMessage returns the message that a form left, and takes its cookie away.
+func (s *site) takeMessage(r *Request) *message {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil || r.Method != http.MethodGet {
 		return nil
@@ -56,14 +56,14 @@ func (s *site) take(r *Request) *message {
 	}
 	r.SetCookie(gone)
 	var m message
-	if len(found) > 1 || sessions.Keyring.Open(messagePurpose, found[0].Value, &m) != nil || s.o.Now().Unix() >= m.Expires || m.For != r.who() {
+	if len(found) > 1 || sessions.Keyring.Open(messagePurpose, found[0].Value, &m) != nil || s.o.Now().Unix() >= m.Expires || m.For != r.callerKey() {
 		return nil
 	}
 	return &m
 }
 
-// who is the caller of a page, as far as it is known.
-func (r *Request) who() string { return r.Grant.Issuer + "\x00" + r.Grant.Subject }
+// callerKey is the caller of a page, as far as it is known.
+func (r *Request) callerKey() string { return r.Grant.Issuer + "\x00" + r.Grant.Subject }
 
 // SetCookie adds a cookie to the answer.
 func (r *Request) SetCookie(c *http.Cookie) { r.Reply.Add("Set-Cookie", c.String()) }

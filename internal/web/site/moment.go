@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Moment is a time with how long ago that is, in words.
-type Moment struct {
+// Timestamp is a time with how long ago that is, in words.
+type Timestamp struct {
 	time.Time
 	Ago string
 }
 
-// MomentAt is that of a time as seen at now.
-func MomentAt(t, now time.Time) Moment {
+// NewTimestamp is that of a time as seen at now.
+func NewTimestamp(t, now time.Time) Timestamp {
 	if t.IsZero() {
-		return Moment{}
+		return Timestamp{}
 	}
-	return Moment{t, ago(now.Sub(t))}
+	return Timestamp{t, ago(now.Sub(t))}
 }
 
 // ago says how long ago something was, in the largest unit that fits.

@@ -202,7 +202,7 @@ func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
 	p.Assets = s.assets.names
 	p.Theme = s.theme(r.Request)
 	s.know(r, p)
-	p.Message = s.take(r)
+	p.Message = s.takeMessage(r)
 	p.Menu = r.Menu()
 	p.AsOf = r.AsOf
 	p.Catalog = s.o.Search && !p.OwnSearch

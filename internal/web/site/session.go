@@ -61,7 +61,7 @@ func (s *site) toLogin(r *Request) bool {
 func (s *site) know(r *Request, p *Page) {
 	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {
-		if c, err := s.o.Kit.Guard.Who(r.Request); err == nil {
+		if c, err := s.o.Kit.Guard.CallerOf(r.Request); err == nil {
 			r.Grant.Caller = c
 		}
 	}

@@ -261,4 +261,4 @@ func (h Hosts) RegistryOf(r *Request) string {
 type Clock func() time.Time
 
 // When is the moment of a time, as seen now.
-func (c Clock) When(t time.Time) Moment { return MomentAt(t, c()) }
+func (c Clock) When(t time.Time) Timestamp { return NewTimestamp(t, c()) }

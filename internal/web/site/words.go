@@ -24,8 +24,8 @@ type Mark struct{ Text, Kind string } // good, bad, plain
 // Fact is one line about a thing.
 type Fact struct {
 	Name, Text, Href string
-	Here             string // like Href, below Up
-	When             Moment // shown to the minute, with how long ago it was
+	Here             string    // like Href, below Up
+	When             Timestamp // shown to the minute, with how long ago it was
 	Digest           string
 }
 
@@ -43,8 +43,8 @@ func Choose(all []Choice, value string) []Choice {
 	return all
 }
 
-// Snippet is a text to copy.
-type Snippet struct {
+// Example is a text to copy.
+type Example struct {
 	Title, Note, Text string
 }
 

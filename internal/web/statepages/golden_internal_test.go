@@ -20,7 +20,7 @@ func TestGolden(t *testing.T) {
 		"state_diff":      {Body: diffBody{}},
 		"state_history":   {Body: historyBody{}},
 		"state_resources": {Body: resourcesBody{}},
-		"state_reveal":    {Body: revealBody{}},
+		"state_reveal":    {Body: sensitiveBody{}},
 		"state_version":   {Body: versionBody{}},
 		"states":          {Body: statesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {

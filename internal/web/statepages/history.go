@@ -30,7 +30,7 @@ type historyBody struct {
 
 type historyRow struct {
 	site.Link
-	Written        site.Moment
+	Written        site.Timestamp
 	Serial         uint64
 	Stored         int64
 	Who, Why, Tool string
@@ -84,7 +84,7 @@ func (s *versions) history(r *site.Request) (*site.Page, error) {
 // takenOver marks the first version after a lock was taken from who held it.
 func takenOver() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
 
-func (s *versions) historyRow(p versionPlace, v statebackend.Version) historyRow {
+func (s *versions) historyRow(p versionRef, v statebackend.Version) historyRow {
 	row := historyRow{
 		Link: site.Link{Text: strconv.FormatInt(v.N, 10), Href: p.path(strconv.FormatInt(v.N, 10))}, Written: s.clock.When(v.Created), Serial: v.Serial, Stored: v.Size,
 		Who: site.Clip(text.Block(v.Who)), Why: site.Clip(text.Block(v.Why())), Tool: site.Clip(text.Block(v.Tool)), Marks: marksOf(v, v.N == p.Numbers[0]),
@@ -147,7 +147,7 @@ func (s *versions) diff(r *site.Request) (*site.Page, error) {
 		}
 	}
 	body.Choices = p.Numbers[:min(len(p.Numbers), site.RowsPerPage)]
-	if err := s.cold.Do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
+	if err := s.renders.Do(r.Grant.Caller, func() error { return s.compare(r, p, &body) }); err != nil {
 		return nil, noState(err, p.name)
 	}
 	return &site.Page{
@@ -156,7 +156,7 @@ func (s *versions) diff(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-func (s *versions) compare(r *site.Request, p versionPlace, b *diffBody) error {
+func (s *versions) compare(r *site.Request, p versionRef, b *diffBody) error {
 	var docs [2]*states.Document
 	for i, n := range []int64{b.From, b.To} {
 		d, err := s.states.Document(r.Context(), p.name, p.workspace, n)

@@ -41,7 +41,7 @@ type stateRow struct {
 	site.Link
 	Count   int // of workspaces; -1: not known yet
 	Version int64
-	Written site.Moment
+	Written site.Timestamp
 	Holders []holder
 	Problem string
 }

@@ -31,7 +31,7 @@ type replicasBody struct {
 	More    int  // that are not shown
 }
 
-func (s *versions) replicas(r *site.Request, p versionPlace) (b replicasBody) {
+func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	marked, whole := s.states.Marked(ctx)
@@ -87,7 +87,7 @@ func replicaMarks(rows []replicaRow, n int64) (all []site.Mark) {
 
 // replicaOf describes whose copy a workspace is; nil: it is none. How far it is
 // behind is known where the original is here as well and the caller may read it.
-func (s *versions) replicaOf(r *site.Request, p versionPlace) *replicaBody {
+func (s *versions) replicaOf(r *site.Request, p versionRef) *replicaBody {
 	if p.Replica == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (s *versions) replicaOf(r *site.Request, p versionPlace) *replicaBody {
 type replicaBody struct {
 	Source   string
 	Original string // its page, below Up; "": it is not here
-	Since    site.Moment
+	Since    site.Timestamp
 	Lag      string // "": it is not known here
 	Behind   bool
 	Command  string // that asks the original

@@ -48,7 +48,7 @@ type resourceBody struct {
 type valueRow struct {
 	Path, Text string
 	Cut        bool   // the text goes on
-	Reveal     string // the page that shows a masked value, below Up; "": it is not masked
+	ShowURL    string // the page that shows a masked value, below Up; "": it is not masked
 }
 
 // resources lists those of a version, or shows the values of one.
@@ -85,7 +85,7 @@ func (s *versions) resources(r *site.Request) (*site.Page, error) {
 }
 
 // fill cuts the rows of this page out of the resources that the query is part of.
-func (b *resourcesBody) fill(r *site.Request, p versionPlace, d *states.VersionView) {
+func (b *resourcesBody) fill(r *site.Request, p versionRef, d *states.VersionView) {
 	var found []states.Resource
 	for _, res := range d.Resources() {
 		if res.Mode != states.ModeOutput && strings.Contains(res.Address, b.Query) {
@@ -111,7 +111,7 @@ func providerName(written string) string {
 }
 
 // oneResource are the values of a resource or an output; nil if there is none.
-func oneResource(p versionPlace, d *states.VersionView, address string) *resourceBody {
+func oneResource(p versionRef, d *states.VersionView, address string) *resourceBody {
 	values, ok := d.Values(address)
 	if !ok {
 		return nil
@@ -133,7 +133,7 @@ func oneResource(p versionPlace, d *states.VersionView, address string) *resourc
 }
 
 // outputRow is an output: its value, or where its values are.
-func outputRow(p versionPlace, d *states.VersionView, res states.Resource) valueRow {
+func outputRow(p versionRef, d *states.VersionView, res states.Resource) valueRow {
 	values, _ := d.Values(res.Address)
 	if len(values) == 1 && values[0].Path == "value" {
 		row := newValue(p, res.Address, values[0])
@@ -144,24 +144,24 @@ func outputRow(p versionPlace, d *states.VersionView, res states.Resource) value
 	row := valueRow{Path: site.Clip(text.Block(res.Name))}
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
-		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
-			row.Reveal = p.at("resources") + "?address=" + url.QueryEscape(res.Address)
+		if one.ShowURL != "" { // of one that is partly masked, the page of all of its values
+			row.ShowURL = p.at("resources") + "?address=" + url.QueryEscape(res.Address)
 			one.Text = "(sensitive)"
 		}
 		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(one.Path, "value"), ".")+" = "+one.Text)
 	}
 	row.Text, row.Cut = cutValue(strings.Join(lines, "\n"))
-	if row.Reveal != "" {
+	if row.ShowURL != "" {
 		row.Text = ""
 	}
 	return row
 }
 
-func newValue(p versionPlace, address string, v states.Value) valueRow {
+func newValue(p versionRef, address string, v states.Value) valueRow {
 	row := valueRow{Path: site.Clip(text.Block(v.Path))}
 	if v.Sensitive {
 		q := url.Values{"address": {address}, "path": {v.Path}}
-		row.Reveal = p.at("reveal") + "?" + q.Encode()
+		row.ShowURL = p.at("reveal") + "?" + q.Encode()
 		return row
 	}
 	row.Text, row.Cut = cutValue(valueText(v.JSON))

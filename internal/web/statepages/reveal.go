@@ -14,11 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxRevealed bounds a value that is shown whole.
-const maxRevealed = 64 << 10
+// maxShownValue bounds a value that is shown whole.
+const maxShownValue = 64 << 10
 
-// revealBody is one masked value: before it is shown, and then with it.
-type revealBody struct {
+// sensitiveBody is one masked value: before it is shown, and then with it.
+type sensitiveBody struct {
 	Address, Path string
 	Fields        []hiddenField // of the form
 	Shown         bool
@@ -30,14 +30,14 @@ type revealBody struct {
 // hiddenField is a hidden field of a form.
 type hiddenField struct{ Name, Value string }
 
-// reveals show a masked value, once asked for it.
-type reveals struct {
+// sensitiveValues show a masked value, once asked for it.
+type sensitiveValues struct {
 	versions *versions
 	clock    site.Clock
 }
 
 // show asks whether to show a masked value, and says what that leaves behind.
-func (s *reveals) show(r *site.Request) (*site.Page, error) {
+func (s *sensitiveValues) show(r *site.Request) (*site.Page, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (s *reveals) show(r *site.Request) (*site.Page, error) {
 	return pg, err
 }
 
-// reveal shows one masked value, and records that, without the value.
-func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
+// showValue shows one masked value, and records that, without the value.
+func (s *sensitiveValues) showValue(r *site.Request, f *site.Form) (*site.Answer, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
 		return nil, err
@@ -59,14 +59,14 @@ func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := pg.Body.(revealBody)
+	body := pg.Body.(sensitiveBody)
 	body.Shown = true
 	words := string(raw)
 	if json.Unmarshal(raw, &words) != nil {
 		words = string(raw)
 	}
-	body.Text = text.Clip(text.Block(words), maxRevealed)
-	body.Cut = len(words) > maxRevealed
+	body.Text = text.Clip(text.Block(words), maxShownValue)
+	body.Cut = len(words) > maxShownValue
 	pg.Body = body
 	pg.Key = ""
 	r.Grant.Record(s.versions.visibility.read(p.name, p.workspace).Address, access.Change{
@@ -77,7 +77,7 @@ func (s *reveals) reveal(r *site.Request, f *site.Form) (*site.Answer, error) {
 }
 
 // masked is the page of a value, without it, and the value.
-func (s *reveals) masked(r *site.Request, p versionPlace, address, path string) (*site.Page, json.RawMessage, error) {
+func (s *sensitiveValues) masked(r *site.Request, p versionRef, address, path string) (*site.Page, json.RawMessage, error) {
 	d, err := s.versions.document(r, p, p.n)
 	if err != nil {
 		return nil, nil, noState(err, p.name)
@@ -85,7 +85,7 @@ func (s *reveals) masked(r *site.Request, p versionPlace, address, path string) 
 	var raw json.RawMessage
 	ok := d.Document != nil
 	if ok {
-		raw, ok = d.Reveal(address, path)
+		raw, ok = d.ShowSensitive(address, path)
 	}
 	if !ok {
 		return nil, nil, site.NotFound("version %d has no such value", p.n)
@@ -94,6 +94,6 @@ func (s *reveals) masked(r *site.Request, p versionPlace, address, path string) 
 	return &site.Page{
 		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
 		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}, {Text: site.Clip(text.Block(address)), Href: back}},
-		Body:   revealBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
+		Body:   sensitiveBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil
 }

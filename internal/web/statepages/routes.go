@@ -15,11 +15,11 @@ import (
 
 // Options is what the pages of states need.
 type Options struct {
-	States *states.States
-	Hosts  site.Hosts
-	Cold   *site.Cold
-	Now    site.Clock
-	Beside site.Set // what links of it belong to a state
+	States  *states.States
+	Hosts   site.Hosts
+	Renders *site.RenderLimiter
+	Now     site.Clock
+	Beside  site.Set // what links of it belong to a state
 }
 
 //go:embed templates/*.html
@@ -33,8 +33,8 @@ func New(o Options) site.Set {
 		beside = func(*site.Request, string, string) []site.Link { return nil }
 	}
 	lists := &lists{states: o.States, visibility: seen, hosts: o.Hosts, clock: o.Now, beside: beside}
-	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, cold: o.Cold, clock: o.Now, beside: beside}
-	reveals := &reveals{versions: versions, clock: o.Now}
+	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, renders: o.Renders, clock: o.Now, beside: beside}
+	sensitive := &sensitiveValues{versions: versions, clock: o.Now}
 	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read
 		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
@@ -43,8 +43,8 @@ func New(o Options) site.Set {
 		r.Show("GET /ui/states/{name}/{workspace}/diff", seen.one, versions.diff)
 		r.Show("GET /ui/states/{name}/{workspace}/{n}", seen.one, versions.show)
 		r.Show("GET /ui/states/{name}/{workspace}/{n}/resources", seen.one, versions.resources)
-		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, reveals.show)
-		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.one), reveals.reveal)
+		r.Show("GET /ui/states/{name}/{workspace}/{n}/reveal", seen.one, sensitive.show)
+		r.Post("POST /ui/states/{name}/{workspace}/{n}/reveal", site.Holds(seen.one), sensitive.showValue)
 	}}
 }
 

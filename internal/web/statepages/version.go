@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// versionPlace is a version of a state that a path names, which the caller may read.
-type versionPlace struct {
+// versionRef is a version of a state that a path names, which the caller may read.
+type versionRef struct {
 	*states.Workspace
 	name, workspace string
 	n               int64 // 0: there is no version yet
@@ -30,14 +30,14 @@ type versions struct {
 	states     *states.States
 	visibility visibility
 	hosts      site.Hosts
-	cold       *site.Cold
+	renders    *site.RenderLimiter
 	clock      site.Clock
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
 // at reads the path of a page, and finds what is there. Without a number it is the
 // newest version.
-func (s *versions) at(r *site.Request) (p versionPlace, err error) {
+func (s *versions) at(r *site.Request) (p versionRef, err error) {
 	p.name = r.PathValue("name")
 	p.workspace = r.PathValue("workspace")
 	if p.Workspace, err = s.states.Workspace(r.Context(), p.name, p.workspace); err != nil {
@@ -56,7 +56,7 @@ func (s *versions) at(r *site.Request) (p versionPlace, err error) {
 }
 
 // number reads the number of a version that the workspace has.
-func (p versionPlace) number(shown string) (int64, error) {
+func (p versionRef) number(shown string) (int64, error) {
 	n, err := strconv.ParseInt(shown, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
 		return 0, site.NotFound("workspace %s has no version %s", text.Block(p.workspace), site.Clip(text.Block(shown)))
@@ -65,17 +65,17 @@ func (p versionPlace) number(shown string) (int64, error) {
 }
 
 // path is the page of something below the workspace, below Up.
-func (p versionPlace) path(more ...string) string {
+func (p versionRef) path(more ...string) string {
 	return statePath(p.name, append([]string{p.workspace}, more...)...)
 }
 
 // at is the page of the version, or of something of it.
-func (p versionPlace) at(more ...string) string {
+func (p versionRef) at(more ...string) string {
 	return p.path(append([]string{strconv.FormatInt(p.n, 10)}, more...)...)
 }
 
 // command is a command line about the workspace; "" if its name is nothing for a shell.
-func (p versionPlace) command(verb string, args ...string) string {
+func (p versionRef) command(verb string, args ...string) string {
 	if text.Block(p.workspace) != p.workspace {
 		return ""
 	}
@@ -84,7 +84,7 @@ func (p versionPlace) command(verb string, args ...string) string {
 }
 
 // before is the version before n; 0 if there is none.
-func (p versionPlace) before(n int64) int64 {
+func (p versionRef) before(n int64) int64 {
 	if i := slices.Index(p.Numbers, n); i >= 0 && i+1 < len(p.Numbers) {
 		return p.Numbers[i+1]
 	}
@@ -92,7 +92,7 @@ func (p versionPlace) before(n int64) int64 {
 }
 
 // document reads the version, in a place for cold work if nobody did before.
-func (s *versions) document(r *site.Request, p versionPlace, n int64) (d *states.VersionView, err error) {
+func (s *versions) document(r *site.Request, p versionRef, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
 		return err
@@ -100,7 +100,7 @@ func (s *versions) document(r *site.Request, p versionPlace, n int64) (d *states
 	if s.states.Has(p.name, p.workspace, n) {
 		return d, read()
 	}
-	return d, s.cold.Do(r.Grant.Caller, read)
+	return d, s.renders.Do(r.Grant.Caller, read)
 }
 
 // versionBody is a version of a state, or the workspace by its newest one.
@@ -119,7 +119,7 @@ type versionBody struct {
 	Managed, Data   []typeRow
 	Compare         string // with the version before, below Up
 	Current         string // the newest version, below Up
-	Commands        []site.Snippet
+	Commands        []site.Example
 }
 
 // typeRow is how many resources of a type there are.
@@ -160,7 +160,7 @@ func (s *versions) show(r *site.Request) (*site.Page, error) {
 }
 
 // describe fills in what is known of a version.
-func (s *versions) describe(b *versionBody, p versionPlace, d *states.VersionView) {
+func (s *versions) describe(b *versionBody, p versionRef, d *states.VersionView) {
 	v := d.Version
 	b.Facts = versionFacts(s.clock, v, d.Bytes)
 	b.Why = d.Why
@@ -252,7 +252,7 @@ func marksOf(v statebackend.Version, newest bool) []site.Mark {
 
 // tabs are the pages of a version; those of a version that is not looked into
 // are fewer.
-func tabs(p versionPlace, d *states.VersionView, here string) []site.Tab {
+func tabs(p versionRef, d *states.VersionView, here string) []site.Tab {
 	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.at()}, Count: -1, Here: here == "state"}}
 	if p.n == p.Numbers[0] {
 		tabs[0].Href = p.path()
@@ -270,17 +270,17 @@ func tabs(p versionPlace, d *states.VersionView, here string) []site.Tab {
 }
 
 // commands are what the pages do not do themselves: they write no state.
-func commands(p versionPlace, v statebackend.Version) []site.Snippet {
+func commands(p versionRef, v statebackend.Version) []site.Example {
 	n := strconv.FormatInt(p.n, 10)
 	if p.command("pull") == "" {
 		return nil
 	}
-	all := []site.Snippet{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
+	all := []site.Example{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
 	if p.n != p.Numbers[0] && !v.Empty {
-		all = append(all, site.Snippet{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
+		all = append(all, site.Example{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
 	}
 	if p.n == p.Numbers[0] {
-		all = append(all, site.Snippet{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
+		all = append(all, site.Example{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
 	}
 	return all
 }

@@ -172,7 +172,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 // ReadStatusEvents reads the events among the tags of the repository, in the order
 // in which they count. Damaged ones are left out, and so are ghosts: tags that are
 // listed while their GET is 404, as a registry leaves them that died while it wrote one.
-func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, ghosts []string, err error) {
+func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, dangling []string, err error) {
 	var wanted []string
 	for _, tag := range tags {
 		if IsStatusTag(tag) {
@@ -207,10 +207,10 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []St
 			out = append(out, *e)
 		}
 		if missing[i] {
-			ghosts = append(ghosts, wanted[i])
+			dangling = append(dangling, wanted[i])
 		}
 	}
-	return out, ghosts, nil
+	return out, dangling, nil
 }
 
 // Status is what the events say about one version. A nil field: it is not so.

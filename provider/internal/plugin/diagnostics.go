@@ -30,16 +30,16 @@ func warning(err error) diag.Diagnostic {
 
 // message is an error as a diagnostic says it: in one line, and what helps.
 func message(err error) (summary, detail string) {
-	said := states.Remedy(err)
+	remedy := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
-		said += "\nhint: this tool ends it, too: terraform force-unlock " + text.ShellWord(e.Held.ID)
+		remedy += "\nhint: this tool ends it, too: terraform force-unlock " + text.ShellWord(e.Held.ID)
 	}
-	if !strings.Contains(said, "\nhint: ") {
+	if !strings.Contains(remedy, "\nhint: ") {
 		if h := hint(err); h != "" {
-			said += "\nhint: " + h
+			remedy += "\nhint: " + h
 		}
 	}
-	summary, detail, _ = strings.Cut(said, "\n")
+	summary, detail, _ = strings.Cut(remedy, "\n")
 	return summary, strings.ReplaceAll(detail, "hint: ", "Hint: ")
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// place is one workspace of one repository.
-type place struct{ repository, workspace string }
+// workspaceRef is one workspace of one repository.
+type workspaceRef struct{ repository, workspace string }
 
 // held is a lock of this process.
 type held struct {
@@ -28,11 +28,11 @@ type locks struct {
 	writing sync.RWMutex
 
 	mu   sync.Mutex // guards held
-	held map[place]*held
+	held map[workspaceRef]*held
 }
 
 func newLocks() *locks {
-	l := &locks{held: map[place]*held{}}
+	l := &locks{held: map[workspaceRef]*held{}}
 	if tool, err := os.FindProcess(os.Getppid()); err == nil {
 		l.tool = tool
 		go l.endWith(tool)
@@ -57,7 +57,7 @@ func (l *locks) write(do func() error) error {
 }
 
 // keep remembers a lock, and from now on stops the tool before its lease ends.
-func (l *locks) keep(p place, lock *statebackend.Lock, failed func(error)) {
+func (l *locks) keep(p workspaceRef, lock *statebackend.Lock, failed func(error)) {
 	h := &held{lock: lock, end: func() {}}
 	if _, ttl := lock.Lease(); ttl > 0 && l.tool != nil {
 		h.end = lease.Guard(l.tool, lock.Lease, failed)
@@ -68,14 +68,14 @@ func (l *locks) keep(p place, lock *statebackend.Lock, failed func(error)) {
 }
 
 // of returns the lock of a place, nil without one.
-func (l *locks) of(p place) *held {
+func (l *locks) of(p workspaceRef) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[p]
 }
 
 // forget is for a lock that was released.
-func (l *locks) forget(p place, h *held) {
+func (l *locks) forget(p workspaceRef, h *held) {
 	h.end()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,9 +38,9 @@ type repositories struct {
 }
 
 // at returns the store of a workspace, and what its place is called.
-func (r *repositories) at(workspace string) (*statebackend.Store, place, error) {
+func (r *repositories) at(workspace string) (*statebackend.Store, workspaceRef, error) {
 	b := r.backend.ForWorkspace(workspace)
-	p := place{repository: b.Repository, workspace: workspace}
+	p := workspaceRef{repository: b.Repository, workspace: workspace}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.stores[b.Repository]; s != nil {
@@ -204,7 +204,7 @@ func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, r
 		}
 		return
 	}
-	if err := h.lock.Leave(ctx); err != nil {
+	if err := h.lock.UnlockRetrying(ctx); err != nil {
 		resp.Diagnostics.Append(failure(err))
 		return
 	}
@@ -295,7 +295,7 @@ func (s *stateStore) underLock(ctx context.Context, workspace, operation string,
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(l), l.Leave(ctx))
+		return errors.Join(do(l), l.UnlockRetrying(ctx))
 	})
 	if err != nil {
 		return nil, err

@@ -32,10 +32,10 @@ type Acquirer struct {
 	Claim   ClaimID // of the current attempt
 	Root    ClaimID // resume: the claim by which the client won
 	attempt uint32
-	moved   int  // how often numbers moved on under a claim
-	anewed  int  // how often it began anew
-	seen    View // the last list
-	marked  bool // locked-W was there before we came
+	moved   int      // how often numbers moved on under a claim
+	anewed  int      // how often it began anew
+	last    Snapshot // the last list
+	marked  bool     // locked-W was there before we came
 	doomed  []ClaimID
 	waits   int // for the current claim
 	repeats int
@@ -147,7 +147,7 @@ func (a *Acquirer) Next(r Reply) Request {
 	case phaseSeal:
 		return a.sealed(r)
 	case phaseSealed:
-		return a.sealSeen(r)
+		return a.sealListed(r)
 	case phaseMark:
 		return a.end(a.Result) // the marker is a courtesy
 	case phaseWithdraw:
@@ -176,17 +176,17 @@ func (a *Acquirer) looked(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.end(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
 	}
-	a.seen = r.View
-	a.marked = r.View.Marker
+	a.last = r.Snapshot
+	a.marked = r.Snapshot.Marker
 	a.settle = r.Settle
 	a.doomed = nil
 	a.Result = Acquired{}
-	mine := a.in(r.View)
+	mine := a.in(r.Snapshot)
 	ours := mine.siblings()
 	if a.Resume {
 		return a.join(ours)
 	}
-	for _, c := range r.View.Live() {
+	for _, c := range r.Snapshot.Live() {
 		switch {
 		case mine.ours(c) && !a.TakeOver:
 		case a.TakeOver, a.Overdue[c] != "":
@@ -198,9 +198,9 @@ func (a *Acquirer) looked(r Reply) Request {
 	if r.Promoted {
 		// What still arrives from the old primary must stay below, as if a lock
 		// there had been taken over.
-		a.doomed = append(a.doomed, ClaimID{Fence: r.View.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
+		a.doomed = append(a.doomed, ClaimID{Fence: r.Snapshot.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
 	}
-	if r.View.Marker && !a.TakeOver {
+	if r.Snapshot.Marker && !a.TakeOver {
 		a.phase = phaseMarker
 		return Request{Op: OpReadMarker}
 	}
@@ -241,7 +241,7 @@ func (a *Acquirer) overtook(r Reply) Request {
 		}
 		return a.end(Acquired{Err: r.Err})
 	}
-	a.seen = a.seen.With(a.doomed[0], EndedForced)
+	a.last = a.last.With(a.doomed[0], EndedForced)
 	a.doomed = a.doomed[1:]
 	a.repeats = 0
 	return a.overtake()
@@ -250,7 +250,7 @@ func (a *Acquirer) overtook(r Reply) Request {
 // makeClaim picks the number from the last list and writes the claim.
 func (a *Acquirer) makeClaim() Request {
 	a.attempt++
-	a.Claim = ClaimID{Fence: a.in(a.seen).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
+	a.Claim = ClaimID{Fence: a.in(a.last).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
 	a.phase = phaseClaim
 	a.waits = 0
 	a.settled = false
@@ -263,7 +263,7 @@ func (a *Acquirer) claimed(r Reply) Request {
 		return a.list(phaseCheck)
 	case r.Status == StatusUncertain:
 		// The claim may arrive at any time: it has to be dead by then.
-		return a.leave(releaser{unsure: true}, afterAnew, Acquired{Err: r.Err})
+		return a.endClaim(releaser{unsure: true}, afterAnew, Acquired{Err: r.Err})
 	case oci.Passing(r.Err):
 		return a.anew(Acquired{Err: r.Err}, r.After)
 	}
@@ -272,7 +272,7 @@ func (a *Acquirer) claimed(r Reply) Request {
 
 // anew begins again from the first list, after a pause of least at the least; res is
 // the outcome when that was done often enough.
-func (a *Acquirer) anew(res Acquired, least time.Duration) Request {
+func (a *Acquirer) anew(res Acquired, minPause time.Duration) Request {
 	p, ok := backoff(a.anewed)
 	if !ok || a.anewed >= a.Patience {
 		return a.end(res)
@@ -282,8 +282,8 @@ func (a *Acquirer) anew(res Acquired, least time.Duration) Request {
 	a.Result = res
 	a.Claim = ClaimID{}
 	a.repeats = 0
-	p.Least = max(p.Least, least)
-	p.Most = 2 * p.Least // so that two processes do not meet again
+	p.Min = max(p.Min, minPause)
+	p.Max = 2 * p.Min // so that two processes do not meet again
 	return Request{Op: OpWait, Wait: p}
 }
 
@@ -293,25 +293,25 @@ func (a *Acquirer) anew(res Acquired, least time.Duration) Request {
 // them has won, and none can.
 func (a *Acquirer) checked(r Reply) Request {
 	if r.Status != StatusDone {
-		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	}
-	a.seen = r.View
-	if next, decided := a.unfit(r.View); decided {
+	a.last = r.Snapshot
+	if next, decided := a.unfit(r.Snapshot); decided {
 		return next
 	}
-	if a.Resume && !r.View.Alive(a.Root) {
-		return a.leave(releaser{}, afterAnew, Acquired{Err: ErrBeside}) // ended, or won by more than one claim
+	if a.Resume && !r.Snapshot.Alive(a.Root) {
+		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside}) // ended, or won by more than one claim
 	}
-	if a.in(r.View).beside() {
-		return a.leave(releaser{}, afterAnew, Acquired{Err: ErrBeside})
+	if a.in(r.Snapshot).beside() {
+		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	}
 	if a.Resume {
 		return a.alone()
 	}
-	if rivals := a.in(r.View).rivals(); len(rivals) > 0 {
-		return a.contend(r.View, rivals)
+	if rivals := a.in(r.Snapshot).rivals(); len(rivals) > 0 {
+		return a.contend(r.Snapshot, rivals)
 	}
-	if r.View.Marker && !a.marked && !a.TakeOver {
+	if r.Snapshot.Marker && !a.marked && !a.TakeOver {
 		a.phase = phaseMarkerAgain
 		return Request{Op: OpReadMarker}
 	}
@@ -323,9 +323,9 @@ func (a *Acquirer) checked(r Reply) Request {
 func (a *Acquirer) readMarkerAgain(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
-		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	case r.Status == StatusDone && r.Owner == OwnerForeign:
-		return a.leave(releaser{}, afterRefuse, Acquired{Held: true})
+		return a.endClaim(releaser{}, afterRefuse, Acquired{Held: true})
 	}
 	a.marked = true
 	return a.alone()
@@ -334,8 +334,8 @@ func (a *Acquirer) readMarkerAgain(r Reply) Request {
 // alone decides on the last list, in which nobody else claims.
 func (a *Acquirer) alone() Request {
 	switch {
-	case a.in(a.seen).outnumbered():
-		return a.leave(releaser{}, afterClaims, Acquired{})
+	case a.in(a.last).outnumbered():
+		return a.endClaim(releaser{}, afterClaims, Acquired{})
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle
 		return Request{Op: OpWait, Wait: Pause{a.settle, a.settle}}
@@ -351,23 +351,23 @@ func (a *Acquirer) alone() Request {
 // process of the same client have, whose numbers were ours.
 func (a *Acquirer) confirmed(r Reply) Request {
 	if r.Status != StatusDone {
-		return a.leave(releaser{}, afterEnd, Acquired{Err: r.Err})
+		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
 	}
-	a.seen.Newest = max(a.seen.Newest, r.View.Newest)
-	for c, how := range r.View.Ended {
-		a.seen = a.seen.With(c, how)
+	a.last.Newest = max(a.last.Newest, r.Snapshot.Newest)
+	for c, how := range r.Snapshot.Ended {
+		a.last = a.last.With(c, how)
 	}
-	if next, decided := a.unfit(r.View); decided {
+	if next, decided := a.unfit(r.Snapshot); decided {
 		return next
 	}
-	if a.in(a.seen).outnumbered() {
-		return a.leave(releaser{}, afterClaims, Acquired{})
+	if a.in(a.last).outnumbered() {
+		return a.endClaim(releaser{}, afterClaims, Acquired{})
 	}
 	return a.win()
 }
 
 // unfit handles a list that shows our claim ended, or not at all.
-func (a *Acquirer) unfit(v View) (Request, bool) {
+func (a *Acquirer) unfit(v Snapshot) (Request, bool) {
 	switch {
 	case v.Ended[a.Claim] != 0 && a.Resume:
 		return a.anew(Acquired{Err: errOvertaken}, 0), true
@@ -378,7 +378,7 @@ func (a *Acquirer) unfit(v View) (Request, bool) {
 	}
 	p, ok := backoff(a.waits)
 	if !ok {
-		return a.leave(releaser{unsure: true}, afterEnd, Acquired{Err: errStaleList}), true
+		return a.endClaim(releaser{unsure: true}, afterEnd, Acquired{Err: errStaleList}), true
 	}
 	a.waits++
 	return a.pause(p), true
@@ -394,24 +394,24 @@ func (a *Acquirer) pause(p Pause) Request {
 // contend lets the smallest of several live claims look again while the others
 // leave, so that one of them gets through. Beside older claims of our id everybody
 // is waited for: one of these may hold, and then all others leave.
-func (a *Acquirer) contend(v View, rivals []ClaimID) Request {
+func (a *Acquirer) contend(v Snapshot, rivals []ClaimID) Request {
 	ours := len(a.in(v).siblings()) > 0
 	smallest := CompareClaims(a.Claim, rivals[0]) < 0
 	rivalWon := v.Marker && !a.marked
 	if a.repeats++; !ours && (!smallest || rivalWon) || a.repeats > maxRelists {
-		return a.leave(releaser{}, afterRefuse, Acquired{Held: true, By: rivals[0]})
+		return a.endClaim(releaser{}, afterRefuse, Acquired{Held: true, By: rivals[0]})
 	}
 	return a.pause(contentionWait())
 }
 
 func (a *Acquirer) win() Request {
-	a.Result = Acquired{Won: true, newest: a.seen.Newest, next: a.Claim.Fence}
+	a.Result = Acquired{Won: true, newest: a.last.Newest, next: a.Claim.Fence}
 	a.repeats = 0
-	a.Result.joined = len(a.in(a.seen).siblings()) > 0
+	a.Result.joined = len(a.in(a.last).siblings()) > 0
 	switch {
 	case a.Resume:
 		return a.end(a.Result)
-	case a.seen.floor() > a.seen.Newest:
+	case a.last.floor() > a.last.Newest:
 		return a.seal()
 	}
 	return a.mark()
@@ -421,7 +421,7 @@ func (a *Acquirer) win() Request {
 // holder still writes can become the head.
 func (a *Acquirer) seal() Request {
 	a.phase = phaseSeal
-	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.Claim.Fence, Head: a.seen.Newest}
+	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.Claim.Fence, Head: a.last.Newest}
 }
 
 func (a *Acquirer) sealed(r Reply) Request {
@@ -431,18 +431,18 @@ func (a *Acquirer) sealed(r Reply) Request {
 	if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
 		return a.seal()
 	}
-	return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+	return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
 }
 
-// sealSeen makes sure of the seal, as saver does of a version.
-func (a *Acquirer) sealSeen(r Reply) Request {
+// sealListed makes sure of the seal, as saver does of a version.
+func (a *Acquirer) sealListed(r Reply) Request {
 	switch {
 	case r.Status != StatusDone:
-		return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
-	case r.View.Ended[a.Claim] != 0 || r.View.Newest > a.Claim.Fence:
+		return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+	case r.Snapshot.Ended[a.Claim] != 0 || r.Snapshot.Newest > a.Claim.Fence:
 		return a.end(Acquired{Err: errOvertaken})
-	case r.View.Newest < a.Claim.Fence:
-		return a.leave(releaser{forced: true}, afterEnd, Acquired{Err: errStaleList})
+	case r.Snapshot.Newest < a.Claim.Fence:
+		return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: errStaleList})
 	}
 	a.Result = Acquired{Won: true, newest: a.Claim.Fence, next: a.Claim.Fence + 1, Sealed: true, joined: a.Result.joined}
 	return a.mark()
@@ -453,8 +453,8 @@ func (a *Acquirer) mark() Request {
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
 
-// leave ends our claim, which has written nothing or a seal, in the way of how.
-func (a *Acquirer) leave(how releaser, then afterClaim, res Acquired) Request {
+// endClaim ends our claim, which has written nothing or a seal, in the way of how.
+func (a *Acquirer) endClaim(how releaser, then afterClaim, res Acquired) Request {
 	how.claim = a.Claim
 	how.Can = a.Can
 	a.phase = phaseWithdraw
@@ -475,7 +475,7 @@ func (a *Acquirer) withdrew(r Reply) Request {
 
 // over goes on when our claim has ended; with an error it may still be live.
 func (a *Acquirer) over(err error) Request {
-	a.seen = a.seen.without(a.Claim)
+	a.last = a.last.without(a.Claim)
 	a.Claim = ClaimID{}
 	a.repeats = 0
 	switch {

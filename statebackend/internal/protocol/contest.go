@@ -10,12 +10,12 @@ import (
 
 // contest is what one list says to the claims of one lock id.
 type contest struct {
-	View
+	Snapshot
 	lockID string
 	own    ClaimID // the claim that is about to win; zero: none
 }
 
-func (a *Acquirer) in(v View) contest { return contest{v, a.LockID, a.Claim} }
+func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim} }
 
 // ours tells whether a claim is of our id.
 func (s contest) ours(c ClaimID) bool { return format.ClaimOf(c.X, s.lockID) }

@@ -27,8 +27,8 @@ func TestExplore(t *testing.T) {
 		{"a lost request", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, faults: 1}},
 		{"old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 2, puts: 1}},
 		{"old lists, take-over, crash", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, takeOvers: 1, crashes: 1}},
-		{"ghost", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, ghosts: 1}},
-		{"ghost and crash", setup{clients: 2, cycles: 2, puts: 1, chunks: true, ghosts: 1, crashes: 1}},
+		{"ghost", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, abandonedClaims: 1}},
+		{"ghost and crash", setup{clients: 2, cycles: 2, puts: 1, chunks: true, abandonedClaims: 1, crashes: 1}},
 		{"lease", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, crashes: 1, ticks: 3}},
 		{"check, take-over, force-unlock", setup{clients: 2, cycles: 1, puts: 1, checks: 1, chunks: true, takeOvers: 1, forces: 1}},
 		{"check, read backwards", setup{clients: 2, cycles: 1, puts: 1, checks: 1, chunks: true, descending: true, takeOvers: 1}},
@@ -71,13 +71,13 @@ func explore(s *setup, limit int) (int, string) {
 		w := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if w.bad != "" {
-			return len(seen), w.bad + w.past.tell(s)
+			return len(seen), w.bad + w.past.report(s)
 		}
 		acts := w.acts()
 		if len(acts) == 0 {
 			w.finish()
 			if w.bad != "" {
-				return len(seen), w.bad + w.past.tell(s)
+				return len(seen), w.bad + w.past.report(s)
 			}
 		}
 		for _, a := range acts {
@@ -102,8 +102,8 @@ type past struct {
 	act    act
 }
 
-// tell describes the steps, the first one first.
-func (p *past) tell(s *setup) string {
+// report describes the steps, the first one first.
+func (p *past) report(s *setup) string {
 	var acts []act
 	for ; p != nil; p = p.before {
 		acts = append(acts, p.act)
@@ -119,7 +119,7 @@ func (p *past) tell(s *setup) string {
 
 // key encodes everything that the future of a world depends on.
 func (w *world) key(b []byte) []byte {
-	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.refusals, w.takeOvers, w.forces, w.ghosts, w.tick, int(w.acked))
+	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.refusals, w.takeOvers, w.forces, w.abandonedClaims, w.tick, int(w.acked))
 	if w.bad != "" {
 		b = append(b, '!')
 	}
@@ -149,8 +149,8 @@ func (w *world) key(b []byte) []byte {
 func (c *client) key(b []byte) []byte {
 	b = appendInts(b, int(c.stage), int(c.req.Op), int(c.req.N), int(c.hold.Newest), int(c.hold.Next), c.wins, c.cycles, c.puts, c.checks, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
 	b = appendClaim(b, c.req.Claim)
-	b = appendClaim(appendClaim(appendClaim(b, c.hold.Claim), c.ghost), c.expired)
-	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.Beat...)
+	b = appendClaim(appendClaim(appendClaim(b, c.hold.Claim), c.abandoned), c.expired)
+	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.Heartbeat...)
 	b = appendInts(b, int(c.task), c.tries, int(c.sealed))
 	b = appendBools(b, c.hold.Uncertain, c.hold.Lost, c.overtaken, c.req.Forced, c.mine, c.hold.shared)
 	for _, tag := range c.listed {
@@ -183,15 +183,15 @@ func (a *Acquirer) key(b []byte) []byte {
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
-	b = appendInts(b, int(a.seen.Newest), len(a.seen.Claims), len(a.Overdue))
+	b = appendInts(b, int(a.last.Newest), len(a.last.Claims), len(a.Overdue))
 	for c := range a.Overdue { // at most one
 		b = appendClaim(b, c)
 	}
-	for _, c := range a.seen.Claims {
+	for _, c := range a.last.Claims {
 		b = appendClaim(b, c)
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(a.seen.Ended), CompareClaims) {
-		b = appendInts(appendClaim(b, c), int(a.seen.Ended[c]))
+	for _, c := range slices.SortedFunc(maps.Keys(a.last.Ended), CompareClaims) {
+		b = appendInts(appendClaim(b, c), int(a.last.Ended[c]))
 	}
 	return a.release.key(b)
 }

@@ -83,7 +83,7 @@ func (f *Forcer) listed(r Reply) Request {
 	f.doomed = nil
 	f.Result.Held = nil
 	stale := false
-	for _, c := range r.View.Live() {
+	for _, c := range r.Snapshot.Live() {
 		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // x, where a claim cannot be read
 		case f.over[c]:
 			stale = true
@@ -93,7 +93,7 @@ func (f *Forcer) listed(r Reply) Request {
 			f.Result.Held = append(f.Result.Held, c)
 		}
 	}
-	f.marked = r.View.Marker
+	f.marked = r.Snapshot.Marker
 	switch {
 	case len(f.doomed) > 0:
 		return f.endAll()

@@ -29,7 +29,7 @@ func (a *Acquirer) readRoot(r Reply) Request {
 	case r.Status != StatusDone:
 		return a.end(Acquired{Err: r.Err})
 	case r.Joined:
-		ours := a.in(a.seen).siblings()
+		ours := a.in(a.last).siblings()
 		return a.join(ours[slices.Index(ours, a.Root)+1:])
 	}
 	return a.makeClaim()
@@ -38,6 +38,6 @@ func (a *Acquirer) readRoot(r Reply) Request {
 // refuse ends the other claims of our id, which an earlier request left whose answer
 // its client did not get: now the client is told no.
 func (a *Acquirer) refuse() Request {
-	a.doomed = a.in(a.seen).siblings()
+	a.doomed = a.in(a.last).siblings()
 	return a.overtake()
 }

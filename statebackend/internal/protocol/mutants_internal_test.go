@@ -18,8 +18,8 @@ func smallWorlds() map[string]setup {
 	unsure.faults, unsure.cycles = 1, 2
 	late := taken
 	late.faults = 1
-	ghost := torn
-	ghost.ghosts, ghost.cycles = 1, 2
+	abandoned := torn
+	abandoned.abandonedClaims, abandoned.cycles = 1, 2
 	leased := torn
 	leased.ticks = 3
 	asked := taken
@@ -33,7 +33,7 @@ func smallWorlds() map[string]setup {
 	three := leaves
 	three.servers = 3
 	return map[string]setup{
-		"torn": torn, "taken": taken, "unsure": unsure, "late": late, "ghost": ghost, "leased": leased,
+		"torn": torn, "taken": taken, "unsure": unsure, "late": late, "ghost": abandoned, "leased": leased,
 		"asked": asked, "old": old, "old, taken": oldTaken, "reads": reads, "three servers": three,
 	}
 }
@@ -54,7 +54,7 @@ func rules() map[string]rule {
 	small := func(file, old, without, world string, and ...mutant.Edit) rule {
 		return rule{mutant.Guard{File: file, Old: old, New: without, And: and}, "^" + inSmall + "$/^" + world + "$"}
 	}
-	said := func(r rule, says, test, world string) rule {
+	reports := func(r rule, says, test, world string) rule {
 		r.Says, r.test = says, "^"+test+"$/^"+world+"$"
 		return r
 	}
@@ -63,8 +63,8 @@ func rules() map[string]rule {
 	first.Always = true
 	return map[string]rule{
 		"a confirming list":                 first,
-		"a seal":                            small("acquire.go", "case a.seen.floor() > a.seen.Newest:", "case false:", "late"),
-		"a seal, old lists":                 small("acquire.go", "case a.seen.floor() > a.seen.Newest:", "case false:", "old,_taken"),
+		"a seal":                            small("acquire.go", "case a.last.floor() > a.last.Newest:", "case false:", "late"),
+		"a seal, old lists":                 small("acquire.go", "case a.last.floor() > a.last.Newest:", "case false:", "old,_taken"),
 		"a jump over forced claims":         small("view.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "taken"),
 		"a jump, old lists":                 small("view.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "old,_taken"),
 		"a look for rivals":                 small("acquire.go", "len(rivals) > 0 {", "false {", "torn"),
@@ -77,18 +77,18 @@ func rules() map[string]rule {
 		"an unsure release leaves a jump":   small("held.go", "return h.Uncertain || h.Lost", "return h.Lost", "unsure"),
 		"a takeover writes a tombstone":     small("acquire.go", "Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}", "Op: OpUntagClaim, Claim: a.doomed[0], Reason: reason}", "taken"),
 		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}", "Op: OpUntagClaim, Claim: c}", "taken"),
-		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonGhost || mine.ours(c):", "ghost", mutant.Edit{Old: "\tif rivals := ", New: "\tfor c := range a.Overdue {\n\t\tr.View = r.View.without(c)\n\t}\n\tif rivals := "}),
-		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonGhost, Reason: reason}", "ghost", mutant.Edit{Old: "a.seen = a.seen.With(a.doomed[0], EndedForced)", New: ""}),
+		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonAbandoned || mine.ours(c):", "ghost", mutant.Edit{Old: "\tif rivals := ", New: "\tfor c := range a.Overdue {\n\t\tr.Snapshot = r.Snapshot.without(c)\n\t}\n\tif rivals := "}),
+		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonAbandoned, Reason: reason}", "ghost", mutant.Edit{Old: "a.last = a.last.With(a.doomed[0], EndedForced)", New: ""}),
 		"a check sees its tombstone":        small("view.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
 		"a lease ends by what was seen":     small("sighting.go", "> l.TTL+leaseGrace && seen", "> l.TTL+leaseGrace && (seen || true)", "leased"),
-		"an old claim stays":                said(small("join.go", "a.phase = phaseRoot\n\ta.Root = ours[0]\n\treturn Request{Op: OpReadClaim, Claim: a.Root}", "a.Resume, a.doomed = false, ours\n\treturn a.overtake()", ""), refused, inServers, "lists"),
-		"a look at the older claims":        said(small("acquire.go", "a.Resume && !r.View.Alive(a.Root)", "false", ""), unknown, inServers, "lists,_a_lock_is_forced"),
-		"unlock lists until none is there":  said(small("force.go", "return f.endNext()\n\t}\n\treturn f.list()", "return f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
-		"a list before the commit":          said(small("acquire.go", "\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", "\tcase r.Status == StatusDone && a.Resume:\n\t\treturn a.win()\n\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", ""), left, inServers, "lists,_a_client_does_not_wait"),
-		"a jump where nothing was written":  said(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
-		"a first number above":              said(small("contest.go", "first = max(first, c.Fence+Jump)", "_ = c", "", mutant.Edit{Old: "return c.Fence+Jump > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
-		"a confirming list of who joins":    said(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
-		"who is told no takes claims along": said(small("join.go", "a.doomed = a.in(a.seen).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
+		"an old claim stays":                reports(small("join.go", "a.phase = phaseRoot\n\ta.Root = ours[0]\n\treturn Request{Op: OpReadClaim, Claim: a.Root}", "a.Resume, a.doomed = false, ours\n\treturn a.overtake()", ""), refused, inServers, "lists"),
+		"a look at the older claims":        reports(small("acquire.go", "a.Resume && !r.Snapshot.Alive(a.Root)", "false", ""), unknown, inServers, "lists,_a_lock_is_forced"),
+		"unlock lists until none is there":  reports(small("force.go", "return f.endNext()\n\t}\n\treturn f.list()", "return f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
+		"a list before the commit":          reports(small("acquire.go", "\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", "\tcase r.Status == StatusDone && a.Resume:\n\t\treturn a.win()\n\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", ""), left, inServers, "lists,_a_client_does_not_wait"),
+		"a jump where nothing was written":  reports(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
+		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+Jump)", "_ = c", "", mutant.Edit{Old: "return c.Fence+Jump > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
+		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
+		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
 	}
 }
 

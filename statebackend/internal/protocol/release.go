@@ -24,13 +24,13 @@ type Abilities struct {
 // releaser ends a claim of our own: by deleting it where the registry allows,
 // else by a tombstone. No rule of the lock depends on which.
 type releaser struct {
-	claim  ClaimID
-	unsure bool // it may arrive yet: only a tombstone ends it
-	forced bool // there may be a write on its way: the successor must jump
-	marked bool // locked-W is ours
-	Beaten bool // the claim was renewed, so that locked-W is another manifest
-	Late   bool // a renewal may still arrive, and must not find the claim deleted
-	Can    Abilities
+	claim   ClaimID
+	unsure  bool // it may arrive yet: only a tombstone ends it
+	forced  bool // there may be a write on its way: the successor must jump
+	marked  bool // locked-W is ours
+	Renewed bool // the claim was renewed, so that locked-W is another manifest
+	Late    bool // a renewal may still arrive, and must not find the claim deleted
+	Can     Abilities
 
 	phase   releasePhase
 	repeats int
@@ -46,7 +46,7 @@ const (
 	releaseMarkerUntagged
 	releaseClaimUntagged
 	releaseMarkerWritten
-	releaseBuried
+	releaseTombstoned
 	releaseEnd
 )
 
@@ -69,9 +69,9 @@ func (e *releaser) Next(r Reply) Request {
 	case releaseClaimUntagged:
 		return e.untagged(r)
 	case releaseMarkerWritten:
-		return e.bury()
-	case releaseBuried:
-		return e.buried(r)
+		return e.writeTombstone()
+	case releaseTombstoned:
+		return e.tombstoneWritten(r)
 	}
 	return Request{Op: OpDone}
 }
@@ -86,7 +86,7 @@ func (e *releaser) start() Request {
 	switch {
 	case e.forced, e.unsure, e.Late:
 		return e.tombstone()
-	case e.Can.ByDigest != Unable && !e.Beaten:
+	case e.Can.ByDigest != Unable && !e.Renewed:
 		e.phase = releaseDeleted
 		return Request{Op: OpDelete, Claim: e.claim}
 	}
@@ -118,7 +118,7 @@ func (e *releaser) verified(r Reply) Request {
 	switch {
 	case r.Status != StatusDone:
 		return e.tombstone()
-	case r.View.Has(e.claim):
+	case r.Snapshot.Has(e.claim):
 		e.Can.ByDigest = Unable
 		return e.untag()
 	}
@@ -166,11 +166,11 @@ func (e *releaser) tombstone() Request {
 		e.phase = releaseMarkerWritten
 		return Request{Op: OpPutUnlocked}
 	}
-	return e.bury()
+	return e.writeTombstone()
 }
 
-func (e *releaser) bury() Request {
-	e.phase = releaseBuried
+func (e *releaser) writeTombstone() Request {
+	e.phase = releaseTombstoned
 	req := Request{Op: OpPutTombstone, Claim: e.claim, Reason: format.ReasonReleased}
 	if e.forced || e.unsure {
 		req.Forced = e.forced
@@ -179,12 +179,12 @@ func (e *releaser) bury() Request {
 	return req
 }
 
-func (e *releaser) buried(r Reply) Request {
+func (e *releaser) tombstoneWritten(r Reply) Request {
 	if r.Status == StatusDone {
 		return e.end(nil)
 	}
 	if e.repeats++; e.repeats < maxRepeats {
-		return e.bury()
+		return e.writeTombstone()
 	}
 	return e.end(r.Err)
 }

@@ -100,7 +100,7 @@ func (s *saver) wrote(r Reply) Request {
 		if p, ok := backoff(s.repeats); ok && oci.Passing(r.Err) && r.After <= maxHeld {
 			s.repeats++
 			s.phase = saveHeld
-			return Request{Op: OpWait, Wait: Pause{max(p.Least, r.After), max(p.Most, r.After)}}
+			return Request{Op: OpWait, Wait: Pause{max(p.Min, r.After), max(p.Max, r.After)}}
 		}
 	}
 	s.Result.Err = r.Err
@@ -119,7 +119,7 @@ func (s *saver) list() Request {
 // together with our claim and without its tombstone. Other live claims do not
 // matter; they cannot win while ours is listed.
 func (s *saver) listed(r Reply) Request {
-	v := r.View
+	v := r.Snapshot
 	switch {
 	case r.Status != StatusDone:
 		s.Result.Err = r.Err

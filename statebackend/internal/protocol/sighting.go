@@ -17,36 +17,36 @@ import (
 // that is taken over: with a forced tombstone, a jump and a seal, which fence
 // its owner should there be one after all.
 const (
-	GhostAnswers = 3
-	ghostTime    = time.Minute
+	AbandonedAnswers = 3
+	abandonedTime    = time.Minute
 )
 
-// Sighting is a live claim that stood in the way of this process, and for how
+// Observation is a live claim that stood in the way of this process, and for how
 // long it has looked the same.
-type Sighting struct {
-	claim   ClaimID
-	Beat    string // digest of its manifest; "": its GET answered 404
-	Answers int
-	since   time.Time // by our clock, which does not jump
-	seen    time.Time
-	first   time.Time // by the registry's clock; zero where it has none
-	last    time.Time
+type Observation struct {
+	claim     ClaimID
+	Heartbeat string // digest of its manifest; "": its GET answered 404
+	Answers   int
+	since     time.Time // by our clock, which does not jump
+	seen      time.Time
+	first     time.Time // by the registry's clock; zero where it has none
+	last      time.Time
 }
 
 // Again notes one more look at a claim. A 404 begins anew where the clock of the
 // registry runs backwards, appears or vanishes. What can be read begins anew
 // after a pause that is longer than the one between two beats: in it the
 // registry may have answered nobody, its holder included.
-func (g Sighting) Again(c ClaimID, l format.LockManifest, now, date time.Time) Sighting {
-	beat := l.Manifest.Digest.String()
-	anew := g.claim != c || g.Beat != beat
-	if beat == "" {
+func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time) Observation {
+	heartbeat := l.Manifest.Digest.String()
+	anew := g.claim != c || g.Heartbeat != heartbeat
+	if heartbeat == "" {
 		anew = anew || g.first.IsZero() != date.IsZero() || date.Before(g.last)
 	} else {
-		anew = anew || now.Sub(g.seen) > l.TTL/BeatsPerLease
+		anew = anew || now.Sub(g.seen) > l.TTL/HeartbeatsPerLease
 	}
 	if anew {
-		g = Sighting{claim: c, Beat: beat, since: now, first: date}
+		g = Observation{claim: c, Heartbeat: heartbeat, since: now, first: date}
 	}
 	g.Answers++
 	g.seen = now
@@ -54,24 +54,24 @@ func (g Sighting) Again(c ClaimID, l format.LockManifest, now, date time.Time) S
 	return g
 }
 
-// Ghost tells whether an unreadable claim was seen often and long enough: by our
+// Abandoned tells whether an unreadable claim was seen often and long enough: by our
 // own clock, and by that of the registry where it has one.
-func (g Sighting) Ghost() bool {
-	return g.Beat == "" && g.Answers >= GhostAnswers && g.seen.Sub(g.since) >= ghostTime &&
-		(g.first.IsZero() || g.last.Sub(g.first) >= ghostTime)
+func (g Observation) Abandoned() bool {
+	return g.Heartbeat == "" && g.Answers >= AbandonedAnswers && g.seen.Sub(g.since) >= abandonedTime &&
+		(g.first.IsZero() || g.last.Sub(g.first) >= abandonedTime)
 }
 
 // Expired tells whether the lease of the claim l, which was seen, may be taken
 // over: it is over by the registry's clock, which agrees with ours, and the same
 // beat was seen for two thirds of it by a clock that does not jump. The Date of a
 // registry may be hours wrong, or another node's; a holder that beats shows.
-func (g Sighting) Expired(l format.LockManifest, clock time.Time) bool {
+func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
-	if date.IsZero() || l.Beat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
+	if date.IsZero() || l.Heartbeat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
 		return false
 	}
 	seen := g.seen.Sub(g.since) >= l.TTL*2/3
-	return date.Sub(l.Beat) > l.TTL+leaseGrace && seen
+	return date.Sub(l.Heartbeat) > l.TTL+leaseGrace && seen
 }
 
 const (
@@ -79,7 +79,7 @@ const (
 	// has whole seconds, and beats take their time.
 	leaseGrace = 30 * time.Second
 	// beatsPerLease is how often a claim is renewed within its lease.
-	BeatsPerLease = 3
+	HeartbeatsPerLease = 3
 	// maxSkew is how far our clock and the registry's may be apart where an age
 	// decides about somebody else's lock.
 	maxSkew = 5 * time.Minute

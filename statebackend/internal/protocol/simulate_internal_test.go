@@ -21,7 +21,7 @@ func simulated() []setup {
 	var list []setup
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
-			s := setup{lists: l, deletes: d, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, refusals: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
+			s := setup{lists: l, deletes: d, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, refusals: 1, takeOvers: 2, forces: 1, abandonedClaims: 1, ticks: 3}
 			list = append(list, s)
 			s.descending, s.clients, s.cycles = true, 4, 1
 			list = append(list, s)
@@ -104,7 +104,7 @@ func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
 		if len(acts) == 0 || w.bad != "" {
 			return w
 		}
-		a := draw(rng, acts, calm, &hurry)
+		a := random(rng, acts, calm, &hurry)
 		if logf != nil {
 			logf("%s", w.describe(a))
 		}
@@ -113,9 +113,9 @@ func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
 	return w
 }
 
-// draw picks an action. Faults are rare, and at times one client gets ahead of
+// random picks an action. Faults are rare, and at times one client gets ahead of
 // the others: most errors need long delays.
-func draw(rng *rand.Rand, acts []act, calm int, hurry *int) act {
+func random(rng *rand.Rand, acts []act, calm int, hurry *int) act {
 	if rng.IntN(12) == 0 {
 		*hurry = rng.IntN(6) - 1
 	}

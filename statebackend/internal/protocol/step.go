@@ -50,7 +50,7 @@ type Request struct {
 }
 
 // Pause is a time to wait; the performer picks within it.
-type Pause struct{ Least, Most time.Duration }
+type Pause struct{ Min, Max time.Duration }
 
 // Status classifies the answer to a request.
 type Status uint8
@@ -66,7 +66,7 @@ const (
 // Reply is the answer to a request.
 type Reply struct {
 	Status   Status
-	View     View          // OpList
+	Snapshot Snapshot      // OpList
 	Settle   time.Duration // OpList: how long a list may lag behind
 	Promoted bool          // OpList: the repository was a replica until now
 	Joined   bool          // OpReadClaim: it took part in a lock that another claim won

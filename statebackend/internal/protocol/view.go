@@ -26,8 +26,8 @@ func CompareClaims(a, b ClaimID) int {
 	return cmp.Or(cmp.Compare(a.Fence, b.Fence), cmp.Compare(a.X, b.X))
 }
 
-// View is what one tag list says about one workspace.
-type View struct {
+// Snapshot is what one tag list says about one workspace.
+type Snapshot struct {
 	Claims  []ClaimID          // ordered
 	Ended   map[ClaimID]ending // by tombstones
 	Newest  int64              // highest version, 0: none
@@ -44,9 +44,9 @@ const (
 	EndedForced
 )
 
-// NewView picks the tags of one workspace out of a list.
-func NewView(tags []string, fragment string) View {
-	v := View{Ended: map[ClaimID]ending{}}
+// NewSnapshot picks the tags of one workspace out of a list.
+func NewSnapshot(tags []string, fragment string) Snapshot {
+	v := Snapshot{Ended: map[ClaimID]ending{}}
 	for _, tag := range tags {
 		t, ok := format.ParseStateTag(tag)
 		if !ok || t.Fragment != fragment {
@@ -58,7 +58,7 @@ func NewView(tags []string, fragment string) View {
 	return v
 }
 
-func (v *View) add(t format.StateTag) {
+func (v *Snapshot) add(t format.StateTag) {
 	c := ClaimID{Fence: t.N, X: t.X}
 	switch t.Kind {
 	case format.StatePointer:
@@ -78,10 +78,10 @@ func (v *View) add(t format.StateTag) {
 	}
 }
 
-func (v View) Has(c ClaimID) bool { return slices.Contains(v.Claims, c) }
+func (v Snapshot) Has(c ClaimID) bool { return slices.Contains(v.Claims, c) }
 
 // Live returns the claims without a tombstone.
-func (v View) Live() []ClaimID {
+func (v Snapshot) Live() []ClaimID {
 	var live []ClaimID
 	for _, c := range v.Claims {
 		if v.Ended[c] == 0 {
@@ -92,16 +92,16 @@ func (v View) Live() []ClaimID {
 }
 
 // Alive tells whether a claim is listed and has no tombstone.
-func (v View) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
+func (v Snapshot) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
 
 // without returns the view in which a claim is not listed. The receiver keeps its own.
-func (v View) without(c ClaimID) View {
+func (v Snapshot) without(c ClaimID) Snapshot {
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(other ClaimID) bool { return other == c })
 	return v
 }
 
 // floor is the first number that no overtaken claim can write; 0 without one.
-func (v View) floor() int64 {
+func (v Snapshot) floor() int64 {
 	var floor int64
 	for c, how := range v.Ended {
 		if how == EndedForced {
@@ -112,7 +112,7 @@ func (v View) floor() int64 {
 }
 
 // With returns the view after one more tombstone. The receiver keeps its own.
-func (v View) With(c ClaimID, how ending) View {
+func (v Snapshot) With(c ClaimID, how ending) Snapshot {
 	ended := make(map[ClaimID]ending, len(v.Ended)+1)
 	maps.Copy(ended, v.Ended)
 	ended[c] = max(ended[c], how)
@@ -121,7 +121,7 @@ func (v View) With(c ClaimID, how ending) View {
 }
 
 // Over is the view in which nothing is live of an id.
-func (v View) Over(id string) View {
+func (v Snapshot) Over(id string) Snapshot {
 	for _, c := range v.Live() {
 		if format.ClaimOf(c.X, id) {
 			v = v.With(c, EndedClean)
@@ -142,14 +142,14 @@ const (
 )
 
 // Stands tells whether a claim holds where its holder knows of versions up to known.
-func (v View) Stands(c ClaimID, known int64) bool {
+func (v Snapshot) Stands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }
 
 // Standing judges the lock of id, of which this process won the claim own, zero if
 // none; the claim it returns is the one that decides. A live claim of the id that is
 // not own was won by another process, whose versions are not known here.
-func (v View) Standing(id string, own ClaimID, known int64) (Standing, ClaimID) {
+func (v Snapshot) Standing(id string, own ClaimID, known int64) (Standing, ClaimID) {
 	lost := own != ClaimID{} && v.Ended[own] == 0
 	other := ClaimID{}
 	for _, c := range v.Live() {

@@ -41,23 +41,23 @@ const (
 
 // setup is what does not change in a world.
 type setup struct {
-	lists      lists
-	ownWrites  bool // listPrefix: a list shows at least its reader's last write
-	whole      bool // listByKey: at once
-	descending bool // listByKey: the order of reading
-	chunks     bool // listByKey: in three parts; else key by key
-	deletes    deletes
-	clients    int
-	cycles     int // lock, put, unlock per client
-	puts       int // per cycle
-	checks     int // per cycle: of a holder that asks whether it is one
-	faults     int // budget: lost, late or repeated requests
-	crashes    int // budget
-	refusals   int // budget: claims that are answered by an error and not executed
-	takeOvers  int // budget: locks that end whoever holds
-	forces     int // budget: force-unlocks of a holder
-	ghosts     int // budget: claims that are listed before they can be read
-	ticks      int // budget: thirds of a lease that pass; with any, locks have leases
+	lists           lists
+	ownWrites       bool // listPrefix: a list shows at least its reader's last write
+	whole           bool // listByKey: at once
+	descending      bool // listByKey: the order of reading
+	chunks          bool // listByKey: in three parts; else key by key
+	deletes         deletes
+	clients         int
+	cycles          int // lock, put, unlock per client
+	puts            int // per cycle
+	checks          int // per cycle: of a holder that asks whether it is one
+	faults          int // budget: lost, late or repeated requests
+	crashes         int // budget
+	refusals        int // budget: claims that are answered by an error and not executed
+	takeOvers       int // budget: locks that end whoever holds
+	forces          int // budget: force-unlocks of a holder
+	abandonedClaims int // budget: claims that are listed before they can be read
+	ticks           int // budget: thirds of a lease that pass; with any, locks have leases
 
 	// Of a world of people, which has no clients of its own:
 	persons  int
@@ -114,9 +114,9 @@ type client struct {
 	chunk     int
 	lastWrite int // listPrefix: position of the last own update
 
-	ghost     ClaimID  // that this client met and may end next
-	seen      Sighting // the claim that it met last
-	expired   ClaimID  // that it may end next, because its lease is over
+	abandoned ClaimID     // that this client met and may end next
+	seen      Observation // the claim that it met last
+	expired   ClaimID     // that it may end next, because its lease is over
 	hold      Hold
 	checks    int
 	overtaken bool // before the list of its check began
@@ -134,32 +134,32 @@ type client struct {
 
 type world struct {
 	*setup
-	tags      []entry // ordered; never changed in place
-	order     []update
-	late      []update // may still take effect
-	clients   []client
-	versions  []content // by when first written; parallel to numbers
-	numbers   []int64
-	acked     int64
-	faults    int
-	crashes   int
-	refusals  int
-	takeOvers int
-	forces    int
-	ghosts    int
-	tick      int // thirds of a lease that have passed
-	people    []person
-	giveUps   int
-	used      int    // servers that were asked
-	lateClaim bool   // a claim of a server that stopped may have come after all
-	past      *past  // explore: the steps that led here
-	bad       string // the property that does not hold
+	tags            []entry // ordered; never changed in place
+	order           []update
+	late            []update // may still take effect
+	clients         []client
+	versions        []content // by when first written; parallel to numbers
+	numbers         []int64
+	acked           int64
+	faults          int
+	crashes         int
+	refusals        int
+	takeOvers       int
+	forces          int
+	abandonedClaims int
+	tick            int // thirds of a lease that have passed
+	people          []person
+	giveUps         int
+	used            int    // servers that were asked
+	lateClaim       bool   // a claim of a server that stopped may have come after all
+	past            *past  // explore: the steps that led here
+	bad             string // the property that does not hold
 }
 
 const worldWorkspace = "w"
 
 func newWorld(s *setup) *world {
-	w := &world{setup: s, faults: s.faults, crashes: s.crashes, refusals: s.refusals, takeOvers: s.takeOvers, forces: s.forces, ghosts: s.ghosts}
+	w := &world{setup: s, faults: s.faults, crashes: s.crashes, refusals: s.refusals, takeOvers: s.takeOvers, forces: s.forces, abandonedClaims: s.abandonedClaims}
 	if s.persons > 0 {
 		w.giveUps = s.giveUps
 		w.startPeople()
@@ -231,7 +231,7 @@ func (w *world) acts() []act {
 			if w.takeOvers > 0 {
 				acts = append(acts, act{actStart, i, 1})
 			}
-			if c.ghost != (ClaimID{}) {
+			if c.abandoned != (ClaimID{}) {
 				acts = append(acts, act{actStart, i, 2})
 			}
 			if c.expired != (ClaimID{}) {
@@ -275,7 +275,7 @@ func (w *world) serveActs(acts []act, i int) []act {
 			from = c.lastWrite
 		}
 		if w.causal {
-			from = max(from, w.people[w.personOf(i)].told)
+			from = max(from, w.people[w.personOf(i)].reported)
 		}
 		for n := from; n <= len(w.order); n++ {
 			acts = append(acts, act{actServe, i, n})
@@ -300,7 +300,7 @@ func (w *world) serveActs(acts []act, i int) []act {
 	if w.refusals > 0 && c.req.Op == OpPutClaim && !w.half(c.req.Claim) {
 		acts = append(acts, act{actRefused, i, 0})
 	}
-	if w.ghosts > 0 && c.req.Op == OpPutClaim {
+	if w.abandonedClaims > 0 && c.req.Op == OpPutClaim {
 		acts = append(acts, act{actHalf, i, 0})
 	}
 	if w.crashes > 0 && writes(c.req.Op) {
@@ -354,7 +354,7 @@ func (w *world) do(a act) {
 	case actServe:
 		w.serve(a)
 	case actHalf:
-		w.ghosts--
+		w.abandonedClaims--
 		for _, u := range w.updates(c) {
 			u.half = true
 			w.update(u)
@@ -415,11 +415,11 @@ func (w *world) start(i, how int) {
 	over := Overdue{}
 	switch how {
 	case 2:
-		over[c.ghost] = format.ReasonGhost
+		over[c.abandoned] = format.ReasonAbandoned
 	case 3:
 		over[c.expired] = format.ReasonExpired
 	}
-	c.ghost, c.expired = ClaimID{}, ClaimID{}
+	c.abandoned, c.expired = ClaimID{}, ClaimID{}
 	c.cycles--
 	c.puts, c.checks, c.hold = w.puts, w.checks, Hold{}
 	c.attempts += 16
@@ -441,7 +441,7 @@ func (w *world) serve(a act) {
 		if !done {
 			return
 		}
-		r.View = NewView(tags, worldWorkspace)
+		r.Snapshot = NewSnapshot(tags, worldWorkspace)
 	case OpReadMarker:
 		if !w.has("locked-" + worldWorkspace) {
 			r.Status = StatusMissing
@@ -474,10 +474,10 @@ func (w *world) advance(i int, r Reply) {
 	c := &w.clients[i]
 	switch {
 	case c.stage == stageChecking && w.people != nil:
-		w.slotDone(i, r.View)
+		w.slotDone(i, r.Snapshot)
 		return
 	case c.stage == stageChecking:
-		w.checked(i, r.View)
+		w.checked(i, r.Snapshot)
 		return
 	}
 	for {
@@ -500,7 +500,7 @@ func (w *world) advance(i int, r Reply) {
 		return
 	}
 	if w.people != nil {
-		w.slotDone(i, View{})
+		w.slotDone(i, Snapshot{})
 		return
 	}
 	switch c.stage {

@@ -16,10 +16,10 @@ import (
 // is hours ahead of what it was when any beat was sent. Our own clock agrees with
 // it, so that only what was seen keeps a lease from ending.
 
-const worldTTL = BeatsPerLease * time.Minute
+const worldTTL = HeartbeatsPerLease * time.Minute
 
 func (w *world) now() time.Time {
-	return time.Unix(0, 0).Add(time.Duration(w.tick) * worldTTL / BeatsPerLease)
+	return time.Unix(0, 0).Add(time.Duration(w.tick) * worldTTL / HeartbeatsPerLease)
 }
 
 func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
@@ -62,10 +62,10 @@ func (w *world) meet(c *client, by ClaimID) {
 	if !ok || w.tags[i].half {
 		return
 	}
-	beat := w.tags[i].put
+	heartbeat := w.tags[i].put
 	l := format.LockManifest{
-		Manifest: oci.Descriptor{Digest: digest.FromString(strconv.Itoa(beat))},
-		Beat:     time.Unix(0, 0).Add(time.Duration(beat) * worldTTL / BeatsPerLease), TTL: worldTTL,
+		Manifest:  oci.Descriptor{Digest: digest.FromString(strconv.Itoa(heartbeat))},
+		Heartbeat: time.Unix(0, 0).Add(time.Duration(heartbeat) * worldTTL / HeartbeatsPerLease), TTL: worldTTL,
 	}
 	if c.acq.attempt == 0 && !w.now().Equal(c.seen.seen) {
 		c.cycles++

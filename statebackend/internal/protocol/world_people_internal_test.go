@@ -17,14 +17,14 @@ import (
 
 // person is a client of the servers.
 type person struct {
-	stage  personStage
-	slot   int // that works on the request; -1: it is to be sent
-	asks   int // how often LOCK is sent yet
-	puts   int
-	sends  int   // how often a request is sent again yet
-	known  int64 // the highest version that was seen or written
-	told   int   // listPrefix: how many updates there were at the last answer
-	forced bool  // somebody ended the lock by force
+	stage    personStage
+	slot     int // that works on the request; -1: it is to be sent
+	asks     int // how often LOCK is sent yet
+	puts     int
+	sends    int   // how often a request is sent again yet
+	known    int64 // the highest version that was seen or written
+	reported int   // listPrefix: how many updates there were at the last answer
+	forced   bool  // somebody ended the lock by force
 }
 
 type personStage uint8
@@ -239,7 +239,7 @@ func (w *world) endAll(n int) {
 }
 
 // slotDone goes on when a machine of a slot has ended.
-func (w *world) slotDone(n int, v View) {
+func (w *world) slotDone(n int, v Snapshot) {
 	c := &w.clients[n]
 	switch c.stage {
 	case stageChecking:
@@ -313,13 +313,13 @@ func (w *world) answer(n int, how answer) {
 	if p.slot != n || c.task == taskForce {
 		return
 	}
-	p.slot, p.told = -1, len(w.order)
+	p.slot, p.reported = -1, len(w.order)
 	if how == answerError && w.persons == 1 && w.setup.crashes+w.setup.faults+w.setup.giveUps == 0 {
 		w.violate("%s is answered by an error, and nobody is in its way", w.lockID(i))
 	}
 	switch {
 	case p.stage == personAsks && how == answerYes:
-		w.told(i, n)
+		w.reported(i, n)
 	case p.stage == personAsks:
 		if p.asks--; p.asks == 0 {
 			p.stage = personDone
@@ -345,8 +345,8 @@ func (w *world) answer(n int, how answer) {
 	}
 }
 
-// told is the moment at which a person has the lock.
-func (w *world) told(i, n int) {
+// reported is the moment at which a person has the lock.
+func (w *world) reported(i, n int) {
 	c, p := &w.clients[n], &w.people[i]
 	p.stage, p.known = personHolds, c.hold.Newest
 	c.wins++
@@ -388,7 +388,7 @@ func (w *world) finishPeople() {
 	if w.lateClaim || w.setup.faults > 0 || old {
 		return
 	}
-	v := NewView(names(w.tags), worldWorkspace)
+	v := NewSnapshot(names(w.tags), worldWorkspace)
 	for _, c := range v.Live() {
 		if w.brief && !format.ClaimOf(c.X, w.lockID(0)) {
 			continue
@@ -412,7 +412,7 @@ func (w *world) rootOf(c ClaimID) ClaimID {
 func (w *world) peopleKey(b []byte) []byte {
 	for i := range w.people {
 		p := &w.people[i]
-		b = appendInts(b, int(p.stage), p.slot, p.asks, p.puts, p.sends, p.told, int(p.known))
+		b = appendInts(b, int(p.stage), p.slot, p.asks, p.puts, p.sends, p.reported, int(p.known))
 		b = appendBools(b, p.forced)
 	}
 	b = appendInts(b, w.giveUps, w.used)

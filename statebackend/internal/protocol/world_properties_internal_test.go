@@ -78,7 +78,7 @@ func (w *world) finish() {
 	if w.deletes == deleteLeaves && w.lists == listPrefix {
 		return
 	}
-	if live := NewView(names(w.tags), worldWorkspace).Live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
+	if live := NewSnapshot(names(w.tags), worldWorkspace).Live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
 		w.violate("claims %v are left", live)
 	}
 }
@@ -89,7 +89,7 @@ func (w *world) locked(i int) {
 	if !res.Won {
 		w.rest(c)
 		if res.Held && w.half(res.By) {
-			c.ghost = res.By
+			c.abandoned = res.By
 		}
 		if res.Held {
 			w.meet(c, res.By)
@@ -103,7 +103,7 @@ func (w *world) locked(i int) {
 	}
 	head := res.newest
 	if res.Sealed {
-		head = c.acq.seen.Newest
+		head = c.acq.last.Newest
 	}
 	if head < w.acked {
 		w.violate("holder %v knows version %d, and %d was acknowledged", c.hold.Claim, head, w.acked)
@@ -143,7 +143,7 @@ func (w *world) put(i int) {
 // what its reader wrote. By the id it may say yes
 // for another claim of the same id: another process of the same run, or one of its
 // own that an old list still shows.
-func (w *world) checked(i int, v View) {
+func (w *world) checked(i int, v Snapshot) {
 	c := &w.clients[i]
 	c.stage, c.req = stageHolding, Request{}
 	known := c.hold.Known()
@@ -160,7 +160,7 @@ func (w *world) checked(i int, v View) {
 // head is the highest version a holder read or wrote itself.
 func (c *client) head() int64 {
 	if c.acq.Result.Sealed && c.hold.Newest == c.hold.Claim.Fence {
-		return c.acq.seen.Newest
+		return c.acq.last.Newest
 	}
 	return c.hold.Newest
 }

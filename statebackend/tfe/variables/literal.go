@@ -22,16 +22,16 @@ const (
 	maxVariableBytes = 64 << 10 // names and values together
 )
 
-// Asked is a variable of a run, as the tools send it: the value is the text of an
+// Requested is a variable of a run, as the tools send it: the value is the text of an
 // expression.
-type Asked struct {
+type Requested struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
 // Parse turns variables of a run into JSON, which the tools take literally. Nothing
 // of their text reaches a file in which it could be more than a value.
-func Parse(list []Asked) (map[string]json.RawMessage, error) {
+func Parse(list []Requested) (map[string]json.RawMessage, error) {
 	if len(list) > maxVariables {
 		return nil, fmt.Errorf("more than %d variables", maxVariables)
 	}

@@ -31,9 +31,9 @@ func TestLiteral(t *testing.T) {
 }
 
 func TestVariableBounds(t *testing.T) {
-	for name, list := range map[string][]Asked{
+	for name, list := range map[string][]Requested{
 		"twice": {{"a", "1"}, {"a", "2"}}, "no name": {{"", "1"}}, "option": {{"-a", "1"}}, "large": {{"a", `"` + strings.Repeat("x", maxVariableBytes) + `"`}},
-		"many": make([]Asked, maxVariables+1),
+		"many": make([]Requested, maxVariables+1),
 	} {
 		if got, err := Parse(list); err == nil {
 			t.Errorf("%s: %v", name, got)

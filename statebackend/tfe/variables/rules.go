@@ -142,7 +142,7 @@ func Counting(own []Variable, sets []Applied) []Variable {
 // Give tells what a run gets, of the variables of its workspace, of the sets that it uses
 // and of what it brings along. Of several values of one name that of the highest rank
 // counts, and of those the one of the set whose name comes first.
-func Give(own []Variable, sets []Applied, asked map[string]json.RawMessage) (Given, error) {
+func Give(own []Variable, sets []Applied, requested map[string]json.RawMessage) (Given, error) {
 	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
 	counts := map[string]Variable{}
 	over := map[string]bool{}
@@ -152,10 +152,10 @@ func Give(own []Variable, sets []Applied, asked map[string]json.RawMessage) (Giv
 			over[v.Category+"\x00"+v.Key] = l.rank > 0
 		}
 	}
-	maps.Copy(g.Variables, asked)
+	maps.Copy(g.Variables, requested)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		v := counts[name]
-		if _, brought := asked[v.Key]; brought && v.Category == Terraform && !over[name] {
+		if _, given := requested[v.Key]; given && v.Category == Terraform && !over[name] {
 			continue
 		}
 		if err := g.take(v); err != nil {
