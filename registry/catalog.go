@@ -64,7 +64,7 @@ func (m *modules) newDoc(at addr.ModuleVersion, l *catalog.Versions, mv *catalog
 		Verified: m.verified,
 		ID:       at.Module.String() + "/" + at.Version.String(), Namespace: at.Namespace, Name: at.Name, Provider: at.System, Version: at.Version.String(),
 		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: publishedAt(l.Published(at.Version, mv.Annotations)),
-		Downloads: m.counts.Total(artifact.KindModule, at.Module.String()),
+		Downloads: m.counts.Total(addr.KindModule, at.Module.String()),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -20,7 +21,7 @@ func TestDownloads(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
 	_, link := a.moduleLink(t, 1000)
-	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
+	entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
 	if err := artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry); err != nil {
 		t.Fatal(err)
 	}

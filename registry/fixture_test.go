@@ -141,9 +141,9 @@ func (f *front) provider(t testing.TB, rel release) release {
 	p := must(addr.ParseProvider(rel.address))
 	v := must(addr.ParseVersion(rel.version))
 	repository := f.layout.Provider(p)
-	kind := artifact.KindProvider
+	kind := addr.KindProvider
 	if p.Hostname != "" {
-		repository, kind = f.layout.MirrorOf(p), artifact.KindMirror
+		repository, kind = f.layout.MirrorOf(p), addr.KindMirror
 	}
 	if rel.protocols == nil {
 		rel.protocols = []string{"5.0"}

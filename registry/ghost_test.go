@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -36,7 +37,7 @@ func TestDanglingInLists(t *testing.T) {
 	module, provider := "acme/modules/net/vpc/aws", "acme/providers/acme/dns"
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
-	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: module}
+	entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: module}
 	if err := artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry); err != nil {
 		t.Fatal(err)
 	}

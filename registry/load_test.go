@@ -267,7 +267,7 @@ func TestMovedTag(t *testing.T) {
 	index := must(artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
 	index.Platforms[0].Manifest, index.Platforms[0].Zh = target.Descriptor, hexSum(other)
 	metadata := must(r.Fetch(t.Context(), index.Metadata.Digest.String()))
-	moved := must(artifact.NewProviderIndex(artifact.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
+	moved := must(artifact.NewProviderIndex(addr.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
 	f.push(t, "acme/providers/acme/dns", "1.0.0", oci.Artifact{
 		Blobs: []oci.Blob{oci.BytesBlob(artifact.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -26,7 +27,7 @@ func TestSearchAPI(t *testing.T) {
 	})
 	for _, address := range []string{"net/vpc/aws", "net/dns/aws", "shut/vault/aws"} {
 		f.module(t, address, "1.2.0", map[string]string{"main.tf": ""})
-		entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: address, Repository: "acme/modules/" + address}
+		entry := artifact.CatalogEntry{Kind: addr.KindModule, Address: address, Repository: "acme/modules/" + address}
 		if err := artifact.AddCatalogEntry(t.Context(), f.repo(t, f.layout.CatalogRepo()), entry); err != nil {
 			t.Fatal(err)
 		}

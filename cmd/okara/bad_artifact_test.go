@@ -110,7 +110,7 @@ func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := artifact.NewProviderIndex(artifact.KindMirror, p, artifact.ProviderIndex{
+		root, err := artifact.NewProviderIndex(addr.KindMirror, p, artifact.ProviderIndex{
 			Version: v, Protocols: []string{"5.0"}, Platforms: []artifact.ProviderPlatform{{
 				Platform: addr.Platform{OS: "linux", Arch: "amd64"}, Filename: badZip, Zh: sha256Of(zip), Size: int64(len(zip)), Manifest: target.Descriptor,
 			}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -107,7 +108,7 @@ func TestDoctorArtifactsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
+	gone := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
 	if err := artifact.AddCatalogEntry(t.Context(), r, gone); err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 func TestLoadBundlePassesOverCatalog(t *testing.T) {
 	var f forged
 	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
-		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
+		ArtifactType: "application/vnd.okara.catalog.v1", Annotations: map[string]string{artifact.AnnKind: addr.KindModule, "vnd.okara.address": "e/v/il"},
 	}))
 	d, _, _ := counted(t)
 	if _, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{}); err != nil {

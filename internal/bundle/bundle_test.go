@@ -266,7 +266,7 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	entries, err := d.Catalog(t.Context())
-	want := []artifact.CatalogEntry{{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
+	want := []artifact.CatalogEntry{{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
 	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
 		t.Errorf("catalog: %v\n%s", err, diff)
 	}

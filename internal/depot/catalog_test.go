@@ -38,8 +38,8 @@ func TestRebuildCatalog(t *testing.T) {
 		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalog that was not written: %v, %v", entries, err)
 		}
-		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
-		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}
+		module := artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
+		provider := artifact.CatalogEntry{Kind: addr.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}
 		for _, step := range []struct {
 			items []addr.Item
 			want  []artifact.CatalogEntry

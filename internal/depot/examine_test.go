@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -89,7 +90,7 @@ func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p arti
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
 	index.Version, index.Annotations, index.Platforms = depottest.MustVersion(t, version), nil, []artifact.ProviderPlatform{p}
-	m, err := artifact.NewProviderIndex(artifact.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
+	m, err := artifact.NewProviderIndex(addr.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -58,7 +59,7 @@ func TestPublishModule(t *testing.T) {
 			t.Errorf("second publish (-got +want)\n%s", diff)
 		}
 		entry, err := artifact.ReadCatalogEntry(t.Context(), depottest.MustRepo(t, client, "p/catalog"), artifact.CatalogTag(r.Name()))
-		if diff := cmp.Diff(entry, artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
+		if diff := cmp.Diff(entry, artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
 			t.Errorf("catalog: %v (-got +want)\n%s", err, diff)
 		}
 	})

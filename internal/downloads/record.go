@@ -76,7 +76,7 @@ func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]
 		return fmt.Errorf("encode counts: %w", err)
 	}
 	blob := oci.BytesBlob(mediaCounts, b)
-	return artifact.PutDocument(ctx, r, tag, ArtifactCounts, blob, map[string]string{artifact.AnnKind: artifact.KindCounts})
+	return artifact.PutDocument(ctx, r, tag, ArtifactCounts, blob, map[string]string{artifact.AnnKind: "counts"})
 }
 
 // ReadCounts reads the counts under a tag.

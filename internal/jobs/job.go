@@ -185,7 +185,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 		return false, err
 	}
 	annotations = maps.Clone(annotations)
-	annotations[artifact.AnnKind] = artifact.KindJob
+	annotations[artifact.AnnKind] = "job"
 	m, err := artifact.NewBare(artifactJob, annotations)
 	if err != nil {
 		return false, err

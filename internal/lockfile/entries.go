@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // DepotEntries returns an entry of a depot file for each provider of the lock files, with
@@ -24,7 +23,7 @@ func DepotEntries(files []*File) []supply.Imported {
 	var out []supply.Imported
 	for p, list := range versions {
 		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
-		e := supply.Imported{Kind: artifact.KindMirror, Address: p.String(), Versions: list[0].String()}
+		e := supply.Imported{Kind: addr.KindMirror, Address: p.String(), Versions: list[0].String()}
 		for _, v := range list[1:] {
 			e.Pin = append(e.Pin, v.String())
 		}

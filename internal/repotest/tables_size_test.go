@@ -13,7 +13,6 @@ internal/addr names 85: every name there is
 internal/catalog names 105: parts to be moved to where they are used
 internal/depot names 96: what publishes is used by commands and services alike
 internal/supply names 99: parts to be moved to where they are used
-oci/artifact names 105: parts to be moved to where they are used
 operator/api/v1alpha1 names 222: the kinds of the cluster
 statebackend names 112: the library
 `

@@ -15,16 +15,16 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Imported is one entry of a depot file that was made from something else.
 type Imported struct {
-	Kind      string // artifact.KindModule or artifact.KindMirror
+	Kind      string // addr.KindModule or addr.KindMirror
 	Address   string
 	Source    string // of a module
 	Versions  string // constraint
@@ -46,7 +46,7 @@ func Render(entries []Imported, interval int) string {
 	}
 	for _, e := range entries {
 		block := "provider"
-		if e.Kind == artifact.KindModule {
+		if e.Kind == addr.KindModule {
 			block = "module"
 		}
 		fmt.Fprintf(&b, "\n%s %s {\n", block, text.HCL(e.Address))
@@ -255,7 +255,7 @@ func (d openDepot) entries() []Imported {
 func (m openModule) entry(namespace string) Imported {
 	url := cmp.Or(m.RepoURL, "https://github.com/"+m.RepoOwner+"/"+m.Name)
 	e := Imported{
-		Kind: artifact.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
+		Kind: addr.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
 		Source: "git::" + strings.TrimSuffix(url, ".git") + ".git", Versions: m.Constraints,
 	}
 	if m.Immutable != nil && !*m.Immutable {
@@ -265,7 +265,7 @@ func (m openModule) entry(namespace string) Imported {
 }
 
 func (p openProvider) entry() Imported {
-	e := Imported{Kind: artifact.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
+	e := Imported{Kind: addr.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
 	for _, os := range p.OperatingSystems {
 		for _, arch := range p.Architectures {
 			e.Platforms = append(e.Platforms, os+"_"+arch)
@@ -283,7 +283,7 @@ func ImportRegistry(ctx context.Context, r *upstream.ModuleRegistry, namespace s
 	}
 	var out []Imported
 	for _, m := range modules {
-		out = append(out, Imported{Kind: artifact.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
+		out = append(out, Imported{Kind: addr.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
 	}
 	return out, nil
 }

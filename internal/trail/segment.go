@@ -70,7 +70,7 @@ func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag,
 	if err != nil {
 		return err
 	}
-	return artifact.PutDocument(ctx, r, tag.String(), artifactAudit, blob, map[string]string{artifact.AnnKind: artifact.KindAudit})
+	return artifact.PutDocument(ctx, r, tag.String(), artifactAudit, blob, map[string]string{artifact.AnnKind: "audit"})
 }
 
 // ReadAudit reads the lines under a tag and the digest of its manifest. Where that is

@@ -34,7 +34,7 @@ func TestReading(t *testing.T) {
 	s.count.Base = &ocitest.Fault{
 		Nth: 13, Times: -1, // after twelve entries
 		Match: func(r *http.Request) bool {
-			return strings.Contains(r.URL.Path, "/"+s.layout.CatalogRepo()+"/manifests/") && !strings.HasSuffix(r.URL.Path, "/"+artifact.IndexTag)
+			return strings.Contains(r.URL.Path, "/"+s.layout.CatalogRepo()+"/manifests/") && !strings.HasSuffix(r.URL.Path, "/"+"okara-index")
 		},
 		Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			select {

@@ -51,7 +51,7 @@ func newLarge(b testing.TB) *site {
 		})
 	}
 	s.provider(b, "1.2.3")
-	entries, tags := make([]catalog.Entry, 0, largeModules+largeProviders), []string{artifact.IndexTag}
+	entries, tags := make([]catalog.Entry, 0, largeModules+largeProviders), []string{"okara-index"}
 	add := func(kind, address, repository string) {
 		e := catalog.Entry{
 			Kind: kind, Address: address, Version: "1.9.0", Time: start.Add(-time.Duration(len(entries)) * time.Minute), Description: fmt.Sprint("Makes a network with subnets for service ", len(entries)),

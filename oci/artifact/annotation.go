@@ -19,36 +19,28 @@ const (
 	AnnRevision = "org.opencontainers.image.revision"
 	AnnCreated  = "org.opencontainers.image.created"
 
-	AnnKind          = "vnd.okara.kind" // one of the Kind constants
-	AnnAddress       = "vnd.okara.address"
+	AnnKind          = "vnd.okara.kind" // of an address, such as "module", or of a record
+	annAddress       = "vnd.okara.address"
 	AnnOkaraVersion  = "vnd.okara.version" // with "+", unlike the tag
-	AnnContentDigest = "vnd.okara.content-digest"
+	annContentDigest = "vnd.okara.content-digest"
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
 	AnnChanges       = "vnd.okara.changes" // since the version before: a line each, at most MaxChanges bytes
 
-	AnnProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
-	AnnSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone
-	AnnFilename  = "vnd.okara.provider.filename"
-	AnnZh        = "vnd.okara.provider.zh"
-	AnnH1        = "vnd.okara.provider.h1"
-	AnnSize      = "vnd.okara.provider.size"
+	annProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
+	annSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone
+	annFilename  = "vnd.okara.provider.filename"
+	annZh        = "vnd.okara.provider.zh"
+	annH1        = "vnd.okara.provider.h1"
+	annSize      = "vnd.okara.provider.size"
 )
 
 // MaxChanges bounds the value of AnnChanges, in bytes.
 const MaxChanges = 2 << 10
 
-// Values of AnnKind.
-const (
-	KindModule   = addr.KindModule
-	KindProvider = addr.KindProvider
-	KindMirror   = addr.KindMirror
-	KindStatus   = "status"
-	KindCatalog  = addr.KindCatalog
-	KindJob      = "job"
-	KindCounts   = "counts"
-	KindAudit    = "audit"
-)
+// KindStatus is AnnKind of a status record. Those of modules, providers and mirrors are
+// the kinds of addresses; each other record has its own.
+const KindStatus = "status"
 
 // Values of AnnSignature.
 const (
@@ -75,7 +67,7 @@ func AnnotationsOf(m oci.Manifest) map[string]string {
 func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 	says := AnnotationsOf(m)
 	for _, x := range []struct{ annotation, want string }{
-		{AnnKind, it.Kind}, {AnnAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
+		{AnnKind, it.Kind}, {annAddress, it.String()}, {AnnOkaraVersion, v.EditionOf().String()},
 	} {
 		if got := says[x.annotation]; got != x.want {
 			return fmt.Errorf("the signature is about a manifest whose %s is %q, not %q: %w", x.annotation, text.Excerpt(got), x.want, oci.ErrCorrupt)

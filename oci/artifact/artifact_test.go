@@ -131,8 +131,8 @@ func TestParseProviderIndex(t *testing.T) {
 		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
 		{"os.version", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
 		{"nested index", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},
-		{"negative size", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[artifact.AnnSize] = "-1" })}, "size"},
-		{"hash", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[artifact.AnnZh] = "../x" })}, "zh"},
+		{"negative size", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations["vnd.okara.provider.size"] = "-1" })}, "size"},
+		{"hash", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations["vnd.okara.provider.zh"] = "../x" })}, "zh"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 		if inline := image.Layers[0].Data != nil; inline != (size <= 8<<10) {
 			t.Errorf("%d bytes: inline %v", size, inline)
 		}
-		index, err := artifact.NewProviderIndex(artifact.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, artifact.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
+		index, err := artifact.NewProviderIndex(addr.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, artifact.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 // have taken the blobs.
 func TestTooLargeIndex(t *testing.T) {
 	x := artifact.ProviderIndex{Version: mustVersion(t, "1.0.0"), Annotations: map[string]string{"x": strings.Repeat("x", oci.MaxManifest)}}
-	if _, err := artifact.NewProviderIndex(artifact.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
+	if _, err := artifact.NewProviderIndex(addr.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
 }

@@ -16,13 +16,13 @@ import (
 // ArtifactCatalog is the type of an entry of the catalog: one tag for each
 // repository that holds an artifact, written once. Registries rarely offer a
 // list of repositories; the catalog replaces it. Losing it loses nothing.
-const ArtifactCatalog = "application/vnd.okara.catalog.v1"
+const artifactCatalog = "application/vnd.okara.catalog.v1"
 
 const catalogTagPrefix = "r-"
 
 // CatalogEntry is what the catalog knows of a repository.
 type CatalogEntry struct {
-	Kind       string // KindModule, KindProvider or KindMirror
+	Kind       string // addr.KindModule, addr.KindProvider or addr.KindMirror
 	Address    string
 	Repository string // without host
 }
@@ -59,7 +59,7 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 // PutEntry writes an entry that most likely is not there, and the blob that each
 // one needs where the registry misses it.
 func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
-	m, err := NewBare(ArtifactCatalog, map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository})
+	m, err := NewBare(artifactCatalog, map[string]string{AnnKind: e.Kind, annAddress: e.Address, annCatalogRepository: e.Repository})
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func ReadCatalogEntry(ctx context.Context, r *oci.Repo, tag string) (CatalogEntr
 	if err != nil {
 		return CatalogEntry{}, err
 	}
-	if image.ArtifactType != ArtifactCatalog {
+	if image.ArtifactType != artifactCatalog {
 		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalog entry: %w", r, tag, oci.ErrCorrupt)
 	}
-	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[AnnAddress], Repository: image.Annotations[annCatalogRepository]}, nil
+	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[annAddress], Repository: image.Annotations[annCatalogRepository]}, nil
 }

@@ -13,30 +13,30 @@ import (
 // derived from what they name: who writes it may lose a race, and losing it loses
 // nothing.
 const (
-	ArtifactIndex = "application/vnd.okara.index.v1"
-	MediaIndex    = "application/vnd.okara.index.v1+zstd"
-	IndexTag      = "okara-index"
+	artifactIndex = "application/vnd.okara.index.v1"
+	mediaIndex    = "application/vnd.okara.index.v1+zstd"
+	indexTag      = "okara-index"
 )
 
 // PutIndex replaces the index in the catalog r.
 func PutIndex(ctx context.Context, r *oci.Repo, document []byte) error {
-	blob, err := Seal(ctx, r, nil, IndexTag, MediaIndex, document)
+	blob, err := Seal(ctx, r, nil, indexTag, mediaIndex, document)
 	if err != nil {
 		return err
 	}
-	return PutDocument(ctx, r, IndexTag, ArtifactIndex, blob, nil)
+	return PutDocument(ctx, r, indexTag, artifactIndex, blob, nil)
 }
 
 // ReadIndex reads the index in the catalog r, in two requests: at most limit bytes,
 // once it is expanded. [oci.ErrNotFound] if there is none.
 func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
-	m, err := r.Fetch(ctx, IndexTag)
+	m, err := r.Fetch(ctx, indexTag)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := DocumentLayer(m, ArtifactIndex)
+	layer, err := DocumentLayer(m, artifactIndex)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s is no index: %w", r, IndexTag, err)
+		return nil, fmt.Errorf("%s:%s is no index: %w", r, indexTag, err)
 	}
-	return Open(ctx, r, nil, IndexTag, MediaIndex, layer, limit)
+	return Open(ctx, r, nil, indexTag, mediaIndex, layer, limit)
 }

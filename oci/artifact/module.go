@@ -42,10 +42,10 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:         m.Address.String(),
 		AnnVersion:       m.Version.String(),
-		AnnKind:          KindModule,
-		AnnAddress:       m.Address.String(),
+		AnnKind:          addr.KindModule,
+		annAddress:       m.Address.String(),
 		AnnOkaraVersion:  m.Version.String(),
-		AnnContentDigest: m.ContentDigest,
+		annContentDigest: m.ContentDigest,
 	}
 	maps.Copy(annotations, m.Annotations)
 	tar := *m.Tar
@@ -74,7 +74,7 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, a module has %s: %w",
 			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, oci.ErrCorrupt)
 	}
-	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[AnnContentDigest]}
+	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[annContentDigest]}
 	for _, layer := range image.Layers {
 		place := map[string]**oci.Descriptor{MediaModuleTar: &out.Tar, MediaZip: &out.Zip, MediaModuleDescription: &out.Description}[layer.MediaType]
 		if place == nil {
@@ -91,7 +91,7 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	if err := CheckSHA256(*out.Zip); err != nil {
 		return ModuleManifest{}, fmt.Errorf("module %s: %w", m.Descriptor.Digest, err)
 	}
-	out.Address, _ = addr.ParseModule(image.Annotations[AnnAddress])
+	out.Address, _ = addr.ParseModule(image.Annotations[annAddress])
 	out.Version, _ = addr.ParseVersion(image.Annotations[AnnOkaraVersion])
 	return out, nil
 }

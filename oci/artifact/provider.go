@@ -20,7 +20,7 @@ import (
 const (
 	ArtifactProvider         = "application/vnd.opentofu.provider"
 	ArtifactProviderTarget   = "application/vnd.opentofu.provider-target"
-	ArtifactProviderMetadata = "application/vnd.okara.provider.metadata.v1"
+	artifactProviderMetadata = "application/vnd.okara.provider.metadata.v1"
 )
 
 // DefaultProtocol is the plugin protocol of a provider that does not say.
@@ -66,18 +66,18 @@ func NewProviderTarget(zip oci.Descriptor, filename string) (oci.Manifest, error
 	})
 }
 
-// NewProviderIndex encodes x for the address, which is of kind KindProvider or
-// KindMirror. Platforms whose manifest descriptor already has annotations keep
+// NewProviderIndex encodes x for the address, which is of kind addr.KindProvider or
+// addr.KindMirror. Platforms whose manifest descriptor already has annotations keep
 // them byte for byte; x.Index is ignored.
 func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metadata oci.Manifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:        address.String(),
 		AnnVersion:      x.Version.String(),
 		AnnKind:         kind,
-		AnnAddress:      address.String(),
+		annAddress:      address.String(),
 		AnnOkaraVersion: x.Version.String(),
-		AnnProtocols:    strings.Join(x.Protocols, ","),
-		AnnSignature:    x.Signature,
+		annProtocols:    strings.Join(x.Protocols, ","),
+		annSignature:    x.Signature,
 	}
 	maps.Copy(annotations, x.Annotations)
 	index := ocispec.Index{ArtifactType: ArtifactProvider, Annotations: annotations}
@@ -86,7 +86,7 @@ func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metad
 	}
 	d := metadata.Descriptor
 	d.MediaType = ocispec.MediaTypeImageManifest
-	d.ArtifactType = ArtifactProviderMetadata
+	d.ArtifactType = artifactProviderMetadata
 	d.Annotations = nil
 	if d.Size <= maxInlineMetadata {
 		d.Data = metadata.Bytes
@@ -105,10 +105,10 @@ func (p ProviderPlatform) descriptor() oci.Descriptor {
 	d.Data = nil
 	d.Platform = &ocispec.Platform{OS: p.Platform.OS, Architecture: p.Platform.Arch}
 	d.Annotations = map[string]string{
-		AnnFilename: p.Filename,
-		AnnZh:       p.Zh,
-		AnnH1:       p.H1,
-		AnnSize:     strconv.FormatInt(p.Size, 10),
+		annFilename: p.Filename,
+		annZh:       p.Zh,
+		annH1:       p.H1,
+		annSize:     strconv.FormatInt(p.Size, 10),
 	}
 	return d
 }
@@ -128,16 +128,16 @@ func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 	}
 	out := ProviderIndex{
 		Index: m.Descriptor, Annotations: index.Annotations,
-		Signature: index.Annotations[AnnSignature], Protocols: []string{DefaultProtocol},
+		Signature: index.Annotations[annSignature], Protocols: []string{DefaultProtocol},
 	}
 	out.Version, _ = addr.ParseVersion(index.Annotations[AnnOkaraVersion])
-	if s := index.Annotations[AnnProtocols]; s != "" {
+	if s := index.Annotations[annProtocols]; s != "" {
 		out.Protocols = strings.Split(s, ",")
 	}
 	seen := map[addr.Platform]bool{}
 	for _, d := range index.Manifests {
 		switch d.ArtifactType {
-		case ArtifactProviderMetadata:
+		case artifactProviderMetadata:
 			out.Metadata = &d
 		case ArtifactProviderTarget:
 			p, err := parsePlatform(d)
@@ -165,12 +165,12 @@ func parsePlatform(d oci.Descriptor) (ProviderPlatform, error) {
 	}
 	p := ProviderPlatform{
 		Platform: addr.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture},
-		Filename: d.Annotations[AnnFilename],
-		Zh:       d.Annotations[AnnZh],
-		H1:       d.Annotations[AnnH1],
+		Filename: d.Annotations[annFilename],
+		Zh:       d.Annotations[annZh],
+		H1:       d.Annotations[annH1],
 		Manifest: d,
 	}
-	if s := d.Annotations[AnnSize]; s != "" {
+	if s := d.Annotations[annSize]; s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < 0 {
 			return ProviderPlatform{}, fmt.Errorf("child %s has size %q", d.Digest, s)

@@ -18,8 +18,8 @@ const (
 	MediaShasums          = "application/vnd.okara.provider.shasums.v1"
 	MediaShasumsSignature = "application/vnd.okara.provider.shasums-signature.v1"
 	MediaSigningKeys      = "application/vnd.okara.provider.signing-keys.v1+json"
-	MediaRegistryManifest = "application/vnd.okara.provider.registry-manifest.v1+json"
-	MediaProviderDocs     = "application/vnd.okara.provider.docs.v1.tar+gzip"
+	mediaRegistryManifest = "application/vnd.okara.provider.registry-manifest.v1+json"
+	mediaProviderDocs     = "application/vnd.okara.provider.docs.v1.tar+gzip"
 )
 
 const (
@@ -90,17 +90,17 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 		add(MediaSigningKeys, "signing-keys.json", b)
 	}
 	if md.RegistryManifest != nil {
-		add(MediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
+		add(mediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
 	}
 	switch {
 	case md.DocsBytes != nil:
-		add(MediaProviderDocs, "docs.tar.gz", md.DocsBytes)
+		add(mediaProviderDocs, "docs.tar.gz", md.DocsBytes)
 	case md.Docs != nil: // the repository has it
 		d := *md.Docs
 		d.Data = nil
 		layers = append(layers, d)
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: EmptyConfig(), Layers: layers})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactProviderMetadata, Config: EmptyConfig(), Layers: layers})
 	return m, blobs, err
 }
 
@@ -132,7 +132,7 @@ func metadataImage(ctx context.Context, r *oci.Repo, d oci.Descriptor) (ocispec.
 		return ocispec.Manifest{}, err
 	}
 	image, err := m.Image()
-	if err == nil && image.ArtifactType != ArtifactProviderMetadata {
+	if err == nil && image.ArtifactType != artifactProviderMetadata {
 		err = fmt.Errorf("manifest %s has artifact type %q: %w", d.Digest, image.ArtifactType, oci.ErrCorrupt)
 	}
 	return image, err
@@ -144,13 +144,13 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 	for _, d := range layers {
 		var b []byte
 		switch d.MediaType {
-		case MediaShasums, MediaShasumsSignature, MediaSigningKeys, MediaRegistryManifest:
+		case MediaShasums, MediaShasumsSignature, MediaSigningKeys, mediaRegistryManifest:
 			if b, err = r.ReadBlob(ctx, d, maxMetadataLayer); err != nil {
 				return ProviderMetadata{}, err
 			}
 		}
 		switch d.MediaType {
-		case MediaProviderDocs:
+		case mediaProviderDocs:
 			md.Docs = &d
 		case MediaShasums:
 			md.Shasums = d
@@ -159,7 +159,7 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 		case MediaShasumsSignature:
 			md.Signature = d
 			md.SignatureBytes = b
-		case MediaRegistryManifest:
+		case mediaRegistryManifest:
 			md.RegistryManifest = b
 		case MediaSigningKeys:
 			var keys SigningKeys

@@ -16,8 +16,8 @@ import (
 // A template of instances: one layer with the template in the JSON syntax of HCL,
 // under a tag that is its version and is written once.
 const (
-	ArtifactTemplate = "application/vnd.okara.template.v1"
-	MediaTemplate    = "application/vnd.okara.template.v1+json"
+	artifactTemplate = "application/vnd.okara.template.v1"
+	mediaTemplate    = "application/vnd.okara.template.v1+json"
 
 	// MaxTemplate bounds the layer, in bytes.
 	MaxTemplate = 64 << 10
@@ -31,18 +31,18 @@ type TemplateManifest struct {
 	Layer    oci.Descriptor
 }
 
-// NewTemplate encodes a version of a template and the blob that belongs to it.
-func NewTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
+// newTemplate encodes a version of a template and the blob that belongs to it.
+func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
 	if len(body) > MaxTemplate {
 		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s has %d bytes, at most %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
 	}
-	blob := oci.BytesBlob(MediaTemplate, body)
+	blob := oci.BytesBlob(mediaTemplate, body)
 	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTemplate,
+		ArtifactType: artifactTemplate,
 		Config:       EmptyConfig(),
 		Layers:       []oci.Descriptor{blob.Descriptor},
 		Annotations: map[string]string{
-			AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, AnnAddress: name, AnnOkaraVersion: v.String(),
+			AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, annAddress: name, AnnOkaraVersion: v.String(),
 		},
 	})
 	return m, blob, err
@@ -55,10 +55,10 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	if err != nil {
 		return TemplateManifest{}, err
 	}
-	if image.ArtifactType != ArtifactTemplate || len(image.Layers) != 1 || image.Layers[0].MediaType != MediaTemplate {
+	if image.ArtifactType != artifactTemplate || len(image.Layers) != 1 || image.Layers[0].MediaType != mediaTemplate {
 		return TemplateManifest{}, fmt.Errorf("manifest %s is no template: %w", m.Descriptor.Digest, oci.ErrCorrupt)
 	}
-	out := TemplateManifest{Manifest: m, Name: image.Annotations[AnnAddress], Layer: image.Layers[0]}
+	out := TemplateManifest{Manifest: m, Name: image.Annotations[annAddress], Layer: image.Layers[0]}
 	if out.Version, err = addr.ParseVersion(image.Annotations[AnnOkaraVersion]); err != nil {
 		return TemplateManifest{}, fmt.Errorf("template %s: %w: %w", m.Descriptor.Digest, err, oci.ErrCorrupt)
 	}
@@ -68,7 +68,7 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 // PutTemplate publishes a version of a template. Existing says that it was there
 // before with the same content; other content under its tag is [oci.ErrExists].
 func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, body []byte) (d oci.Descriptor, existing bool, err error) {
-	m, blob, err := NewTemplate(name, v, body)
+	m, blob, err := newTemplate(name, v, body)
 	if err != nil {
 		return d, false, err
 	}
