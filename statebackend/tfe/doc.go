@@ -23,7 +23,7 @@
 //
 // Where an organization is split, each new workspace has a repository of its own,
 // the NAME "ORGANIZATION.WORKSPACE"; the record says whether, the configuration says
-// where. place.go finds it.
+// where. workspace_ref.go finds it.
 //
 // # Handles
 //
