@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestDictionary refuses identifiers that name things by words of this repository's own
+// where the field has a word.
+func TestDictionary(t *testing.T) {
+	instead := wordTable(t, refused)
+	left := map[string]bool{}
+	for folder, words := range wordTable(t, unread) {
+		for word := range strings.FieldsSeq(words) {
+			left[folder+" "+word] = true
+		}
+	}
+	needed := map[string]bool{}
+	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, read(t, name), parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, _, _ := strings.Cut(name, "/")
+		for _, id := range declared(file) {
+			for _, word := range nameWords(id.Name) {
+				better, bad := instead[word]
+				switch key := folder + " " + word; {
+				case !bad:
+				case left[key]:
+					needed[key] = true
+				default:
+					t.Errorf("%s: %s: %q is not a word of the field; write %s", fset.Position(id.Pos()), id.Name, word, better)
+				}
+			}
+		}
+	}
+	for key := range left {
+		if !needed[key] {
+			t.Errorf("tables_words_test.go: %s: no identifier needs it any more", key)
+		}
+	}
+}
+
+func TestNameWords(t *testing.T) {
+	for name, want := range map[string]string{
+		"ghostInfo": "ghost info", "maxID": "max id", "newHTTPClient": "new http client", "ReasonGhost": "reason ghost", "a_b": "a b", "x": "x",
+	} {
+		if got := strings.Join(nameWords(name), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// wordTable parses lines "KEY: TEXT".
+func wordTable(t *testing.T, table string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		key, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || all[key] != "" {
+			t.Fatalf("line %q: not KEY: TEXT, or there twice", line)
+		}
+		all[key] = text
+	}
+	return all
+}
+
+// declared lists the identifiers that a file declares.
+func declared(file *ast.File) []*ast.Ident {
+	var all []*ast.Ident
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch d := n.(type) {
+		case *ast.FuncDecl:
+			all = append(all, d.Name)
+		case *ast.TypeSpec:
+			all = append(all, d.Name)
+		case *ast.ValueSpec:
+			all = append(all, d.Names...)
+		case *ast.Field:
+			all = append(all, d.Names...)
+		case *ast.AssignStmt:
+			if d.Tok == token.DEFINE {
+				all = append(all, identifiers(d.Lhs...)...)
+			}
+		case *ast.RangeStmt:
+			if d.Tok == token.DEFINE {
+				all = append(all, identifiers(d.Key, d.Value)...)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+func identifiers(list ...ast.Expr) []*ast.Ident {
+	var all []*ast.Ident
+	for _, e := range list {
+		if id, ok := e.(*ast.Ident); ok {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// nameWords splits a camelCase name into its words, in lower case.
+func nameWords(name string) []string {
+	runes := []rune(name)
+	var b strings.Builder
+	for i, r := range runes {
+		first := unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if first || r == '_' {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.FieldsFunc(b.String(), func(r rune) bool { return r == ' ' || r == '_' })
+}
