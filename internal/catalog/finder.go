@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/search"
 )
 
 const (
@@ -41,12 +42,12 @@ type Finder struct {
 	now       func() time.Time
 
 	shown atomic.Pointer[shown]
-	views Views
+	views search.Views
 	wake  chan struct{}
 
 	making  sync.Mutex // held while an index is made
 	mu      sync.Mutex // guards the fields below
-	entries map[string]Entry
+	entries map[string]search.Entry
 	loaded  bool // the stored index was read, or there is none
 	stale   bool // entries has more than what is shown
 	unsaved bool // and than what is stored
@@ -63,14 +64,14 @@ type Finder struct {
 // shown is what searches see.
 type shown struct {
 	base *Published // that it was made from
-	x    *Index
+	x    *search.Index
 	at   time.Time
 }
 
 // NewFinder makes the finder of a catalog that nobody has used yet, of templates
 // too if they are to be found. It makes no request.
 func NewFinder(c *Catalog, templates bool) *Finder {
-	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
+	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
 	c.finder = f
 	return f
 }
@@ -79,7 +80,7 @@ func NewFinder(c *Catalog, templates bool) *Finder {
 // of rights that may has. It waits two seconds at most for the list of the catalog:
 // complete is false as long as that was never read. An error says that the registry
 // cannot be asked, and never could.
-func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *View, complete bool, err error) {
+func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
 	x, complete, err := f.index(ctx)
 	if err != nil {
 		return nil, false, err
@@ -87,7 +88,7 @@ func (f *Finder) View(ctx context.Context, rights string, may func(kind, address
 	return f.views.Of(x, rights, f.now(), may), complete, nil
 }
 
-func (f *Finder) index(ctx context.Context) (x *Index, complete bool, err error) {
+func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
 	base, err := f.c.Published(wait)
@@ -98,7 +99,7 @@ func (f *Finder) index(ctx context.Context) (x *Index, complete bool, err error)
 		return now.x, true, nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return NewIndex(nil), false, nil
+		return search.NewIndex(nil), false, nil
 	}
 	return nil, false, err
 }
@@ -121,12 +122,12 @@ func (f *Finder) make(base *Published) *shown {
 		return now
 	}
 	f.stale = false
-	entries := make([]Entry, 0, len(base.items))
+	entries := make([]search.Entry, 0, len(base.items))
 	for _, it := range f.items(base) {
 		entries = append(entries, f.entry(it))
 	}
 	f.mu.Unlock()
-	now := &shown{base, NewIndex(entries), f.now()}
+	now := &shown{base, search.NewIndex(entries), f.now()}
 	f.shown.Store(now)
 	return now
 }
@@ -140,8 +141,8 @@ func (f *Finder) items(base *Published) []addr.Item {
 }
 
 // entry is what is known of an item; f.mu is held.
-func (f *Finder) entry(it addr.Item) Entry {
-	e := Entry{Kind: it.Kind, Address: it.String()}
+func (f *Finder) entry(it addr.Item) search.Entry {
+	e := search.Entry{Kind: it.Kind, Address: it.String()}
 	if known, ok := f.entries[e.Key()]; ok {
 		return known
 	}

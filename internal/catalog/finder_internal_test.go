@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -76,7 +77,7 @@ func (f *found) hits(t testing.TB, text string) string {
 	if err != nil || !complete {
 		t.Fatalf("complete: %v, %v", complete, err)
 	}
-	q, err := ParseQuery(url.Values{"q": {text}})
+	q, err := search.ParseQuery(url.Values{"q": {text}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,16 +244,16 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 	t.Helper()
 	const modules = 10_000
 	layout := addr.Layout{Prefix: "acme"}
-	entries, tags := make([]Entry, 0, modules), make([]string, 0, modules)
+	entries, tags := make([]search.Entry, 0, modules), make([]string, 0, modules)
 	for i := range modules {
 		m := addr.Module{Namespace: fmt.Sprint("team", i%100), Name: fmt.Sprint("thing", i), System: "aws"}
-		entries = append(entries, Entry{
+		entries = append(entries, search.Entry{
 			Kind: addr.KindModule, Address: m.String(), Version: "1.0.0", Description: fmt.Sprint("Makes thing number ", i), Inputs: []string{"name", "tags"},
 			Resources: []string{"aws_vpc"}, Listed: time.Now(), Read: time.Now(),
 		})
 		tags = append(tags, `"`+artifact.CatalogTag(layout.Module(m))+`"`)
 	}
-	document, err := EncodeEntries(entries)
+	document, err := search.EncodeEntries(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +332,7 @@ func TestFinderSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]Entry{"bundle": {Signed: true, Scan: ScanCritical}, "reported": {Scan: ScanCritical}, "bare": {}} {
+	for name, want := range map[string]search.Entry{"bundle": {Signed: true, Scan: search.ScanCritical}, "reported": {Scan: search.ScanCritical}, "bare": {}} {
 		e, ok := v.Has("module", "net/"+name+"/aws")
 		if !ok || e.Signed != want.Signed || e.Scan != want.Scan {
 			t.Errorf("%s: %v, signed %t, scan %q", name, ok, e.Signed, e.Scan)

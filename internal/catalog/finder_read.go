@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/description"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -40,7 +41,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	l, err := f.c.Versions(ctx, it)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
-		e = Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
+		e = search.Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
 		f.put(e)
 		return listCost, nil
 	case err != nil:
@@ -57,7 +58,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	if _, _, policy := f.c.policy.requirement(it.Repository(f.c.layout)); policy {
 		requests += checkCost * len(l.Versions)
 	}
-	fresh := Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
+	fresh := search.Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
 	if ok {
 		err = f.version(ctx, it, v, l, &fresh)
 	}
@@ -70,7 +71,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 }
 
 // put keeps an entry.
-func (f *Finder) put(e Entry) {
+func (f *Finder) put(e search.Entry) {
 	e.Trim()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +84,7 @@ func (f *Finder) put(e Entry) {
 }
 
 // same reports whether two entries say the same.
-func same(a, b Entry) bool {
+func same(a, b search.Entry) bool {
 	return a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time) && a.Description == b.Description && a.Signed == b.Signed &&
 		a.Scan == b.Scan && a.Deprecated == b.Deprecated && a.Tags == b.Tags && slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) &&
 		slices.Equal(a.Calls, b.Calls) && slices.Equal(a.Texts, b.Texts)
@@ -100,7 +101,7 @@ func tagsHash(l *Versions, newest addr.Version) string {
 }
 
 // version fills in what the newest version says.
-func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *Entry) error {
+func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
 	e.Version = v.String()
 	e.Deprecated = l.Status(v).Deprecated != nil
 	var manifest oci.Descriptor
@@ -168,15 +169,15 @@ const annDescription = "org.opencontainers.image.description"
 func scanLevel(s evidence.ScanSummary) string {
 	switch {
 	case s.Critical > 0:
-		return ScanCritical
+		return search.ScanCritical
 	case s.High > 0:
-		return ScanHigh
+		return search.ScanHigh
 	case s.Medium > 0:
-		return ScanMedium
+		return search.ScanMedium
 	case s.Low > 0:
-		return ScanLow
+		return search.ScanLow
 	}
-	return ScanClean
+	return search.ScanClean
 }
 
 // documented are the resources and data sources that the documentation of a provider has.
@@ -195,7 +196,7 @@ func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersi
 }
 
 // describe fills in what the description of a module says of its root.
-func describe(d artifact.DescribedModule, e *Entry) {
+func describe(d artifact.DescribedModule, e *search.Entry) {
 	e.Inputs = d.InputOrder
 	for _, r := range d.Resources {
 		e.Resources = append(e.Resources, r.Type)
@@ -212,16 +213,16 @@ func describe(d artifact.DescribedModule, e *Entry) {
 // readmeWords are the words that stand most often in a readme, without short and long ones.
 func readmeWords(markdown string) []string {
 	const shortest, longest, limit = 4, 32, 64 << 10
-	bare := markdownImage().ReplaceAllString(clip(markdown, limit), " ")
+	bare := markdownImage().ReplaceAllString(search.Cut(markdown, limit), " ")
 	bare = markdownTag().ReplaceAllString(markdownLink().ReplaceAllString(bare, "$1"), " ")
 	count := map[string]int{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(bare), isBreak) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(bare), search.IsBreak) {
 		if len(word) >= shortest && len(word) <= longest {
 			count[word]++
 		}
 	}
 	words := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
-	return slices.Clone(words[:min(len(words), maxTexts)])
+	return slices.Clone(words[:min(len(words), search.MaxTexts)])
 }
 
 // templateText is what a template, a JSON document, says of itself.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -42,7 +43,7 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 
 // take keeps those of others' entries that are newer than its own; f.mu is held.
 // One from a time to come is of a clock that is wrong, and would never be replaced.
-func (f *Finder) take(others []Entry) {
+func (f *Finder) take(others []search.Entry) {
 	latest := f.now().Add(time.Minute)
 	for _, e := range others {
 		if e.Listed.After(f.entries[e.Key()].Listed) && e.Listed.Before(latest) {
@@ -53,7 +54,7 @@ func (f *Finder) take(others []Entry) {
 }
 
 // itemOf is what an entry is about; false for what is none that there can be.
-func itemOf(e Entry) (addr.Item, bool) {
+func itemOf(e search.Entry) (addr.Item, bool) {
 	if e.Kind == addr.KindTemplate {
 		it := addr.Item{Kind: e.Kind, Template: e.Address}
 		return it, it.Repository(addr.Layout{}) != ""
@@ -63,15 +64,15 @@ func itemOf(e Entry) (addr.Item, bool) {
 }
 
 // readIndex reads what is stored; nothing where there is nothing.
-func readIndex(ctx context.Context, r *oci.Repo) ([]Entry, error) {
-	document, err := artifact.ReadIndex(ctx, r, MaxDocument)
+func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
+	document, err := artifact.ReadIndex(ctx, r, search.MaxDocument)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return DecodeEntries(document)
+	return search.DecodeEntries(document)
 }
 
 // save writes the index, if it has changed and was not written lately. What others
@@ -113,14 +114,14 @@ func (f *Finder) write(ctx context.Context, base *Published) error {
 	}
 	f.mu.Lock()
 	f.take(stored)
-	entries := make([]Entry, 0, len(base.items))
+	entries := make([]search.Entry, 0, len(base.items))
 	for _, it := range slices.Concat(base.items, base.templates) {
 		if e := f.entry(it); !e.Listed.IsZero() {
 			entries = append(entries, e)
 		}
 	}
 	f.mu.Unlock()
-	document, err := EncodeEntries(entries)
+	document, err := search.EncodeEntries(entries)
 	if err != nil {
 		return err
 	}

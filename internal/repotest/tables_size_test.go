@@ -10,7 +10,6 @@ instances/api names 88: parts to be moved to where they are used
 instances/lifecycle names 152: events are its language
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
-internal/catalog names 105: parts to be moved to where they are used
 internal/depot names 96: what publishes is used by commands and services alike
 internal/supply names 99: parts to be moved to where they are used
 operator/api/v1alpha1 names 222: the kinds of the cluster

@@ -257,6 +257,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/jobs
 	internal/netaddr
 	internal/files
+	internal/search
 	internal/service
 	internal/supply
 	internal/syntax
@@ -271,6 +272,9 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 internal/cache: values in memory and archives on disk; what they are of is their readers' affair
 	oci
 	internal/files
+internal/search: finds entries by their words, and asks nobody; what is in them comes in
+	internal/addr
+	internal/text
 internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; signing names the files of an index that does not
 	oci
 	oci/artifact
@@ -279,6 +283,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/cache
 	internal/depot
 	internal/description
+	internal/search
 	internal/signing
 	internal/scan
 	internal/trust
@@ -596,6 +601,7 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 	internal/description
 	internal/downloads
 	internal/scan
+	internal/search
 	internal/service
 	internal/signing
 	internal/text

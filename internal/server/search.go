@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -51,7 +51,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	if err := f.kit.Guard.AllowLogin(r); err != nil {
 		return err
 	}
-	q, err := catalog.ParseQuery(r.URL.Query())
+	q, err := search.ParseQuery(r.URL.Query())
 	if err != nil {
 		return &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
@@ -61,8 +61,8 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	hits := v.Search(q, f.Protocols.Downloads().Month)
-	first := min((q.Page-1)*catalog.PageSize, len(hits))
-	doc := foundDoc{Total: len(hits), Page: q.Page, Complete: complete, Results: f.entryDocs(hits[first:min(first+catalog.PageSize, len(hits))])}
+	first := min((q.Page-1)*search.PageSize, len(hits))
+	doc := foundDoc{Total: len(hits), Page: q.Page, Complete: complete, Results: f.entryDocs(hits[first:min(first+search.PageSize, len(hits))])}
 	if !complete && g.May(access.Server()) {
 		p := f.Protocols.Catalog().Progress()
 		doc.Reading = &readingDoc{p.Read, p.All}
@@ -78,7 +78,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *Front) entryDocs(entries []*catalog.Entry) []entryDoc {
+func (f *Front) entryDocs(entries []*search.Entry) []entryDoc {
 	docs := make([]entryDoc, 0, len(entries))
 	for _, e := range entries {
 		docs = append(docs, entryDoc{

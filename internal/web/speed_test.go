@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -51,9 +51,9 @@ func newLarge(b testing.TB) *site {
 		})
 	}
 	s.provider(b, "1.2.3")
-	entries, tags := make([]catalog.Entry, 0, largeModules+largeProviders), []string{"okara-index"}
+	entries, tags := make([]search.Entry, 0, largeModules+largeProviders), []string{"okara-index"}
 	add := func(kind, address, repository string) {
-		e := catalog.Entry{
+		e := search.Entry{
 			Kind: kind, Address: address, Version: "1.9.0", Time: start.Add(-time.Duration(len(entries)) * time.Minute), Description: fmt.Sprint("Makes a network with subnets for service ", len(entries)),
 			Listed: start, Read: start,
 		}
@@ -80,9 +80,9 @@ func newLarge(b testing.TB) *site {
 }
 
 // store lets the registry have the index of entries and the catalog with tags.
-func (s *site) store(b testing.TB, entries []catalog.Entry, tags []string) {
+func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	b.Helper()
-	document, err := catalog.EncodeEntries(entries)
+	document, err := search.EncodeEntries(entries)
 	if err != nil {
 		b.Fatal(err)
 	}

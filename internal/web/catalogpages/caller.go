@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -44,7 +44,7 @@ func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	}
 	c.Reading = !complete
 	source := s.hosts.Of(r) + "/" + m.String()
-	var all []*catalog.Entry
+	var all []*search.Entry
 	for e := range v.All {
 		if calls(e, source) {
 			all = append(all, e)
@@ -58,7 +58,7 @@ func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 }
 
 // calls reports whether something calls a module, or a directory of it.
-func calls(e *catalog.Entry, source string) bool {
+func calls(e *search.Entry, source string) bool {
 	return slices.ContainsFunc(e.Calls, func(call string) bool {
 		address, _, _ := strings.Cut(call, "//")
 		return address == source

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -73,12 +73,12 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 // overview is what the first page makes of all that somebody may read.
 type overview struct {
 	groups       template.HTML
-	newest, used []*catalog.Entry
+	newest, used []*search.Entry
 }
 
 // overview makes it once for a view, which is that of a set of rights for half a
 // minute: there may be hundreds of namespaces.
-func (h *homes) overview(r *site.Request, v *catalog.View) (*overview, error) {
+func (h *homes) overview(r *site.Request, v *search.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
 		return o.(*overview), nil
@@ -89,17 +89,17 @@ func (h *homes) overview(r *site.Request, v *catalog.View) (*overview, error) {
 	}
 	o := &overview{
 		groups: all,
-		newest: first(v, func(e *catalog.Entry) int64 { return max(0, e.Time.Unix()) }),
-		used:   first(v, func(e *catalog.Entry) int64 { return h.searches.counts.month(e.Kind, e.Address) }),
+		newest: first(v, func(e *search.Entry) int64 { return max(0, e.Time.Unix()) }),
+		used:   first(v, func(e *search.Entry) int64 { return h.searches.counts.month(e.Kind, e.Address) }),
 	}
 	v.Derived.Store(form, o)
 	return o, nil
 }
 
 // first are the entries with the highest counts, without those of none.
-func first(v *catalog.View, count func(*catalog.Entry) int64) []*catalog.Entry {
+func first(v *search.View, count func(*search.Entry) int64) []*search.Entry {
 	type counted struct {
-		*catalog.Entry
+		*search.Entry
 		n int64
 	}
 	var top []counted
@@ -112,7 +112,7 @@ func first(v *catalog.View, count func(*catalog.Entry) int64) []*catalog.Entry {
 		top = slices.Insert(top, i, c)
 		top = top[:min(len(top), maxShown)]
 	}
-	var all []*catalog.Entry
+	var all []*search.Entry
 	for _, c := range top {
 		all = append(all, c.Entry)
 	}
@@ -120,7 +120,7 @@ func first(v *catalog.View, count func(*catalog.Entry) int64) []*catalog.Entry {
 }
 
 // groups counts entries by namespace.
-func groups(v *catalog.View) []group {
+func groups(v *search.View) []group {
 	kinds := []group{
 		{Kind: addr.KindModule, Title: "Modules"}, {Kind: addr.KindProvider, Title: "Providers"},
 		{Kind: addr.KindMirror, Title: "Mirrored providers"}, {Kind: addr.KindTemplate, Title: "Templates"},

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -32,7 +33,7 @@ type searches struct {
 }
 
 // view is what the caller may read, if he may anything.
-func (s *searches) view(r *site.Request) (v *catalog.View, complete bool, err error) {
+func (s *searches) view(r *site.Request) (v *search.View, complete bool, err error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, false, err
 	}
@@ -71,7 +72,7 @@ func entryPath(kind, address string) string {
 
 // namespaceOf is what an item is listed under.
 func namespaceOf(it addr.Item) string {
-	e := catalog.Entry{Kind: it.Kind, Address: it.String()}
+	e := search.Entry{Kind: it.Kind, Address: it.String()}
 	return e.Namespace()
 }
 
@@ -115,7 +116,7 @@ type resultRow struct {
 	Downloads   int64 // of 30 days
 }
 
-func (s *searches) rowOf(e *catalog.Entry) resultRow {
+func (s *searches) rowOf(e *search.Entry) resultRow {
 	row := resultRow{
 		Link: site.Link{Text: e.Address, Href: entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.clock.When(e.Time),
 		Downloads: s.counts.month(e.Kind, e.Address),
@@ -128,9 +129,9 @@ func (s *searches) rowOf(e *catalog.Entry) resultRow {
 	}
 	switch e.Scan {
 	case "":
-	case catalog.ScanClean:
+	case search.ScanClean:
 		row.Marks = append(row.Marks, site.Mark{Text: "scanned", Kind: "good"})
-	case catalog.ScanCritical, catalog.ScanHigh:
+	case search.ScanCritical, search.ScanHigh:
 		row.Marks = append(row.Marks, site.Mark{Text: e.Scan + " findings", Kind: "bad"})
 	default:
 		row.Marks = append(row.Marks, site.Mark{Text: e.Scan + " findings", Kind: "plain"})
@@ -140,7 +141,7 @@ func (s *searches) rowOf(e *catalog.Entry) resultRow {
 
 // listBody is a page of a list.
 type listBody struct {
-	catalog.Query
+	search.Query
 	Rows               []resultRow
 	Total, First, Last int
 	Before, After      string // links to the pages beside, "" for none
@@ -153,8 +154,8 @@ type listBody struct {
 }
 
 // queryIn reads what is looked for.
-func queryIn(r *site.Request) (catalog.Query, error) {
-	q, err := catalog.ParseQuery(r.URL.Query())
+func queryIn(r *site.Request) (search.Query, error) {
+	q, err := search.ParseQuery(r.URL.Query())
 	if err != nil {
 		return q, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
@@ -177,11 +178,11 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
 		}, q.Kind),
 		Scans: site.Choose([]site.Choice{
-			{Text: "Any scan"}, {Value: catalog.ScanLow, Text: "No findings"}, {Value: catalog.ScanMedium, Text: "None of medium or worse"},
-			{Value: catalog.ScanHigh, Text: "None of high or worse"}, {Value: catalog.ScanCritical, Text: "None that is critical"},
+			{Text: "Any scan"}, {Value: search.ScanLow, Text: "No findings"}, {Value: search.ScanMedium, Text: "None of medium or worse"},
+			{Value: search.ScanHigh, Text: "None of high or worse"}, {Value: search.ScanCritical, Text: "None that is critical"},
 		}, q.Scan),
 		Sorts: site.Choose([]site.Choice{
-			{Text: "Best first"}, {Value: catalog.ByName, Text: "By name"}, {Value: catalog.ByNewest, Text: "Newest first"}, {Value: catalog.ByDownloads, Text: "Most downloads first"},
+			{Text: "Best first"}, {Value: search.ByName, Text: "By name"}, {Value: search.ByNewest, Text: "Newest first"}, {Value: search.ByDownloads, Text: "Most downloads first"},
 		}, q.Sort),
 	}
 	if q.Namespace+q.System != "" {
@@ -209,15 +210,15 @@ type facet struct {
 }
 
 // facetsOf counts what was found by kind, namespace, and the provider that it is for.
-func facetsOf(r *site.Request, q catalog.Query, found []*catalog.Entry) []facet {
+func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 	var all []facet
 	for _, of := range []struct {
 		title, name, chosen string
-		value               func(*catalog.Entry) string
+		value               func(*search.Entry) string
 	}{
-		{"Kind", "kind", q.Kind, func(e *catalog.Entry) string { return e.Kind }},
-		{"Namespace", "namespace", q.Namespace, (*catalog.Entry).Namespace},
-		{"Provider", "system", q.System, (*catalog.Entry).System},
+		{"Kind", "kind", q.Kind, func(e *search.Entry) string { return e.Kind }},
+		{"Namespace", "namespace", q.Namespace, (*search.Entry).Namespace},
+		{"Provider", "system", q.System, (*search.Entry).System},
 	} {
 		f := facet{Title: of.title}
 		if of.chosen != "" {
@@ -254,10 +255,10 @@ func with(r *site.Request, pairs ...string) string {
 }
 
 // fill cuts the rows of this page out of a list.
-func (s *searches) fill(r *site.Request, b *listBody, found []*catalog.Entry) {
+func (s *searches) fill(r *site.Request, b *listBody, found []*search.Entry) {
 	b.Total = len(found)
-	b.First = (b.Page - 1) * catalog.PageSize
-	b.Last = min(b.First+catalog.PageSize, b.Total)
+	b.First = (b.Page - 1) * search.PageSize
+	b.Last = min(b.First+search.PageSize, b.Total)
 	for _, e := range found[min(b.First, b.Total):b.Last] {
 		b.Rows = append(b.Rows, s.rowOf(e))
 	}
@@ -269,7 +270,7 @@ func (s *searches) fill(r *site.Request, b *listBody, found []*catalog.Entry) {
 	if b.Page > 1 {
 		b.Before = other(b.Page - 1)
 	}
-	if b.Last < b.Total && b.Page < catalog.MaxPage {
+	if b.Last < b.Total && b.Page < search.MaxPage {
 		b.After = other(b.Page + 1)
 	}
 	b.First++
@@ -285,7 +286,7 @@ func (s *searches) namespace(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	name := r.PathValue("namespace")
-	body := listBody{Query: catalog.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
+	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
 	found := v.Search(body.Query, s.counts.month)
 	if len(found) == 0 && complete {
 		return nil, site.NotFound("there is no module in %s", name)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package search
 
 import (
 	"slices"
@@ -113,12 +113,12 @@ func (e *Entry) words(add func(word string, place int)) {
 		part = strings.ToLower(part)
 		add(part, inAddress)
 		if strings.ContainsAny(part, "-_.") {
-			for _, w := range strings.FieldsFunc(part, isBreak) {
+			for _, w := range strings.FieldsFunc(part, IsBreak) {
 				add(w, inAddress)
 			}
 		}
 	}
-	for _, w := range strings.FieldsFunc(strings.ToLower(e.Description), isBreak) {
+	for _, w := range strings.FieldsFunc(strings.ToLower(e.Description), IsBreak) {
 		add(w, inDescription)
 	}
 	for _, list := range [][]string{e.Inputs, e.Resources} {
@@ -135,7 +135,7 @@ func (e *Entry) words(add func(word string, place int)) {
 	}
 }
 
-func isBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func IsBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // Rank is how well a term fits an entry, best first. noRank does not fit.
 const (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog_test
+package search_test
 
 import (
 	"fmt"
@@ -13,16 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/search"
 )
 
-func query(t testing.TB, text string) catalog.Query {
+func query(t testing.TB, text string) search.Query {
 	t.Helper()
 	v, err := url.ParseQuery(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := catalog.ParseQuery(v)
+	q, err := search.ParseQuery(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func query(t testing.TB, text string) catalog.Query {
 
 func all(string, string) bool { return true }
 
-func addresses(entries []*catalog.Entry) []string {
+func addresses(entries []*search.Entry) []string {
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Address)
@@ -40,12 +40,12 @@ func addresses(entries []*catalog.Entry) []string {
 }
 
 // some are entries in which one word is in every place.
-func some() []catalog.Entry {
+func some() []search.Entry {
 	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
-	return []catalog.Entry{
-		{Kind: "module", Address: "net/vpc/aws", Time: at(1), Description: "A network.", Resources: []string{"aws_vpc"}, Inputs: []string{"cidr_block"}, Signed: true, Scan: catalog.ScanClean},
-		{Kind: "module", Address: "net/vpc-peering/aws", Time: at(5), Description: "Two networks.", Scan: catalog.ScanLow},
-		{Kind: "module", Address: "net/aws-vpc/null", Time: at(3), Deprecated: true, Scan: catalog.ScanHigh},
+	return []search.Entry{
+		{Kind: "module", Address: "net/vpc/aws", Time: at(1), Description: "A network.", Resources: []string{"aws_vpc"}, Inputs: []string{"cidr_block"}, Signed: true, Scan: search.ScanClean},
+		{Kind: "module", Address: "net/vpc-peering/aws", Time: at(5), Description: "Two networks.", Scan: search.ScanLow},
+		{Kind: "module", Address: "net/aws-vpc/null", Time: at(3), Deprecated: true, Scan: search.ScanHigh},
 		{Kind: "module", Address: "app/site/aws", Time: at(2), Description: "A site in a vpc, or beside it."},
 		{Kind: "module", Address: "app/queue/aws", Time: at(4), Inputs: []string{"vpc"}},
 		{Kind: "mirror", Address: "registry.opentofu.org/hashicorp/aws", Time: at(6), Signed: true},
@@ -56,7 +56,7 @@ func some() []catalog.Entry {
 
 // TestSearch looks for hits and their order.
 func TestSearchIndex(t *testing.T) {
-	v := catalog.NewIndex(some()).Visible(all)
+	v := search.NewIndex(some()).Visible(all)
 	downloads := func(_, address string) int64 { return int64(strings.Index("app/queue/aws net/vpc/aws", address) + 1) }
 	for _, c := range []struct{ query, want string }{
 		{"q=vpc", "net/vpc/aws net/vpc-peering/aws net/aws-vpc/null app/site/aws app/queue/aws"}, // name, prefix, word, description, input
@@ -105,7 +105,7 @@ func TestParseQuery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := catalog.ParseQuery(v); err == nil {
+		if _, err := search.ParseQuery(v); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
@@ -113,10 +113,10 @@ func TestParseQuery(t *testing.T) {
 
 // TestViews gives each set of rights its own part, and keeps none of another index.
 func TestViews(t *testing.T) {
-	x, now := catalog.NewIndex(some()), time.Now()
-	var views catalog.Views
+	x, now := search.NewIndex(some()), time.Now()
+	var views search.Views
 	made := 0
-	of := func(x *catalog.Index, namespace string, at time.Time) *catalog.View {
+	of := func(x *search.Index, namespace string, at time.Time) *search.View {
 		return views.Of(x, namespace, at, func(_, address string) bool {
 			made++
 			return strings.HasPrefix(address, namespace+"/")
@@ -139,7 +139,7 @@ func TestViews(t *testing.T) {
 	if of(x, "app", now) == v || of(x, "net", now) != v || of(x, "net", now.Add(time.Minute)) == v {
 		t.Error("a view is kept for half a minute and one set of rights")
 	}
-	if v = of(catalog.NewIndex(some()), "net", now); v.Len() != 3 || of(x, "net", now) == v {
+	if v = of(search.NewIndex(some()), "net", now); v.Len() != 3 || of(x, "net", now) == v {
 		t.Error("a view outlives its index")
 	}
 	made = 0
@@ -157,8 +157,8 @@ func TestViews(t *testing.T) {
 // FuzzDecode reads anything as a document: what comes of it is within its bounds,
 // and the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
-	for _, entries := range [][]catalog.Entry{nil, some(), {{Kind: "module", Address: "a/b/c", Description: strings.Repeat("é\x00\u202e", 400), Inputs: []string{"b", "a", "a"}}}} {
-		b, err := catalog.EncodeEntries(entries)
+	for _, entries := range [][]search.Entry{nil, some(), {{Kind: "module", Address: "a/b/c", Description: strings.Repeat("é\x00\u202e", 400), Inputs: []string{"b", "a", "a"}}}} {
+		b, err := search.EncodeEntries(entries)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"schemaVersion":2,"entries":[]}`))
 	f.Add([]byte(`{"schemaVersion":1,"entries":[{"kind":"module"},{"kind":"module","address":"a/b/c","listed":"x"}]}`))
 	f.Fuzz(func(t *testing.T, document []byte) {
-		entries, err := catalog.DecodeEntries(document)
+		entries, err := search.DecodeEntries(document)
 		if err != nil {
 			return
 		}
@@ -176,23 +176,23 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("out of bounds: %+v", e)
 			}
 		}
-		b, err := catalog.EncodeEntries(entries)
+		b, err := search.EncodeEntries(entries)
 		if err != nil {
 			return // a year that JSON cannot have
 		}
-		again, err := catalog.DecodeEntries(b)
+		again, err := search.DecodeEntries(b)
 		if diff := cmp.Diff(entries, again); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
 		}
-		catalog.NewIndex(entries).Visible(all).Search(catalog.Query{}, nil)
+		search.NewIndex(entries).Visible(all).Search(search.Query{}, nil)
 	})
 }
 
 // large is the index of 10,000 modules with the words that such have.
-func large() []catalog.Entry {
-	entries := make([]catalog.Entry, 10_000)
+func large() []search.Entry {
+	entries := make([]search.Entry, 10_000)
 	for i := range entries {
-		e := catalog.Entry{
+		e := search.Entry{
 			Kind: "module", Address: fmt.Sprintf("team%d/%s-%d/%s", i%200, []string{"vpc", "cluster", "queue", "bucket", "role"}[i%5], i, []string{"aws", "azurerm", "google"}[i%3]),
 			Version: "1.2.3", Digest: "sha256:" + strings.Repeat("0123456789abcdef", 4), Time: time.Unix(int64(i)*1000, 0).UTC(), Tags: strings.Repeat("0123456789abcdef", 2),
 			Description: fmt.Sprintf("Makes a network with subnets for service %d, and what belongs to it in each zone of a region.", i), Listed: time.Unix(1, 0), Read: time.Unix(1, 0),
@@ -211,7 +211,7 @@ func large() []catalog.Entry {
 
 // BenchmarkSearch is the bound of 2 ms over 10,000 modules.
 func BenchmarkSearch(b *testing.B) {
-	v := catalog.NewIndex(large()).Visible(all)
+	v := search.NewIndex(large()).Visible(all)
 	for _, text := range []string{"q=", "q=vpc", "q=aws_subnet+vpc", "q=a", "q=network+service+zone+region+subnets+each+makes+belongs", "q=team7/", "q=vpc&sort=downloads"} {
 		q := query(b, text)
 		b.Run(text, func(b *testing.B) {
@@ -230,22 +230,22 @@ func BenchmarkSearch(b *testing.B) {
 // BenchmarkNew makes an index, and says what it takes in memory.
 func BenchmarkNew(b *testing.B) {
 	entries := large()
-	document, err := catalog.EncodeEntries(entries)
+	document, err := search.EncodeEntries(entries)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	read, err := catalog.DecodeEntries(document)
+	read, err := search.DecodeEntries(document)
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := catalog.NewIndex(read)
+	x := search.NewIndex(read)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
-		catalog.NewIndex(slices.Clone(entries))
+		search.NewIndex(slices.Clone(entries))
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB")
 	b.ReportMetric(float64(len(document))/float64(len(entries)), "B/entry")

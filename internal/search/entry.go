@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package search
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ const (
 	maxInputs      = 200
 	maxResources   = 100
 	maxDocumented  = 1000 // resources and data sources of a provider
-	maxTexts       = 150  // words of a readme
+	MaxTexts       = 150  // words of a readme
 	maxCalls       = 50
 	maxName        = 64  // bytes, of an input, a resource type or a version
 	maxSource      = 200 // bytes, of a module block
@@ -97,17 +97,17 @@ func (e *Entry) System() string {
 // Trim keeps an entry within its bounds: fields are cut, and lists sorted, each
 // word once.
 func (e *Entry) Trim() {
-	e.Version = clip(e.Version, maxName)
-	e.Description = clip(plain(e.Description), maxDescription)
-	e.Digest = clip(e.Digest, 128)
-	e.Tags = clip(e.Tags, 128)
+	e.Version = Cut(e.Version, maxName)
+	e.Description = Cut(plain(e.Description), maxDescription)
+	e.Digest = Cut(e.Digest, 128)
+	e.Tags = Cut(e.Tags, 128)
 	e.Inputs = trimList(e.Inputs, maxInputs, maxName)
 	resources := maxResources
 	if e.Kind == addr.KindProvider || e.Kind == addr.KindMirror {
 		resources = maxDocumented
 	}
 	e.Resources = trimList(e.Resources, resources, maxName)
-	e.Texts = trimList(e.Texts, maxTexts, maxName)
+	e.Texts = trimList(e.Texts, MaxTexts, maxName)
 	e.Calls = trimList(e.Calls, maxCalls, maxSource)
 	if !slices.Contains(levels(), e.Scan) {
 		e.Scan = ""
@@ -120,7 +120,7 @@ func trimList(words []string, maxWords, length int) []string {
 	}
 	cut := make([]string, 0, min(len(words), maxWords))
 	for _, w := range words[:min(len(words), 10*maxWords)] {
-		if w = clip(plain(w), length); w != "" {
+		if w = Cut(plain(w), length); w != "" {
 			cut = append(cut, w)
 		}
 	}
@@ -131,11 +131,11 @@ func trimList(words []string, maxWords, length int) []string {
 
 // plain is the beginning of a text, on one line.
 func plain(s string) string {
-	return strings.Join(strings.Fields(text.Line(clip(s, 8*maxDescription))), " ")
+	return strings.Join(strings.Fields(text.Line(Cut(s, 8*maxDescription))), " ")
 }
 
-// clip cuts s to at most n bytes, at the beginning of a rune.
-func clip(s string, n int) string {
+// Cut cuts s to at most n bytes, at the beginning of a rune.
+func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
