@@ -17,7 +17,7 @@ func TestLedgerFindings(t *testing.T) {
 		status ledger.Status
 		want   string // verdict and state of each, apart by semicolons
 	}{
-		"leads":           {ledger.Status{Leading: true, Held: "the clock jumped"}, "0 this replica leads;2 the clock jumped"},
+		"leads":           {ledger.Status{Leading: true, Held: "the clock jumped"}, "0 this replica is the leader;2 the clock jumped"},
 		"follows":         {ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}}, "0 led by https://a.example.com;2 1 are set aside"},
 		"refused to lead": {ledger.Status{Refused: errors.New("no keys")}, "2 no leader: no keys"},
 		"no leader":       {ledger.Status{}, "1 no leader is known"},

@@ -24,8 +24,8 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve ID",
-		Short: "Approve a request or a plan of somebody else",
-		Long: `Approve a request or a plan of somebody else. What waits is shown first: who asks
+		Short: "Approve someone else's request or plan",
+		Long: `Approve someone else's request or plan. What waits is shown first: who asks
 and why, each value as it is and as it would be, version and digest of the module, what
 differs between two versions of it, and the whole plan where one was made, with what it
 costs if the server has prices. Then the command asks, unless --yes is given. Exactly

@@ -67,7 +67,7 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
-	fl.StringVar(&f.body.Name, "name", "", "`NAME` for people")
+	fl.StringVar(&f.body.Name, "name", "", "display `NAME`")
 	fl.StringVar(&f.body.Owner, "owner", "", "whose it is: `KIND:ID`, such as group:team-a; needed if several fit")
 	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
@@ -138,7 +138,7 @@ func noteCreated(a *cli.App, instance api.Instance, status int) {
 	case status == 200:
 		a.Note("instance %s of %s is yours already", instance.ID, text.Line(instance.Template))
 	case status == 202:
-		a.Note("instance %s waits until somebody approves it", instance.ID)
+		a.Note("instance %s waits for approval", instance.ID)
 	case begins(instance):
 		a.Note("instance %s lives %s from when it is ready", instance.ID, cli.Age(time.Duration(instance.TTL)))
 	case !instance.ExpiresAt.IsZero():

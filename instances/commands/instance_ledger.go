@@ -48,7 +48,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 			}
 			a, err := l.Accept(cmd.Context(), statebackend.NewLockInfo("accept", reg.UserAgent()).Who)
 			if _, led := errors.AsType[*statebackend.LockedError](err); led {
-				return cli.WithHint(err, "a server leads from it, so nothing needs to be accepted; if that server is gone, wait for two minutes")
+				return cli.WithHint(err, "a leader uses it, so there is nothing to accept; if that server is gone, wait for two minutes")
 			}
 			if err != nil {
 				return err

@@ -52,7 +52,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 	return stop
 }
 
-// TestInstanceLedger lets a ledger count as it is, unless a server leads from it.
+// TestInstanceLedger lets a ledger count as it is, unless a leader uses it.
 //
 // Shows: platform 21
 func TestInstanceLedger(t *testing.T) {
@@ -69,7 +69,7 @@ func TestInstanceLedger(t *testing.T) {
 	repository := host + "/acme/ledger"
 	want("not said", cli.ExitUsage, "", "--accept is needed", repository)
 	want("not confirmed", cli.ExitUsage, "", "--yes", repository, "--accept")
-	want("a server leads", cli.ExitConflict, "", "a server leads from it", repository, "--accept", "--yes")
+	want("a server leads", cli.ExitConflict, "", "a leader uses it", repository, "--accept", "--yes")
 	stop()
 	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
 	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--yes", "--json")

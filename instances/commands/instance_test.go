@@ -142,7 +142,7 @@ func TestInstanceApproval(t *testing.T) {
 	h := newPortalUsers(t)
 	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
 	var instance api.Instance
-	if err := json.Unmarshal([]byte(out), &instance); code != cli.ExitOK || err != nil || instance.Phase != "requested" || instance.Plan == "" || !strings.Contains(errOut, "waits until somebody approves") {
+	if err := json.Unmarshal([]byte(out), &instance); code != cli.ExitOK || err != nil || instance.Phase != "requested" || instance.Plan == "" || !strings.Contains(errOut, "waits for approval") {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
 	if code, _, errOut := h.as(t, "approve-b", "instance", "approve", instance.ID, "--plan", instance.Plan+"0"); code != cli.ExitConflict || !strings.Contains(errOut, "changed since you looked") {

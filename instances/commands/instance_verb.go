@@ -128,7 +128,7 @@ says. An admin may say how much longer.
 				return err
 			}
 			if instance.Pending != nil && instance.Pending.What == api.PendingExtend {
-				reg.Note("the extension until %s waits until somebody approves it", cli.Timestamp(instance.Pending.Until))
+				reg.Note("the extension until %s waits for approval", cli.Timestamp(instance.Pending.Until))
 			} else {
 				reg.Note("it ends at %s", cli.Timestamp(instance.ExpiresAt))
 			}
@@ -174,7 +174,7 @@ parameter is written as for create. A name changes alone, and nothing runs for i
 		}
 		instance, err := c.Verb(ctx, args[0], "update", body)
 		if err == nil && instance.Pending != nil {
-			reg.Note("the update of instance %s waits until somebody approves it", instance.ID)
+			reg.Note("the update of instance %s waits for approval", instance.ID)
 		} else if err == nil && w.wait {
 			return w.until(ctx, reg.App, c, instance.ID)
 		}
@@ -186,7 +186,7 @@ parameter is written as for create. A name changes alone, and nothing runs for i
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
-	fl.StringVar(&name, "name", "", "`NAME` for people")
+	fl.StringVar(&name, "name", "", "display `NAME`")
 	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
 	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	w.add(cmd, "it is ready")
@@ -214,8 +214,8 @@ func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *
 }
 
 func newInstanceReject(reg *cli.Registries) *cobra.Command {
-	return newInstanceReason(reg, "reject", "Reject a request or a plan of somebody else",
-		`Reject a request or a plan of somebody else. An instance that was ready before stays
+	return newInstanceReason(reg, "reject", "Reject someone else's request or plan",
+		`Reject someone else's request or plan. An instance that was ready before stays
 as it was; any other is destroyed.`, "too large for a test")
 }
 
@@ -259,18 +259,18 @@ take the offer back.
 	fl := cmd.Flags()
 	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
 	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, and another one is an admin's to name")
-	fl.StringVar(&to.Label, "label", "", "`NAME` of the owner for people, if an admin gives it")
+	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, if an admin gives it")
 	return cmd
 }
 
 func newInstanceTake(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "take", "Take an instance that somebody offers you",
-		`Take an instance that somebody offers you or one of your groups: it belongs to who it
+	return newInstanceVerb(reg, "take", "Take an instance that is offered to you",
+		`Take an instance that is offered to you or one of your groups: it belongs to who it
 was offered to then, and counts for that one's quota. `+"`okara instance list --owner offered`"+`
 lists what you may take.`)
 }
 
 func newInstanceDecline(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "decline", "Decline an instance that somebody offers you",
-		`Decline an instance that somebody offers you: it stays as it is, and whose it is.`)
+	return newInstanceVerb(reg, "decline", "Decline an instance that is offered to you",
+		`Decline an instance that is offered to you: it stays with its owner, unchanged.`)
 }

@@ -158,7 +158,7 @@ func waited(a *cli.App, instance api.Instance) error {
 	case "rejected":
 		return cli.PartlyError("instance %s was rejected: %s", instance.ID, text.Line(instance.Reason))
 	case "requested", "planned":
-		a.Note("it waits until somebody approves it")
+		a.Note("it waits for approval")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 
 // newTemplate groups what is done with templates of instances.
 func newTemplate(reg *cli.Registries) *cobra.Command {
-	cmd := cli.Parent("template", "", "Write templates, and see what a server lets people launch")
+	cmd := cli.Parent("template", "", "Write templates, and list what a server can launch")
 	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
 they may choose of its inputs, for how long, and who owns the result.
 

@@ -106,9 +106,9 @@ func (w approvals) mayApprove(r *Record) error {
 	case w.Limits.ApprovalSelf:
 		return nil
 	case a.same(r.WantedBy()), r.Phase == Planned && r.Run.First != nil && a.same(*r.Run.First):
-		return refuse(ErrDenied, "somebody else than who asked for it approves it")
+		return refuse(ErrDenied, "it must be approved by someone other than the requester")
 	case a.is(r.Owner):
-		return refuse(ErrDenied, "somebody else than its owner approves it")
+		return refuse(ErrDenied, "it must be approved by someone other than its owner")
 	}
 	return nil
 }

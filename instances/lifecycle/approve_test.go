@@ -201,7 +201,7 @@ func TestFirstWhoAsked(t *testing.T) {
 	w.must(ben, lifecycle.Retry{ID: id})
 	w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
 	for _, a := range []lifecycle.Actor{anna, ben} {
-		w.refused(a, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "somebody else than who asked for it approves it")
+		w.refused(a, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "it must be approved by someone other than the requester")
 	}
 	w.must(admin, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
 }
@@ -268,7 +268,7 @@ func TestPendingChange(t *testing.T) {
 	}
 	w.advance(7 * 24 * time.Hour)
 	w.serve(lifecycle.ExpireCheck{ID: id})
-	if r := w.want(id, lifecycle.Ready); r.Pending != nil || r.Reason != "nobody approved it in time" {
+	if r := w.want(id, lifecycle.Ready); r.Pending != nil || r.Reason != "not approved in time" {
 		t.Errorf("%+v %s", r.Pending, r.Reason)
 	}
 }

@@ -80,7 +80,7 @@ func (w changes) orphan(e Orphan) (Answer, error) {
 	case err != nil:
 		return Answer{}, err
 	case !w.command.Actor.Admin:
-		return Answer{}, refuse(ErrDenied, "only an admin leaves the resources of an instance to people")
+		return Answer{}, refuse(ErrDenied, "only an admin can orphan an instance")
 	case e.Reason == "":
 		return Answer{}, &template.FieldError{Path: "/reason", Text: "a reason is needed"}
 	}

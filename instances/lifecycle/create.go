@@ -62,7 +62,7 @@ func (w creations) checkCreate(e Create) error {
 		return &template.FieldError{Path: "/template", Text: "it has no module to run"}
 	}
 	if isWorkspaceTemplate(t.Name) {
-		return &template.FieldError{Path: "/template", Text: "nobody launches it: it is that of the workspaces of an organization"}
+		return &template.FieldError{Path: "/template", Text: "it cannot be launched: it belongs to the workspaces of an organization"}
 	}
 	if e.Forced && !w.command.Actor.Admin {
 		return refuse(ErrDenied, "only an admin goes beyond limits")

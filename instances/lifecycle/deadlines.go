@@ -299,19 +299,19 @@ func (w endings) fulfil(r *Record, what int) {
 	case deadlineEnd:
 		w.expire(r)
 	case deadlineRequest:
-		w.note(r, "rejected", "nobody approved it in time")
-		w.approvals().decline(r, Cancelled, "nobody approved it in time")
+		w.note(r, "rejected", "not approved in time")
+		w.approvals().decline(r, Cancelled, "not approved in time")
 	case deadlinePlan:
 		if r.isWorkspace() {
 			w.workspaceRuns().discardOld(r)
 			return
 		}
-		w.note(r, "rejected", "nobody approved the plan in time")
-		w.approvals().putBack(r, Cancelled, "nobody approved the plan in time")
+		w.note(r, "rejected", "the plan was not approved in time")
+		w.approvals().putBack(r, Cancelled, "the plan was not approved in time")
 	case deadlineDrain:
 		w.poolMembers().drain(r, "it is too old")
 	case deadlineOffer:
-		w.changes().unoffered(r, "offer ended", "nobody took it in time")
+		w.changes().unoffered(r, "offer ended", "not accepted in time")
 	case deadlineHoldOff:
 		w.notices().holdOff(r)
 	case deadlineNotice:

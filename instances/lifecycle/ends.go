@@ -134,7 +134,7 @@ func (w endings) expire(r *Record) {
 		return
 	}
 	w.note(r, "expired", "")
-	w.destroy(r, "its end has come")
+	w.destroy(r, "it has expired")
 }
 
 // orphan leaves the resources of an instance at its end to people, once no apply
@@ -145,12 +145,12 @@ func (w endings) orphan(r *Record) {
 		w.runQueue().stop(r, endCame)
 		return
 	}
-	w.note(r, "expired", "left to people")
+	w.note(r, "expired", "orphaned")
 	r.Kept = true
 	w.abandon(r, endCame)
 }
 
-const endCame = "its end has come"
+const endCame = "it has expired"
 
 // extend is row 12.
 func (w endings) extend(e Extend) (Answer, error) {

@@ -36,7 +36,7 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	case !t.Admits(e.To):
 		return Answer{}, &template.FieldError{Path: "/to", Text: "the template does not admit this owner"}
 	case !a.Admin && !a.may(r.Owner):
-		return Answer{}, refuse(ErrDenied, "only its owner or an admin gives an instance to somebody else")
+		return Answer{}, refuse(ErrDenied, "only the owner or an admin can give an instance away")
 	case e.To.Same(r.Owner) && r.Offer != nil:
 		return w.unoffered(r, "offer withdrawn", ""), nil
 	case !a.Admin && !a.may(e.To):
@@ -71,7 +71,7 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 // before.
 func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
-		return Answer{}, refuse(ErrDenied, "only an admin gives an instance to somebody of another issuer")
+		return Answer{}, refuse(ErrDenied, "only an admin can give an instance to an owner of another issuer")
 	}
 	r = w.edit(r)
 	to.Label = clip(to.Label, 128)
@@ -97,7 +97,7 @@ func (w changes) take(e Take) (Answer, error) {
 	case r.Offer == nil || w.lapsed(r):
 		return Answer{}, refuse(ErrPhase, "instance %s is not offered to anybody now", r.ID)
 	case !a.may(r.Offer.To):
-		return Answer{}, refuse(ErrDenied, "instance %s is offered to somebody else", r.ID)
+		return Answer{}, refuse(ErrDenied, "instance %s is offered to another owner", r.ID)
 	case e.No:
 		return w.unoffered(r, "declined", ""), nil
 	}
@@ -141,7 +141,7 @@ func offering(_ *Document, _ string, r *Record) string {
 	switch {
 	case g == nil:
 	case r.Owner.ID == "" || g.To.ID == "" || g.To.Issuer != r.Owner.Issuer:
-		return "offered by nobody, to nobody or to somebody of another issuer"
+		return "offered without an owner, without a recipient or across issuers"
 	case g.To.Same(r.Owner):
 		return "offered to its owner"
 	case !r.Phase.Live() || r.Phase == Requested || r.Phase == Destroying:

@@ -96,13 +96,13 @@ func ownership(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {
 	case !has && !r.Pooled:
-		return "nobody owns it, and no pool made it"
+		return "it has no owner, and no pool made it"
 	case has && r.Phase == Available:
 		return "available, with an owner"
 	case !has && slices.Contains([]Phase{Requested, Planned, Ready, Updating}, r.Phase):
 		return string(r.Phase) + ", without an owner"
 	case has && r.Pooled && r.ClaimedAt.IsZero():
-		return "nobody claimed it, and somebody owns it"
+		return "it has an owner, but was never claimed"
 	case !has && !r.ClaimedAt.IsZero(), !r.Pooled && !r.ClaimedAt.IsZero():
 		return "claimed, but not from a pool"
 	}
@@ -134,7 +134,7 @@ func runOfPhase(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	if run == nil {
 		if slices.Contains([]Phase{Planned, Provisioning, Updating, Destroying}, r.Phase) {
-			return string(r.Phase) + ", and nothing runs or is due"
+			return string(r.Phase) + ", and nothing runs or is pending"
 		}
 		if r.Then != nil {
 			return "a run follows none"

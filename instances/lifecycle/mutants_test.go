@@ -90,7 +90,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"an admin's protection", "change.go", "case r.Protected == byAdmin:", "case false:"},
 	{"protection ends", "ends.go", "return later(r.ExpiresAt, r.Since.Add(t.Max))", "return time.Time{}"},
 	{"protection ends without max", "ends.go", "return r.ExpiresAt.Add(protectedOver)", "return time.Time{}"},
-	{"orphaned by an admin", "change.go", "case !w.command.Actor.Admin:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves", "case false:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves"},
+	{"orphaned by an admin", "change.go", "case !w.command.Actor.Admin:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin can orphan", "case false:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin can orphan"},
 	{"given away by its owner", "gift.go", "case !a.Admin && !a.may(r.Owner):", "case false:"},
 	{"given at once by an admin only", "gift.go", "case !a.Admin && !a.may(e.To):", "case false:"},
 	{"an admin offers nothing", "gift.go", "case !a.Admin && !a.may(e.To):", "case !a.may(e.To):"},

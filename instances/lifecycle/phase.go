@@ -136,7 +136,7 @@ func (w *step) lookup(id string, v verb) (*Record, error) {
 	case !admits(v, r.Phase) && !r.admits(v, w.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)
 	case w.endings().expired(r):
-		return nil, refuse(ErrPhase, "instance %s has come to its end and cannot be %s", r.ID, v)
+		return nil, refuse(ErrPhase, "instance %s has expired and cannot be %s", r.ID, v)
 	}
 	return r, nil
 }

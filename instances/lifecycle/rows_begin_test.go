@@ -98,7 +98,7 @@ func rowsOfBegin() map[string]func(*world) {
 			e.Owner = template.Owner{Kind: template.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
 			id := w.must(anna, e).Record.ID
 			w.run(id, plan("sha256:p1", lifecycle.Counts{Add: 1}))
-			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "somebody else than who asked for it approves it")
+			w.refused(anna, lifecycle.Approve{ID: id, Plan: "sha256:p1"}, lifecycle.ErrDenied, "it must be approved by someone other than the requester")
 			w.must(ben, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
 		},
 		"4 self, where that is allowed": func(w *world) {

@@ -39,7 +39,7 @@ func rowsOfGift() map[string]func(*world) {
 				w.t.Errorf("%+v %v", e, w.effects)
 			}
 			w.refused(anna, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")
-			w.refused(carla, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "instance "+id+" is offered to somebody else")
+			w.refused(carla, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "instance "+id+" is offered to another owner")
 			w.refused(admin, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")
 			w.refused(lifecycle.Actor{Issuer: "https://other", Subject: "ben"}, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")
 			w.refused(carla, lifecycle.Take{ID: id, No: true}, lifecycle.ErrDenied, "")
@@ -148,7 +148,7 @@ func rowsOfGift() map[string]func(*world) {
 		"24 its end": func(w *world) {
 			id := w.offered(lifecycle.Ready)
 			w.advance(9 * time.Hour)
-			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+" has come to its end and cannot be taken")
+			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+" has expired and cannot be taken")
 			w.serve(lifecycle.ExpireCheck{ID: id})
 			if w.want(id, lifecycle.Destroying).Offer != nil {
 				w.t.Error("what is destroyed is offered")

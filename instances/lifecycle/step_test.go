@@ -212,7 +212,7 @@ func TestLife(t *testing.T) {
 	}
 	w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrExtends, "extended 5 of 5 times")
 	w.advance(18 * time.Hour)
-	w.refused(anna, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.ErrPhase, "instance "+id+" has come to its end and cannot be renamed")
+	w.refused(anna, lifecycle.Rename{ID: id, Name: "x"}, lifecycle.ErrPhase, "instance "+id+" has expired and cannot be renamed")
 	w.serve(lifecycle.ExpireCheck{ID: id})
 	w.want(id, lifecycle.Destroying)
 	w.refused(anna, lifecycle.Extend{ID: id}, lifecycle.ErrPhase, "instance "+id+" is destroying and cannot be extended")

@@ -485,7 +485,7 @@ func (r workspaceRecord) workspaceDeadlines() []deadline {
 func (w workspaceRuns) discardOld(r *Record) {
 	for _, run := range slices.Clone(r.Open) {
 		if run.planWaiting() && !run.EndedAt.Add(planWaits).After(w.now) {
-			w.closeRun(r, run.N, Discarded, "nobody confirmed the plan in time")
+			w.closeRun(r, run.N, Discarded, "the plan was not confirmed in time")
 		}
 	}
 	w.advance(r)

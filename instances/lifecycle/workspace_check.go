@@ -115,7 +115,7 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 			return "killed before it was cancelled"
 		}
 	case r.workspaceRecord().nextOpen() >= 0:
-		return "a run waits for a turn that nobody has"
+		return "a run waits, and none is active"
 	case r.workspaceRecord().needsDecision() != (r.Phase == Planned), r.Phase != Planned && r.Phase != Ready:
 		return fmt.Sprintf("%s, and nothing runs", r.Phase)
 	}
@@ -129,13 +129,13 @@ func workspacePlans(_ *Document, _ string, r *Record) string {
 		switch {
 		case run.Ask == nil:
 		case (run.Kind == RunApply) != (run.Approved != ""):
-			return "an apply of a plan that nobody confirmed"
+			return "an apply of an unconfirmed plan"
 		case run.Approved != "" && run.Approved != run.Plan:
 			return "another plan was confirmed"
 		case run.Approved != "" && run.Ask.Speculative:
 			return "a plan that is never applied was confirmed"
 		case run.Approved != "" && run.Confirmed == nil && (!run.Ask.AutoApply || run.Ask.Save):
-			return "nobody confirmed the plan"
+			return "the plan was not confirmed"
 		case run.Plan != "" && (run.Planned == 0 || !run.Changes):
 			return "a plan without its attempt, or one that changes nothing"
 		}

@@ -27,7 +27,7 @@ func phaseMark(phase string) site.Mark {
 		lifecycle.Destroying:    {Text: "being destroyed", Kind: "busy"},
 		lifecycle.DestroyFailed: {Text: "could not be destroyed", Kind: "bad"},
 		lifecycle.Destroyed:     {Text: "destroyed", Kind: "plain"},
-		lifecycle.Orphaned:      {Text: "left to people", Kind: "warn"},
+		lifecycle.Orphaned:      {Text: "orphaned", Kind: "warn"},
 		lifecycle.Rejected:      {Text: "rejected", Kind: "plain"},
 	}[lifecycle.Phase(phase)]
 	if !ok {
@@ -57,7 +57,7 @@ func conditions(i api.Instance) []site.Mark {
 		case lifecycle.UpdateAvailable:
 			all = append(all, site.Mark{Text: "update available", Kind: "plain"})
 		case lifecycle.ExpiredProtected:
-			all = append(all, site.Mark{Text: "beyond its end", Kind: "warn"})
+			all = append(all, site.Mark{Text: "past its expiry", Kind: "warn"})
 		case lifecycle.ExpiresSoon:
 			all = append(all, site.Mark{Text: "ends soon", Kind: "warn"})
 		}
@@ -135,7 +135,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 			say("It was stopped to save what it costs. Its lifetime goes on, and changes leave it stopped.")
 		}
 	case lifecycle.Available:
-		say("It waits in the pool for somebody who launches the template.")
+		say("It waits in the pool until the template is launched.")
 	case lifecycle.Failed:
 		if i.ReadyAt.IsZero() {
 			say("The log says why. Change the values and launch it again, try again as it is, or destroy what was created.")
@@ -199,7 +199,7 @@ func waits(i api.Instance, now time.Time) string {
 			if i.Run != nil && i.Run.NotBefore.After(now) {
 				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", hourOf(i.Run.NotBefore, now), message)
 			}
-			return "An attempt failed, the next one is due" + message
+			return "An attempt failed, the next one starts" + message
 		case lifecycle.WaitStateLocked:
 			return "Somebody else holds the lock of its state" + message
 		case lifecycle.WaitCredentialMissing:

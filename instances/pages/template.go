@@ -266,9 +266,9 @@ func templateFacts(t api.Template) []site.Fact {
 			add("Extend", fmt.Sprintf("%d times by %s", l.Extends, site.Span(time.Duration(l.Extend))))
 		}
 		if l.OnExpire == "keep" {
-			add("At its end", "left to people")
+			add("On expiry", "orphaned")
 		} else {
-			add("At its end", "destroyed")
+			add("On expiry", "destroyed")
 		}
 	}
 	if t.Cost != nil {

@@ -63,7 +63,7 @@ func allVerbs() map[string]verb {
 			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
 		},
 		api.ActProtect: {
-			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and nobody can destroy it until the protection is removed. It still counts for the quota."), done: fixedText("It is protected."),
+			button: "Protect", title: "Protect", say: fixedLines("It is not destroyed when it expires, and it cannot be destroyed until the protection is removed. It still counts for the quota."), done: fixedText("It is protected."),
 		},
 		api.ActUnprotect: {
 			button: "Remove protection", title: "Remove protection", say: fixedLines("It expires again as before. If its end has passed, it is destroyed at once."), done: fixedText("It is no longer protected."),

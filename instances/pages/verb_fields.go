@@ -102,7 +102,7 @@ func transferDone(i api.Instance, now time.Time) string {
 	case i.Offer != nil:
 		return "It is offered to " + ownerName(i.Offer.To) + ", who can take it until " + hourOf(i.Offer.Until, now) + "."
 	case len(i.Events) > 0 && i.Events[0].Action == "offer withdrawn":
-		return "It is offered to nobody any more."
+		return "The offer is withdrawn."
 	}
 	return "It has a new owner."
 }
@@ -117,11 +117,11 @@ func transferFields(c *verbCall) ([]field, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Options: []site.Choice{{Text: "somebody else", Chosen: true}, {Value: "user:" + me.Subject, Text: "myself"}}}
+	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Options: []site.Choice{{Text: "someone else", Chosen: true}, {Value: "user:" + me.Subject, Text: "myself"}}}
 	for _, g := range me.Groups {
 		f.Options = append(f.Options, site.Choice{Value: "group:" + g, Text: "group " + text.Block(g)})
 	}
-	other := field{Name: "other", ID: "other", Label: "Somebody else", Kind: kindText, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them, who may use the template."}}
+	other := field{Name: "other", ID: "other", Label: "Someone else", Kind: kindText, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them, who may use the template."}}
 	return []field{f, other}, nil
 }
 

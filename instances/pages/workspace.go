@@ -187,7 +187,7 @@ func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run
 
 // actorName is how the person is called who did something.
 func actorName(a lifecycle.Actor) string {
-	return text.Block(cmp.Or(a.Label, a.Subject, "nobody who is known"))
+	return text.Block(cmp.Or(a.Label, a.Subject, "unknown"))
 }
 
 // workspaceMark is where a run of a workspace is.

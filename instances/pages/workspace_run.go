@@ -142,7 +142,7 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 	case u.Confirmed != nil:
 		add("Confirmed by", actorName(*u.Confirmed))
 	case u.Ask != nil && u.Ask.AutoApply && u.Kind == lifecycle.RunApply:
-		add("Confirmed by", "nobody: it applies without confirmation")
+		add("Confirmed by", "no one: it applies without confirmation")
 	}
 	if u.Stopped != nil {
 		add("Ended by", actorName(*u.Stopped))
@@ -182,7 +182,7 @@ func (w workspaceRun) next() []string {
 	why := w.waits()
 	switch {
 	case planPending(w.run):
-		return []string{"Its plan is made. It is applied when somebody confirms it, here or where it was asked for."}
+		return []string{"The plan is ready. It is applied once it is confirmed, here or where the run was started."}
 	case why.Position > 0:
 		return []string{fmt.Sprintf("It is number %d in the queue.", why.Position)}
 	case why.Message != "":

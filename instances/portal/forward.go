@@ -141,7 +141,7 @@ func readOnly(r *http.Request) bool {
 // was answered; errNoAnswer is around those of the way to the leader.
 func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string) error {
 	if address == "" {
-		return fmt.Errorf("%w: nobody is known to lead", errNoAnswer)
+		return fmt.Errorf("%w: no leader is known", errNoAnswer)
 	}
 	to, err := CheckPeer(address, f.o.Plain)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestOfferEnds(t *testing.T) {
 	s.Store.Serve(t, lifecycle.ExpireCheck{ID: old})
 	s.Want(t, 404, nil, all["ben"], "POST", "instances/"+old+"/take", "")
 	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+old, "")
-	if e := instance.Events[0]; e.Action != "offer ended" || e.Detail != "nobody took it in time" {
+	if e := instance.Events[0]; e.Action != "offer ended" || e.Detail != "not accepted in time" {
 		t.Errorf("%+v", e)
 	}
 }

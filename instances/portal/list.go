@@ -51,7 +51,7 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 	at, id, ok := strings.Cut(s, "-")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if !ok || err != nil {
-		return nil, field("/after", "want what next said")
+		return nil, field("/after", "want the value of next from the previous page")
 	}
 	return &lifecycle.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
 }

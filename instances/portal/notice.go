@@ -126,17 +126,17 @@ func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // its text repeats the URL, which may have a token in it
 		}
-		return "", fmt.Errorf("telling %s: %w", n.o.URL.Host, err)
+		return "", fmt.Errorf("notifying %s: %w", n.o.URL.Host, err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // what cannot be read costs a connection
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
-		return "told: " + strconv.Itoa(resp.StatusCode), nil
+		return "delivered: " + strconv.Itoa(resp.StatusCode), nil
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return "", fmt.Errorf("telling %s: it redirects, and no redirect is followed", n.o.URL.Host)
+		return "", fmt.Errorf("notifying %s: it redirects, and no redirect is followed", n.o.URL.Host)
 	}
-	return "", fmt.Errorf("telling %s: status %d", n.o.URL.Host, resp.StatusCode)
+	return "", fmt.Errorf("notifying %s: status %d", n.o.URL.Host, resp.StatusCode)
 }
 
 // body is what a job tells, with what is known of the instance now.

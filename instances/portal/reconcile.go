@@ -219,7 +219,7 @@ func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 	}
 	if _, err := r.o.Store.Do(ctx, c); err != nil {
 		if ctx.Err() == nil {
-			r.o.Logger.WarnContext(ctx, "instances: what is due could not be kept", "error", err)
+			r.o.Logger.WarnContext(ctx, "instances: pending changes could not be stored", "error", err)
 		}
 		return againAfter
 	}

@@ -232,7 +232,7 @@ func (s verbs) recipient(r call[*lifecycle.Record], b api.Transfer) (template.Ow
 	case kind != template.OwnerUser && kind != template.OwnerGroup || id == "" || strings.ContainsFunc(id+to.Label, unicode.IsControl):
 		return to, field("/to", "want user:SUBJECT or group:NAME")
 	case to.Issuer != r.actor.Issuer && !r.actor.Admin:
-		return to, field("/issuer", "only an admin gives it to somebody of another issuer")
+		return to, field("/issuer", "only an admin can give it to an owner of another issuer")
 	}
 	return to, nil
 }

@@ -165,7 +165,7 @@ func (b *Block) role(o *Options, beside Beside) error {
 		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf || in.Prices != nil
 	switch {
 	case unused:
-		return refused("a portal has only role and forward_plain: all else is for those who lead")
+		return refused("a portal accepts only role and forward_plain: the other settings are for servers that can lead")
 	case len(b.Executors)+len(b.Credentials)+len(b.Sources)+len(b.Quotas) > 0 || b.Notify != nil:
 		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")
 	case !beside.Registry:
@@ -175,7 +175,7 @@ func (b *Block) role(o *Options, beside Beside) error {
 	case beside.ArchiveKeys:
 		return refused("a portal must not have archives.key_files: it serves no archives, and gives no tokens")
 	case !beside.SessionKeys:
-		return refused("a portal needs ui.session_key_files, which seal its sessions and by which it knows who leads\nhint: those who lead name the same files in instances.portal_session_key_files")
+		return refused("a portal needs ui.session_key_files, which seal its sessions and verify the leader\nhint: those who lead name the same files in instances.portal_session_key_files")
 	case beside.More:
 		return refused("a portal serves instances alone: no depot, github, hook, pull_through or pass_through")
 	}
@@ -188,7 +188,7 @@ func (b *Block) checkLeader(beside Beside) error {
 	switch {
 	case beside.Registry && !beside.StateKeys && !in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: who writes to the registry would own what they own\n"+
-			"hint: set OKARA_STATE_KEYS, or unsealed = true if nobody else writes there"))
+			"hint: set OKARA_STATE_KEYS, or unsealed = true if no one else can write there"))
 	case beside.StateKeys && in.Unsealed:
 		return syntax.WrongAt(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
 	case in.Templates == "" && len(b.Sources) == 0 && !beside.Remote:

@@ -125,7 +125,7 @@ func (r *templateReader) checkChart(t *Template, b templateBlock) {
 		wrong     bool
 	}{
 		{"outputs", "a chart has none: let connection say how it is reached", len(t.Outputs) > 0},
-		{"approval", "a chart has no plan that somebody could approve: it is none or request", t.Approval == ApprovalPlan},
+		{"approval", "a chart has no plan to approve: use none or request", t.Approval == ApprovalPlan},
 		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == updateAuto},
 	} {
 		if f.wrong {

@@ -131,7 +131,7 @@ func (n names) checkName(t hcl.Traversal) error {
 	switch root {
 	case nameOwner, nameParameters, nameClaims:
 		if n.anonymous {
-			return fmt.Errorf("%s: the members of a pool are nobody's, so nothing of a person can be named", root)
+			return fmt.Errorf("%s: members of a pool have no owner, so attributes of a person cannot be used", root)
 		}
 	case nameOutputs:
 		if n.outputs == nil {

@@ -67,7 +67,7 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 		r.fail(here("variable"), "schedule: inputs sets %s as well: take it out there", s.Variable)
 	}
 	if t.Approval == ApprovalPlan {
-		r.fail(b.Body.MissingItemRange(), `schedule: with approval = "plan" somebody would have to approve each stop and each start: it is none or request`)
+		r.fail(b.Body.MissingItemRange(), `schedule: with approval = "plan" each stop and each start would need an approval: use none or request`)
 	}
 	if t.Executor != ExecutorLocal {
 		r.fail(b.Body.MissingItemRange(), "schedule: executor %s does not stop and start instances, only %s does", t.Executor, ExecutorLocal)

@@ -212,5 +212,5 @@ func (c *chain) ask(ctx context.Context) (string, error) {
 			return address, nil
 		}
 	}
-	return "", errors.New("nobody holds the ledger whose address can be believed")
+	return "", errors.New("the ledger has no leader with a trusted address")
 }

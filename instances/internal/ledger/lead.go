@@ -69,7 +69,7 @@ func refuse(err error) error {
 // begin reads what a new leader goes on from, under its lock.
 func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, statebackend.Version, error) {
 	if _, ttl := lock.Lease(); ttl == 0 {
-		return page{}, statebackend.Version{}, refuse(errors.New("the registry tells no time: its answers have no Date"))
+		return page{}, statebackend.Version{}, refuse(errors.New("the registry's responses have no Date header"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

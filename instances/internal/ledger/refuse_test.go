@@ -90,7 +90,7 @@ func TestNobodyLeads(t *testing.T) {
 		h := ocitest.Handler(t, ocitest.Quirks{})
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, dateless{direct{h}}, ledger.Options{})
-			neverLeads(t, r, "tells no time")
+			neverLeads(t, r, "have no Date header")
 			r.end()
 		})
 	})

@@ -85,7 +85,7 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 // run leads until ctx ends or something goes wrong.
 func (t *tenure) run(ctx context.Context) {
 	l := t.l
-	l.o.Logger.InfoContext(ctx, "this server leads", "ledger", t.store.Repo().String(), "serial", t.committed.Serial)
+	l.o.Logger.InfoContext(ctx, "this server is the leader", "ledger", t.store.Repo().String(), "serial", t.committed.Serial)
 	leads, stop := context.WithCancelCause(ctx)
 	t.stop = stop
 	// A commit under way may end when ctx does, but not when the lease does.
@@ -111,7 +111,7 @@ func (t *tenure) run(ctx context.Context) {
 		how = (*statebackend.Lock).Unlock
 	}
 	l.end(t.lock, how)
-	l.o.Logger.InfoContext(ctx, "this server leads no more", "reason", err)
+	l.o.Logger.InfoContext(ctx, "this server is no longer the leader", "reason", err)
 	l.save(ctx)
 }
 
@@ -318,7 +318,7 @@ func (t *tenure) watch(ctx context.Context) {
 		age, ttl := t.lock.Lease()
 		t.l.mu.Unlock()
 		if age >= ttl {
-			t.stop(fmt.Errorf("the registry has confirmed no beat for %s", ttl))
+			t.stop(fmt.Errorf("the registry has confirmed no heartbeat for %s", ttl))
 			return
 		}
 		select {

@@ -161,7 +161,7 @@ func (c *child) run(ctx context.Context) (err error) {
 		c.log.grow()
 	}
 	defer c.stop.obey()()
-	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was told to end") })()
+	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was asked to stop") })()
 	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
 	err = c.stateLock().takeLock(ctx)
 	if err == nil {

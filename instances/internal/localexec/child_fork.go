@@ -68,7 +68,7 @@ func (c forkedStates) keepFork(ctx context.Context) error {
 		return err
 	}
 	if !fits {
-		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by somebody else meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
+		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by another writer meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
 	}
 	return c.bringBack(ctx, fork)
 }

@@ -83,7 +83,7 @@ func (s *stopper) obey() (forget func()) {
 		select {
 		case <-over:
 		case <-forced:
-			s.ask(lifecycle.Cancelled, "the run was told to end at once")
+			s.ask(lifecycle.Cancelled, "the run was asked to stop at once")
 			s.kill()
 		}
 	}()

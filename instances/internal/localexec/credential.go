@@ -75,7 +75,7 @@ func (o *LocalOptions) credentials(ctx context.Context, s run.Spec) (given, erro
 	g := given{map[string]string{}, map[string][]byte{}}
 	for _, name := range s.Credentials {
 		c, ok := o.Credentials[name]
-		err := errors.New("the server has none of that name")
+		err := errors.New("the server has no credential of that name")
 		if ok {
 			err = o.credential(ctx, s, name, c, g)
 		}

@@ -86,7 +86,7 @@ func TestCredentialsRefused(t *testing.T) {
 	if err := kill(running(t, "7243")); err != nil {
 		t.Error(err)
 	}
-	if _, err := (&LocalOptions{}).credentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has none of that name") {
+	if _, err := (&LocalOptions{}).credentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has no credential of that name") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -110,7 +110,7 @@ func cleanErrored(l *Local, id string) error {
 		if total += e.size; total <= maxState {
 			continue
 		}
-		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance take the room", "file", e.file, "bytes", e.size)
+		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance use the space", "file", e.file, "bytes", e.size)
 		errs = append(errs, sandbox.Remove(e.dir))
 	}
 	return errors.Join(errs...)

@@ -231,7 +231,7 @@ func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	case errors.Is(err, oci.ErrNotFound):
 		return run.Status{}, nil
 	case errors.Is(err, oci.ErrCorrupt):
-		l.o.Logger.WarnContext(ctx, "instances: what lies in the place of a result is not believed", "attempt", attemptName(s.Ref), "error", err)
+		l.o.Logger.WarnContext(ctx, "instances: the file found in place of a result is ignored", "attempt", attemptName(s.Ref), "error", err)
 		return run.Status{}, nil
 	case err != nil:
 		return run.Status{}, err

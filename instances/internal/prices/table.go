@@ -79,7 +79,7 @@ func (t *Table) read(r *csv.Reader) error {
 			return fmt.Errorf("line %d has a price for the same as line %d\nhint: remove one of them", line, before)
 		}
 		if lines[key] = line; len(t.Rows) == maxRows {
-			return fmt.Errorf("line %d: more than %d prices\nhint: leave out types that nobody launches", line, maxRows)
+			return fmt.Errorf("line %d: more than %d prices\nhint: leave out types that are not used", line, maxRows)
 		}
 		t.Rows = append(t.Rows, row)
 	}

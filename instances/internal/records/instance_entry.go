@@ -41,7 +41,7 @@ func EntryInstance(tag string) string {
 func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	tag := EntryTag(e.ID)
 	if EntryInstance(tag) == "" {
-		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
+		return fmt.Errorf("entry of instance %q: the ID is invalid", e.ID)
 	}
 	return artifact.PutEntry(ctx, r, tag, artifact.CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
 }

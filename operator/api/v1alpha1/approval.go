@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Decision is what somebody says to a plan.
+// Decision is the answer to a plan.
 // +kubebuilder:validation:Enum=Approve;Reject
 type Decision string
 

@@ -6,7 +6,7 @@
 //
 // Conditions follow kstatus. Ready says whether the registry has what the object
 // asks for. Reconciling is True while the operator still tries. Stalled is True for
-// what trying again does not cure: somebody has to change an object.
+// what trying again does not cure: an object has to be changed.
 //
 // Lists in a status are bounded, so that an object stays small; truncated says that
 // something was left out. No time in a status moves when nothing happened.

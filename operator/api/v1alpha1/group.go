@@ -43,7 +43,7 @@ const (
 	LabelProvider = "okara.dev/provider" // or of its Provider
 	LabelTenant   = "okara.dev/tenant"   // of a Namespace: the operator may read the Secrets that objects name
 
-	// Labels of the namespace of what an instance made, for people and policies.
+	// Labels of the namespace of what an instance made, for users and policies.
 	LabelRuns     = "okara.dev/runs"     // runs are there: it is not deleted before them
 	LabelOwner    = "okara.dev/owner"    // a hash of the owner
 	LabelTemplate = "okara.dev/template" // NAMESPACE.NAME
@@ -52,7 +52,7 @@ const (
 
 	// Annotations of an Instance.
 	AnnotationCancel  = "okara.dev/cancel"      // any new value ends its run early
-	AnnotationAbandon = "okara.dev/abandon"     // the name of the object: what it made is left to people
+	AnnotationAbandon = "okara.dev/abandon"     // the name of the object: what it made is orphaned
 	AnnotationAdopt   = "okara.dev/adopt-state" // "true": a workspace that exists is the object's from now on
 	AnnotationUnlock  = "okara.dev/unlock"      // id of a lock of the state, which the next run breaks
 	AnnotationAsked   = "okara.dev/asked"       // KEY=DIGEST of the last request of the portal, which may come again

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// InstanceSpec is what somebody wants of an instance. What goes beyond the limits of
+// InstanceSpec is the desired state of an instance. What goes beyond the limits of
 // the template is cut or refused by the operator, and the status says what counts.
 // +kubebuilder:validation:XValidation:rule="self.template == oldSelf.template",message="the template of an instance never changes: make another Instance"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.owner) || has(self.owner) && self.owner == oldSelf.owner",message="an owner is set once"
@@ -121,7 +121,7 @@ type InstanceStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// UID by which what was made for it is known. A backup that brings the object back gives it another one of its own.
+	// UID by which what was made for it is known. An object restored from a backup has another UID of its own.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
@@ -157,7 +157,7 @@ type InstanceStatus struct {
 	// +optional
 	Handled *Handled `json:"handled,omitempty"`
 
-	// What okara keeps of it beside the spec. Only the operator writes it, and nobody else should read it.
+	// What okara keeps of it beside the spec. Only the operator writes and reads it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Record *apiextensions.JSON `json:"record,omitempty"`
@@ -178,7 +178,7 @@ type RunningModule struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Handled is what the operator has taken notice of. What differs from it is a wish.
+// Handled is what the operator has taken notice of. What differs from it is a request.
 type Handled struct {
 	// spec.name
 	// +optional
@@ -204,7 +204,7 @@ type Handled struct {
 	// +optional
 	Cancel string `json:"cancel,omitempty"`
 
-	// Why the last wish was refused. Empty: it was not.
+	// Why the last request was refused. Empty: it was not.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Refused string `json:"refused,omitempty"`

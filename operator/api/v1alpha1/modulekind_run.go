@@ -57,7 +57,7 @@ type KindRun struct {
 	// +optional
 	VarsFrom []InputsFrom `json:"varsFrom,omitempty"`
 
-	// What becomes of resources that somebody changed: Repair changes them back, Report says so, Ignore does not look.
+	// What happens to resources that were changed outside of okara: Repair changes them back, Report says so, Ignore does not look.
 	// +kubebuilder:default=Repair
 	// +optional
 	Drift RunDrift `json:"drift,omitempty"`
@@ -100,7 +100,7 @@ type RunApproval struct {
 	Mode string `json:"mode,omitempty"`
 }
 
-// RunDrift says what becomes of resources that somebody changed.
+// RunDrift says what happens to resources that were changed outside of okara.
 // +kubebuilder:validation:Enum=Repair;Report;Ignore
 type RunDrift string
 

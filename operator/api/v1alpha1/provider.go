@@ -26,7 +26,7 @@ type ProviderEntry struct {
 	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
-	// Take a provider that nobody signed.
+	// Accept a provider without a signature.
 	// +optional
 	AllowUnsigned bool `json:"allowUnsigned,omitempty"`
 

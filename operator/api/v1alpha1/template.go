@@ -18,7 +18,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'FluxTerraform') && has(self.chart) == (self.executor == 'FluxHelm')",message="FluxTerraform runs a module, FluxHelm a chart: name that one"
 // +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval.mode == 'None'",message="a pool excludes parameters and approval: its members are made before anybody chooses"
 type TemplateSpec struct {
-	// What people see in place of the name.
+	// Title that users see instead of the name.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Title string `json:"title,omitempty"`
@@ -86,7 +86,7 @@ type TemplateSpec struct {
 	// +optional
 	Max int32 `json:"max,omitempty"`
 
-	// What waits for the approval of somebody else than who asked.
+	// What has to be approved by someone other than the requester.
 	// +kubebuilder:default={}
 	// +optional
 	Approval TemplateApproval `json:"approval,omitzero"`
@@ -99,7 +99,7 @@ type TemplateSpec struct {
 	// +optional
 	Pool *TemplatePool `json:"pool,omitempty"`
 
-	// Inputs that people set, in the order of the form.
+	// Inputs that users set, in the order of the form.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
@@ -155,7 +155,7 @@ type TemplateSpec struct {
 	// +optional
 	Update string `json:"update,omitempty"`
 
-	// How long before the end somebody is told.
+	// How long before the expiry a notice is sent.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=set
 	// +optional
@@ -238,7 +238,7 @@ type TemplateTTL struct {
 	// +optional
 	Failed Duration `json:"failed,omitempty"`
 
-	// What the end does: Destroy, or Keep the resources for people.
+	// What happens on expiry: Destroy the resources, or Keep them.
 	// +kubebuilder:default=Destroy
 	// +kubebuilder:validation:Enum=Destroy;Keep
 	// +optional
@@ -247,7 +247,7 @@ type TemplateTTL struct {
 
 // TemplatePool is how many instances are kept ready.
 type TemplatePool struct {
-	// Instances that wait for somebody. kubectl scale sets it.
+	// Instances that are kept ready to be claimed. kubectl scale sets it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Size int32 `json:"size"`
@@ -276,7 +276,7 @@ type TemplateParameter struct {
 	// +kubebuilder:validation:MaxLength=100
 	Name string `json:"name"`
 
-	// What people see in place of the name.
+	// Title that users see instead of the name.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Title string `json:"title,omitempty"`
@@ -286,7 +286,7 @@ type TemplateParameter struct {
 	// +optional
 	Help string `json:"help,omitempty"`
 
-	// What it is if nobody says. Empty: what the module says.
+	// Value if none is given. Empty: the default of the module.
 	// +optional
 	Default *apiextensions.JSON `json:"default,omitempty"`
 
@@ -436,13 +436,13 @@ type TemplateVersion struct {
 
 // PoolStatus is what the operator remembers of a pool.
 type PoolStatus struct {
-	// Instances that wait for somebody.
+	// Instances that are ready to be claimed.
 	Available int32 `json:"available"`
 
 	// Instances that are being made for it.
 	Coming int32 `json:"coming"`
 
-	// Instances that the pool made and somebody has.
+	// Instances of the pool that were claimed.
 	Claimed int32 `json:"claimed"`
 
 	// Why no instance is made for it. Empty: it is not paused.

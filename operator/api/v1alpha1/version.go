@@ -17,7 +17,7 @@ const (
 	ListYanked     ListedState = "Yanked"
 )
 
-// VersionSpec is what somebody wants of a version.
+// VersionSpec is the desired state of a version.
 // +kubebuilder:validation:XValidation:rule="has(self.target) != has(self.address)",message="exactly one of target and address"
 // +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth) && !has(self.subdir) && !has(self.tagPrefix) && !has(self.platforms) && !has(self.deletionPolicy)",message="source, subdir, tagPrefix, platforms, auth and deletionPolicy are for an address: a target has its own"
 // +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.subdir) && !has(self.tagPrefix)",message="subdir and tagPrefix are for a module, which has a source"

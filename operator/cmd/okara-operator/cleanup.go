@@ -31,7 +31,7 @@ type cleaner struct {
 // newCleaner makes one with its metric, which is one of the process.
 func newCleaner(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*cleaner, error) {
 	s := &cleaner{c, objects, prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "okara_states_unowned", Help: "States of runs that have resources and whose object is gone. Counted daily; nobody destroys them.",
+		Name: "okara_states_unowned", Help: "States of runs that have resources and whose object is gone. Counted daily; they are not destroyed automatically.",
 	}), log}
 	return s, metrics.Registry.Register(s.unowned)
 }

@@ -55,7 +55,7 @@ func (s *runSite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret of the operator's namespace by which modules are pulled where they do not lie in okara serve")
 	f.StringVar(&s.flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal reads, too")
-	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` of users of the cluster: who is called PREFIX and a subject is that subject of the issuer at the portal, so that nobody approves his own (repeatable; those called https://ISSUER#SUBJECT are known)")
+	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` of users of the cluster: who is called PREFIX and a subject is that subject of the issuer at the portal, so that no one approves their own (repeatable; those called https://ISSUER#SUBJECT are known)")
 	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules though no admission policy of the chart bounds what this account writes: for trials")
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
 }

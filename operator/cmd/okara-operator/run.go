@@ -95,7 +95,7 @@ func newRun() *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.watch, "watch", nil, "`NAMESPACE` whose objects are looked at (repeatable; default all)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-address", ":8080", "`ADDRESS` that serves /metrics; 0: none")
 	cmd.Flags().StringVar(&f.health, "health-address", ":8081", "`ADDRESS` that serves /healthz and /readyz; 0: none")
-	cmd.Flags().DurationVar(&f.lease, "lease", time.Minute, "time after which the next replica leads when the leader is gone")
+	cmd.Flags().DurationVar(&f.lease, "lease", time.Minute, "time after which another replica takes over when the leader is gone")
 	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "log each run")
 	return cmd
 }

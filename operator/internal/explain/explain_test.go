@@ -107,7 +107,7 @@ status:
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(run, event, other).Build(), Now: now}
 	const want = `VPC tenant-acme/prod is not Ready: DestroyFailed, since 10m
     destroying failed 5 times
-  It stays so until somebody changes something.
+  It stays like this until something is changed.
   It is being deleted, and kept by okara.dev/run.
 
   phase      Destroying
@@ -167,14 +167,14 @@ status:
 `)
 	const want = `Version team-a/module-vpc-1.4.0 is not Ready: Held, since 10m
     waiting for approval
-  It waits until somebody approves or rejects it.
+  It waits for an approval or a rejection.
 
   state      Waiting
   digest     sha256:14f2
   plan       sha256:14f2 waits
 
 What helps:
-  somebody has to approve it, or reject it
+  it has to be approved or rejected
   create an Approval; read the plan first:
     {apiVersion: okara.dev/v1alpha1, kind: Approval, metadata: {name: module-vpc-1.4.0-1, namespace: team-a},
      spec: {target: {kind: Version, name: module-vpc-1.4.0}, plan: "sha256:14f2", generation: 1, approver: YOU}}

@@ -54,9 +54,9 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonSuspended:
 		return []string{"set spec.suspend to false, or spec.runOptions.suspend of an object of a kind"}
 	case v1alpha1.ReasonDrift, v1alpha1.ReasonDigestMismatch:
-		return []string{"somebody moved a tag: okara depot status says which; put it back, or publish another version", again}
+		return []string{"a tag was moved: okara depot status says which; put it back, or publish another version", again}
 	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, reasonRequested:
-		return []string{"somebody has to approve it, or reject it"}
+		return []string{"it has to be approved or rejected"}
 	case v1alpha1.ReasonEntriesFailed:
 		return []string{"each entry says of itself what it waits for:"}
 	case v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonRefused, v1alpha1.ReasonRejected:

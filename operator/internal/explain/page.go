@@ -104,9 +104,9 @@ func (p *page) heading() {
 		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
 		p.help = append(p.help, "if that stays so: "+pods)
 	case !ready.True() && needsDecision(ready.Reason):
-		p.line("  It waits until somebody approves or rejects it.")
+		p.line("  It waits for an approval or a rejection.")
 	case all[v1alpha1.ConditionStalled].True():
-		p.line("  It stays so until somebody changes something.")
+		p.line("  It stays like this until something is changed.")
 	case all[v1alpha1.ConditionReconciling].True():
 		p.line("  The operator goes on by itself.")
 	}
@@ -244,7 +244,7 @@ func (p *page) made(ctx context.Context) {
 // run tells how an object of Flux goes.
 func (p *page) run(o *unstructured.Unstructured) {
 	ready := fluxobj.Conditions(o)["Ready"]
-	says := cmp.Or(ready.Reason, "nobody has looked at it: does its controller run?")
+	says := cmp.Or(ready.Reason, "no controller has processed it: is its controller running?")
 	switch {
 	case o.GetDeletionTimestamp() != nil:
 		says = "being deleted; " + says

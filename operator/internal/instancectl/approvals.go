@@ -88,7 +88,7 @@ func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appr
 	}
 	approver := k.users.actor(a.Spec.Approver)
 	if asker := r.WantedBy(); a.Spec.Decision != v1alpha1.DecisionReject && !k.machine.Limits.ApprovalSelf && maybeSame(approver, asker) {
-		return refused(v1alpha1.ApprovalRefused, "nobody can tell whether %s is who asked for it, %s: approve by the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
+		return refused(v1alpha1.ApprovalRefused, "it cannot be determined whether %s is the requester, %s: approve in the same way, or start the operator with --user-issuer", a.Spec.Approver, asker.Subject)
 	}
 	err := k.step(approver, event)
 	switch {

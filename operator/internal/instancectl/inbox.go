@@ -254,7 +254,7 @@ func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time
 	}
 	by := until.Sub(from.Truncate(time.Second)).Round(time.Second) // objects have whole seconds
 	if by <= 0 {
-		return fmt.Errorf("%s is before its end: delete the Instance to end it now", until.Format(time.RFC3339))
+		return fmt.Errorf("%s is before its current expiry: delete the Instance to end it now", until.Format(time.RFC3339))
 	}
 	if t := k.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && by > t.TTL.Extend {
 		by = 0 // what the template gives

@@ -23,7 +23,7 @@ import (
 // makes an Instance.
 func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Create) (lifecycle.Answer, error) {
 	if e.Forced {
-		return lifecycle.Answer{}, fmt.Errorf("%w: nobody goes beyond the limits of a template on a cluster: change the Template", errors.ErrUnsupported)
+		return lifecycle.Answer{}, fmt.Errorf("%w: the limits of a template cannot be exceeded on a cluster: change the Template", errors.ErrUnsupported)
 	}
 	if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
 		return answer, err

@@ -183,7 +183,7 @@ func (s *status) planned(now fluxexec.Status, generation int64, had *planStatus,
 		return
 	}
 	s.Plan.Summary = ""
-	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, and nobody has seen it who could compare it: it cannot be approved")
+	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, but the plan gate has not seen it: it cannot be approved")
 }
 
 // planLife is how long a plan waits before it is made again: the world changes meanwhile.

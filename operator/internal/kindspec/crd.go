@@ -93,7 +93,7 @@ func runSchema() apiextensions.JSONSchemaProps {
 		"version": text(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),
 		"suspend": {Type: "boolean", Description: "Stops runs, but not deletion."},
 		"drift": {
-			Type: "string", Description: "In place of what the definition says.",
+			Type: "string", Description: "Overrides the definition.",
 			Enum: []apiextensions.JSON{{Raw: []byte(`"Repair"`)}, {Raw: []byte(`"Report"`)}, {Raw: []byte(`"Ignore"`)}},
 		},
 	})
@@ -119,7 +119,7 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		}),
 		"uid":                 text(64, "UID by which what was made for it is known. A backup that brings the object back gives it another one of its own."),
 		"definition":          text(128, "What of the definition this object has; it changes with each change that the operator rolls out."),
-		"rollout":             text(192, "The change that it takes at the moment, or could not get through."),
+		"rollout":             text(192, "The change that is being applied, or the one that failed."),
 		"namespace":           text(63, "Namespace in which it runs."),
 		"updateAvailable":     text(128, "A newer version that the definition allows."),
 		"lastAppliedRevision": text(512, "Digest of the module that was applied last."),

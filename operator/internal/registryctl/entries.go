@@ -67,7 +67,7 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // errNoPlace says that an entry waits for its turn.
-var errQueued = errors.New("there is no place for a run")
+var errQueued = errors.New("the run is queued")
 
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := entryKinds()[r.kind]

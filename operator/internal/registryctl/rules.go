@@ -216,9 +216,9 @@ func (u *usage) take(namespace string, rule access.Rule) error {
 	size := len(text)
 	switch {
 	case u.rules[namespace] == maxRules || u.bytes[namespace]+size > maxRulesText:
-		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s has room for %d rules of %d KiB together, and older ones take it", namespace, maxRules, maxRulesText>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("namespace %s may have %d rules of %d KiB in total, and older ones use that up", namespace, maxRules, maxRulesText>>10)}
 	case u.total+size > maxRulesTotal:
-		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("there is room for %d KiB of rules, and older ones take it", maxRulesTotal>>10)}
+		return &verdict.Problem{Reason: v1alpha1.ReasonTooManyRules, Message: fmt.Sprintf("rules may have %d KiB in total, and older ones use that up", maxRulesTotal>>10)}
 	}
 	u.rules[namespace]++
 	u.bytes[namespace] += size

@@ -54,6 +54,6 @@ func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 			return later, err // the next run of its entry judges
 		}
 	}
-	verdict.Decide(&a, "", fmt.Sprintf("nobody has judged it: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
+	verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
 	return later, quiet(r.Status().Update(ctx, &a))
 }

@@ -35,7 +35,7 @@ func (e *NotOwnerError) Error() string {
 	case e.Owner == "":
 		what = "has no owner any more"
 	}
-	return fmt.Sprintf("workspace %s of state %s %s: this object was brought back, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
+	return fmt.Sprintf("workspace %s of state %s %s: this object was restored from a backup, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
 }
 
 // Check is nil while the object of a run is the owner of its state, else a

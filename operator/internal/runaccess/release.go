@@ -87,7 +87,7 @@ func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	case errors.Is(err, states.ErrEncrypted) && destroyed:
 		return nil
 	case errors.Is(err, states.ErrEncrypted):
-		return a.kept(r, "it is encrypted, and nobody reported that everything was destroyed")
+		return a.kept(r, "it is encrypted, and no run reported that everything was destroyed")
 	case err != nil:
 		return a.kept(r, err.Error())
 	case has:

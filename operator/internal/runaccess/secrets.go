@@ -140,7 +140,7 @@ func (a *Access) cliConfig(token string) ([]byte, error) {
 		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", host+"/*/*")
 	}
 	if _, wrong := syntax.Parse([]byte(b.String()), keyConfig); wrong.HasErrors() {
-		return nil, fmt.Errorf("the CLI configuration of runs is none: %s", wrong[0].Summary) // the cause would quote the token
+		return nil, fmt.Errorf("the CLI configuration of runs is invalid: %s", wrong[0].Summary) // the cause would quote the token
 	}
 	return []byte(b.String()), nil
 }
