@@ -104,7 +104,7 @@ func deniedAfterAll(ctx context.Context, err error) error {
 	if e.accepted() {
 		e.sentinel = ErrDenied
 	}
-	e.accepted = nil // it was asked
+	e.accepted = nil // the server was asked
 	return err
 }
 

@@ -189,7 +189,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
 	_, err := r.Resolve(ctx, d.String())
 	if WithheldByPolicy(err) {
-		return fmt.Errorf("the registry takes this and hands it out to nobody: %w", err)
+		return fmt.Errorf("the registry accepts this and does not serve it: %w", err)
 	}
 	return nil // any other error is for who reads
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // parser reads from the path of a request what the request is about, and kind and
-// address of the right to it. Its error is told to those who have that right.
+// address of the right to it. Its error is shown to those who have that right.
 type parser[A any] func(r *http.Request) (at A, right access.Right, err error)
 
 func moduleIn(r *http.Request) (addr.Module, access.Right, error) {
@@ -223,7 +223,7 @@ func forged() error {
 }
 
 // verify checks the token of a link and returns when it ends. The signature is
-// checked before the time, so only a link that was once good is told to be old.
+// checked before the time, so only a link that was once good is reported as expired.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
 	signed, sealed := cutSealed(token)
 	part := strings.Split(signed, ".")

@@ -438,7 +438,7 @@ func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
 		s.sent += n
 		total += n
 		if n == 0 && err == nil {
-			src.leaveFile(io.ErrUnexpectedEOF) // it is shorter than it was
+			src.leaveFile(io.ErrUnexpectedEOF) // the blob is shorter than it was
 		}
 		if err != nil {
 			return total, err

@@ -49,7 +49,7 @@ type itemDoc struct {
 }
 
 // list is all that the caller may read. Who may read nothing at all and brings no
-// token is told that one is needed.
+// token learns that one is needed.
 func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err := c.guard.AllowLogin(r.Request); err != nil {
 		return err

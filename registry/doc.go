@@ -9,7 +9,7 @@
 // routes.go has all routes on one screen: what a request is about, the right it
 // takes, who answers. The address in the path is parsed with package addr and
 // package access asked whether the caller may do this; only then the handler looks
-// into the [catalog.Catalog] of who asks. What is around each of them, limits and
+// into the [catalog.Catalog] of the caller. What is around each of them, limits and
 // panics for two, is package service's. The archives themselves are streamed, or
 // kept on disk (see [Options].Blobs).
 //
@@ -34,7 +34,7 @@
 // the link is a public one, which caches keep for others. A
 // connection to the registry that breaks is taken up where it broke, three
 // times. If the registry redirects to an object storage on another host, so does
-// the front-end, unless it is told not to. No time limit ends a download, only
+// the front-end, unless it is configured not to. No time limit ends a download, only
 // a minute without progress.
 //
 // With [Options].Blobs the archives of a registry elsewhere are kept as files by

@@ -84,7 +84,7 @@ func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error 
 
 // knownFile answers with a receipt for a file that the repository has already,
 // so that a publication that was cut need not send it again. Only who may
-// publish there is told.
+// publish there gets the reason.
 func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {

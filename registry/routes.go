@@ -83,13 +83,13 @@ func (s *server) routes() http.Handler {
 // call is a request that may be answered.
 type call[A any] struct {
 	*http.Request
-	*view              // what there is, for who asks
+	*view              // what the caller may see
 	at    A            // what the request is about
-	grant access.Grant // who asks
+	grant access.Grant // the caller
 }
 
 // to is the way of every request whose path says what it is about: parse, ask
-// whether it may, find the view of who asks, answer. Nothing is looked up, and
+// whether it may, find the view of the caller, answer. Nothing is looked up, and
 // nothing of a body is read, before the right is decided.
 func to[A any](s *server, parse parser[A], action access.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -132,7 +132,7 @@ func Discovery(_ context.Context, base string) (map[string]any, error) {
 }
 
 // unknown answers 404 for everything else. Who mixed up the base URLs of the
-// protocols is told the right one.
+// protocols gets the right one in the error.
 func unknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// view is what there is for one who asks, by the rights of the credentials that
+// view is what a caller may see, by the rights of the credentials that
 // its client has.
 type view struct {
 	client           *oci.Client

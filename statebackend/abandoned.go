@@ -55,7 +55,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 		return m, x.s.unreadableVersion(x.tagNames, head, err)
 	}
 	old, err := x.readable(ctx, head)
-	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
+	if errors.Is(err, oci.ErrNotFound) { // all are dangling: what is left is what was there before them
 		old = p
 		err = nil
 		if perr != nil {

@@ -91,15 +91,15 @@
 //
 // A lease ([Options].LockTTL) is renewed by pushing the claim again every third
 // of it. It is over when the Date header of the registry is later than that of
-// the last beat by the lease and a grace. That does not free the lock: it permits
-// a takeover, as if by force, to who has also seen the same beat for two thirds
+// the last heartbeat by the lease and a grace. That does not free the lock: it permits
+// a takeover, as if by force, to whoever has also seen the same heartbeat for two thirds
 // of the lease by a clock that does not jump, while the registry answered: neither
 // a Date that is hours wrong, nor another node's, nor an outage that both had ends
 // a lease that is kept. Who sees a Date that is five minutes off its own clock
 // judges no age. Nothing stops a holder whose lease is over but itself:
-// [Lock.Lease] tells it how old its last beat is, and runs on while the machine
-// sleeps. The marker keeps the first beat and the claim has the last one, so both
-// are released by tag or by tombstone, and by tombstone alone where a beat may
+// [Lock.Lease] tells the holder how old its last heartbeat is, and runs on while the machine
+// sleeps. The marker keeps the first heartbeat and the claim has the last one, so both
+// are released by tag or by tombstone, and by tombstone alone where a heartbeat may
 // still arrive.
 //
 // A registry that dies while it writes a tag may list the tag and answer 404 to
@@ -144,7 +144,7 @@
 // may write to the registry can forge records: nothing in them says where a state is.
 //
 // [Lock.DeleteWorkspace] writes a record that says deleted, then deletes the state. So
-// a run that saw the workspace before is told, by the list that its lock makes
+// a run that saw the workspace before learns that, by the list that its lock makes
 // ([Store.LockWhen]), and does not take "no state" for a new workspace.
 //
 // # A lock that a client holds through servers
@@ -152,7 +152,7 @@
 // A client of the http backend or of tfe.v2 holds a lock by its id; its requests reach
 // any of several servers, and these stop and start in between. From the answer to LOCK
 // until the client sends UNLOCK, or somebody ends its lock by force, or its lease is
-// over, nobody else is told that he holds. Fencing alone does not give that: it keeps
+// over, nobody else gets an answer that says they hold it. Fencing alone does not give that: it keeps
 // a late write out of the state, while the client changes infrastructure.
 //
 // A server that has not won the lock itself joins it ([Store.Resume]): it lists, reads
@@ -175,7 +175,7 @@
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It takes
 // part like anybody else, beside it and above it. If it is refused it ends all claims
-// of the id, for its client is told no. A LOCK that comes after UNLOCK, as when a proxy
+// of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when a proxy
 // repeats it, would make a claim that nobody releases: a released id that is a UUID is
 // remembered for an hour and refused in this process. In others it locks until
 // [Store.ForceUnlock].
@@ -215,7 +215,7 @@
 // write lands above what the next holder knows, or it does not know one), one list of
 // unlock and commit before the list (a claim is left that nobody has), no seal (a late
 // write comes above the next holder), first number too low and commit on one torn list
-// (two claims write one version), and who is told no leaves claims (of which one is
+// (two claims write one version), and a refused client leaves claims (of which one is
 // left).
 //
 // # Limits

@@ -61,7 +61,7 @@ type LockedError struct {
 
 	gone      bool // nobody in particular holds it
 	expired   bool // its lease is over
-	abandoned bool // it was unreadable for long enough
+	abandoned bool // the claim was unreadable for long enough
 	orphan    bool // it took part in a lock that has ended
 }
 

@@ -23,11 +23,11 @@ type heartbeats struct {
 	done  sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
-	confirmed timestamp  // before the last beat that the registry acknowledged was sent
+	confirmed timestamp  // before the last heartbeat that the registry acknowledged was sent
 	dated     Heartbeat  // the last list
 
 	sent      int  // with the claim itself; read after stop
-	uncertain bool // read after stop: a beat may still arrive
+	uncertain bool // read after stop: a heartbeat may still arrive
 }
 
 // timestamp is a time by two clocks: whichever says that more time has passed is
@@ -57,15 +57,15 @@ func (m timestamp) age(now timestamp) time.Duration {
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startHeartbeats renews the claim every third of the lease until stopped. The time
-// of a beat is that of the registry: the Date header of the last list.
+// of a heartbeat is that of the registry: the Date header of the last list.
 func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
 	stopped := make(chan struct{})
 	b := &heartbeats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.heartbeats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
-	// The claim itself was the first beat, and a list after it won the lock; unless
-	// the repository was empty and the registry had told no time yet.
+	// The claim itself was the first heartbeat, and a list after it won the lock; unless
+	// the repository was empty and the registry had sent no time yet.
 	now := l.x.undated
 	b.done.Go(func() {
 		t := time.NewTicker(b.ttl / protocol.HeartbeatsPerLease)
@@ -80,10 +80,10 @@ func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
 	})
 }
 
-// sendOne sends one beat and looks whether the lock is still ours; false ends the
-// beats, and the next Put finds out why. One that comes after the lease, as in a
+// sendOne sends one heartbeat and looks whether the lock is still ours; false ends the
+// heartbeats, and the next Put finds out why. One that comes after the lease, as in a
 // machine that slept, looks before it writes: a claim that was ended and cleaned
-// up meanwhile must not be written again. Where no list is to be had the next beat
+// up meanwhile must not be written again. Where no list is to be had the next heartbeat
 // may get through: the lease is what ends.
 func (b *heartbeats) sendOne(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
@@ -116,20 +116,20 @@ func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 	return v.Has(b.claim) && v.Ended[b.claim] == 0, err
 }
 
-// age is how old the last confirmed beat is.
+// age is how old the last confirmed heartbeat is.
 func (b *heartbeats) age() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.confirmed.age(b.x.s.timestamp())
 }
 
-// end stops the beats and waits for the one under way. It may be called again.
+// end stops the heartbeats and waits for the one under way. It may be called again.
 func (b *heartbeats) end() {
 	b.stop()
 	b.done.Wait()
 }
 
-// Lease returns how old the last confirmed beat of the lock is, counted from
+// Lease returns how old the last confirmed heartbeat of the lock is, counted from
 // before it was sent and also while the machine sleeps, and the lease; 0, 0
 // without one. Who guards something by the lock stops it before the age reaches
 // the lease: from then on others may take the lock over.
@@ -140,7 +140,7 @@ func (l *Lock) Lease() (age, ttl time.Duration) {
 	return l.heartbeats.age(), l.heartbeats.ttl
 }
 
-// Heartbeat returns what the clocks said when the registry last answered a beat; the
+// Heartbeat returns what the clocks said when the registry last answered a heartbeat; the
 // zero value without a lease, as where the registry tells no time.
 func (l *Lock) Heartbeat() Heartbeat {
 	if l.heartbeats == nil {

@@ -142,7 +142,7 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 	case res.Lost:
 		return Version{}, l.overtaken(ctx, kept)
 	case !res.Stored && res.Written:
-		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it cannot be told whether it counts: %w", l.x.workspace, l.s.repo, kept, res.Err)
+		return Version{}, fmt.Errorf("workspace %q in %s: your state was saved as version %d, but it is unknown whether it counts: %w", l.x.workspace, l.s.repo, kept, res.Err)
 	case !res.Stored:
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, res.Err)
 	case res.Behind:
@@ -406,7 +406,7 @@ const maxResumes = 4
 // servers that keep nothing between requests. Where another process has answered in
 // between, the lock that is known here writes nothing any more: it is resumed, and do
 // runs anew. The errors of [Store.Resume] are returned as they are, so that who never
-// held the lock is told from who lost it.
+// held the lock is distinguished from one that lost it.
 func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock) error) error {
 	l, err := s.Resume(ctx, workspace, id)
 	if err != nil {
@@ -419,7 +419,7 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 		s.locks.drop(l) // its claim stays, it is the client's
 		var resumeErr error
 		if l, resumeErr = s.Resume(ctx, workspace, id); resumeErr != nil {
-			return err // it was not this client: err tells who it was and where the bytes are
+			return err // another client took the lock: err says who, and where the bytes are
 		}
 	}
 	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, protocol.ErrBeside)

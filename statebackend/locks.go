@@ -21,8 +21,8 @@ type Held struct {
 	Fence     int64
 	Tag       string
 	Age       time.Duration // by the clocks of the holder and of the caller
-	// TTL is the lease of the lock, 0: none. Beat changes whenever the holder renews
-	// it: who sees the same one for longer than TTL knows that it is over.
+	// TTL is the lease of the lock, 0: none. Heartbeat changes whenever the holder renews
+	// it: whoever sees the same one for longer than TTL knows that it is over.
 	TTL       time.Duration
 	Heartbeat string
 	// Unreadable: the claim is listed, but reading it says not found, as after a

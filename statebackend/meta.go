@@ -145,7 +145,7 @@ func skipValue(dec *json.Decoder) error {
 // of the CLI's --json.
 type Version struct {
 	N         int64     `json:"version"` // 0: written by a tool without versions
-	Current   bool      `json:"current"` // it is the head
+	Current   bool      `json:"current"` // the version is the head
 	Digest    string    `json:"digest"`
 	Created   time.Time `json:"created"`
 	Lineage   string    `json:"lineage,omitempty"`
@@ -225,7 +225,7 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 			switch missing := errors.Is(err, oci.ErrNotFound); {
 			case missing && i > 0:
 				continue // pruned meanwhile
-			case missing: // it is being written, perhaps
+			case missing: // the version may be being written
 				if m, err = s.listed(ctx, tagNamesOf(workspace)); err == nil {
 					n = m.N
 				}

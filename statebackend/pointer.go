@@ -68,7 +68,7 @@ func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest)
 }
 
 // left says that state-W could not be moved to version n. Where the registry refuses
-// that for good, whoever reads is told by the verdict from now on.
+// that for good, the verdict says so to every reader from now on.
 func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",

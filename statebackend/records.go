@@ -122,7 +122,7 @@ const (
 // listed reads the manifest of the newest version that the registry lists. A
 // version can be listed before it can be read, since distribution makes the
 // folder of a tag first and its link last, and one that was listed may be pruned
-// by now: neither is a ghost yet, so it is listed anew.
+// by now: neither is dangling yet, so it is listed anew.
 func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
@@ -183,7 +183,7 @@ func (e *unreadableError) Error() string {
 
 func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 
-// text is a workspace: the names of its tags.
+// tagNames names the tags of one workspace.
 type tagNames struct{ workspace, fragment string }
 
 func tagNamesOf(workspace string) tagNames {

@@ -483,7 +483,7 @@ func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next 
 	}
 	err = l.s.repo.Delete(ctx, old)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
-		return nil // it has no tag any more
+		return nil // the version has no tag any more
 	}
 	return err
 }

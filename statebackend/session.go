@@ -31,7 +31,7 @@ type session struct {
 	numbers  []int64                               // the versions in it, newest first
 	date     time.Time                             // of the list, by the registry's clock
 	fresh    bool                                  // the repository is empty
-	first    bool                                  // it was, until this lock
+	first    bool                                  // the repository was empty until this lock
 	locks    bool                                  // lists must be fit for locking
 	takes    bool                                  // whoever holds the lock
 	fit      func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
@@ -39,7 +39,7 @@ type session struct {
 	copy     copyCheck                             // whether the repository is a replica
 	claims   map[protocol.ClaimID]oci.Manifest     // own claims, as written
 	claimed  timestamp                             // before the last of them was sent
-	undated  bool                                  // it does not say when
+	undated  bool                                  // the registry does not say when
 	foreign  format.LockManifest                   // the marker an older tool wrote
 	sealed   oci.Manifest                          // the seal, as written
 	head     oci.Manifest                          // the version to write
@@ -190,8 +190,8 @@ type copyCheck uint8
 
 const (
 	copyUnknown  copyCheck = iota
-	copyNone               // it is none
-	copyPromoted           // it was until this lock
+	copyNone               // the repository is no copy
+	copyPromoted           // the repository was a copy until this lock
 )
 
 // checkCopy refuses to lock a replica, or makes it one no more if the lock is

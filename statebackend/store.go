@@ -27,7 +27,7 @@ type Options struct {
 	Sealer        Sealer        // encrypts states; nil: stored in clear
 	Primary       string        // name, without host, of the repository that this one is a copy of; "": none but its own
 	Unsealed      bool          // opens states in clear although there is a Sealer: for a command that seals them
-	LockTTL       time.Duration // lease: a lock without a beat for this long may be taken over; 0: never
+	LockTTL       time.Duration // lease: a lock without a heartbeat for this long may be taken over; 0: never
 	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
 	MaxVersions   int           // pruned on release; 0: keep all
 	StrictReads   bool          // reads without a lock list the versions, also where state-W is known to follow them
@@ -41,7 +41,7 @@ type Options struct {
 	Uptime        func() time.Duration // by which a holder counts the age of its lease; nil: [Uptime]
 	NewID         func() string
 	// Claim returns what the claim under a tag says of its holder, whose id
-	// stays; nil: what Lock was given. It is called anew for each beat.
+	// stays; nil: what Lock was given. It is called again for each heartbeat.
 	Claim func(tag string, info LockInfo) LockInfo
 }
 
@@ -300,7 +300,7 @@ type remembered struct {
 }
 
 const (
-	// maxHeadCache bounds a memo, in bytes: 30,000 workspaces, or 2,000 with the largest
+	// maxHeadCache bounds a headCache, in bytes: 30,000 workspaces, or 2,000 with the largest
 	// records.
 	maxHeadCache = 32 << 20
 	// headSize is about what a Head takes, and what anything takes beside its own.

@@ -158,7 +158,7 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 	}
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
-		// A ghost, which a registry may drop when it starts again, and the claim
+		// A dangling tag, which a registry may drop when it starts again, and the claim
 		// would be live: made real now, removed when it is old enough.
 		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: format.ReasonUncertain}).Err
 	}

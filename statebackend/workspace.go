@@ -256,7 +256,7 @@ var errNoRecord = errors.New("no workspace record")
 
 // newestRecord reads the first of these tags under which a record is; nil if there
 // is none. What is not okara's record does not count, nor a tag that is listed and
-// not found, in a second list too: its writer was never told that it was written.
+// not found, in a second list too: its write was never acknowledged.
 // One that the second list does not show was removed after a newer one.
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false

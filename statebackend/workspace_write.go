@@ -237,7 +237,7 @@ func (s *Store) MarkDeleted(ctx context.Context, workspace, by string) error {
 }
 
 // markDeleted writes that a workspace was deleted, also where it had no record: who
-// saw it before must be told. Without a state it is written once.
+// saw it before must learn that. Without a state it is written once.
 func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty bool) error {
 	l, err := s.List(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ unless --delete-tag removes the tag, which not every registry allows.
 back, as long as the registry still has what it named.`)
 }
 
-// announceFlags are what deprecate and yank are told.
+// announceFlags are the flags of deprecate and yank.
 type announceFlags struct {
 	an        depot.Announcement
 	server    cli.ServerFlags

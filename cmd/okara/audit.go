@@ -40,7 +40,7 @@ days, the newest first. Each server writes its changes into the queue repository
 a minute, sealed with the state keys where it has any.
 
 They are read from the registry, with the keys of OKARA_STATE_KEYS, and each sign that
-somebody altered them is told. With --server a server is asked instead, which needs a
+somebody altered them is reported. With --server a server is asked instead, which needs a
 token with admin:*:**; it also knows its last 5,000 --decisions about requests.
 
 A time is one such as 2026-11-22T12:00:00Z, or a day, which --until includes. The

@@ -16,7 +16,7 @@ import (
 )
 
 // parkedJobs are the jobs of the queue that wait for a person, with what to do.
-// Whoever may not read the queue is told so.
+// A caller who may not read the queue gets that as the finding.
 func parkedJobs(ctx context.Context, a *cli.App, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {

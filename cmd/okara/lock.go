@@ -181,7 +181,7 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	var lines, conflicts, outdated []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {
-			a.Note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
+			a.Note("%s %s: the source publishes no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
 		}
 		lines = append(lines, lockedText(r, check))
 		for _, c := range r.Conflicts {

@@ -302,7 +302,7 @@ func (w *planted) phase(t *testing.T, id, phase string) string {
 	}
 }
 
-// output finds the masks in the log of the run that applied: its module said both.
+// findMasks finds the masks in the log of the run that applied: its module said both.
 func (w *planted) findMasks(t *testing.T, path string) {
 	t.Helper()
 	var all struct{ Runs []struct{ N int } }

@@ -83,7 +83,7 @@ func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
 const (
 	Done    = "done"
 	Refused = "refused" // nothing was changed
-	Failed  = "failed"  // it may have been changed in part
+	Failed  = "failed"  // the object may have been changed in part
 )
 
 // Outcome is what a status says of a change; "" if there is none.

@@ -15,7 +15,7 @@
 // The decision needs method, path and header, never the body. What a repository
 // holds, and so which right it takes, is decided in one place, [RightTo].
 //
-// # Who asks
+// # The caller
 //
 // The shape of a token selects the one way to check it; a token that fails is
 // refused and never tried in another way, nor taken for anonymous:

@@ -125,7 +125,7 @@ func (g *Guard) Replace(p Policy) error {
 	return nil
 }
 
-// Caller is who asks.
+// Caller is who sent a request.
 type Caller struct {
 	Mode       string // "anonymous", "static", "login", "oidc", "session", "run", "pass-through"; "github" for a webhook; "refused"
 	Subject    string
@@ -282,7 +282,7 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	return nil
 }
 
-// known tells who asks, as caller does, and records a refusal.
+// known identifies the caller, as caller does, and records a refusal.
 func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) {
 	c, err := g.caller(r, now)
 	if err != nil {
@@ -294,7 +294,7 @@ func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) 
 	return c, err
 }
 
-// caller tells who asks from the Authorization header, else from the cookie of a
+// caller identifies the caller from the Authorization header, else from the cookie of a
 // session. The shape of a token selects one way to check it; a token that fails
 // there is refused. It is never tried in another way, nor taken for anonymous.
 func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {

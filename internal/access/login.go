@@ -42,7 +42,7 @@ type Login struct {
 	TTL time.Duration // of a token; 0: 7 days; at most 90
 }
 
-// What the tools are told, and what they then do.
+// What the tools learn, and what they then do.
 const (
 	loginClient   = "okara-cli"
 	loginPort     = 10000 // the first of the ports a tool listens on for the answer

@@ -130,7 +130,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 func (r Rule) bounded() error {
 	switch {
 	case r.Name == "":
-		return errors.New("a rule needs a name, which the audit log tells")
+		return errors.New("a rule needs a name, which the audit log records")
 	case len(r.Allow) == 0:
 		return errors.New("a rule without allow gives nothing")
 	case len(r.Groups) > maxRuleParts || len(r.Claims) > maxRuleParts || len(r.Allow) > maxRuleParts:

@@ -105,7 +105,7 @@ func errEnded() error {
 	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or is not of this server: log in again"}
 }
 
-// session tells who asks by the cookie of a request without a token; found is false
+// session identifies the caller by the cookie of a request without a token; found is false
 // where there is none. One that fails is refused, and nobody becomes anonymous by it.
 func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err error) {
 	s := g.o.Sessions

@@ -36,7 +36,7 @@ func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration
 // cookie had TLS and, with __Host-, this very host. A server without TLS on a loopback
 // address has its port in the name, because browsers send the cookies of one port to
 // all of them: the one that the browser asked, which is another one's where a replica
-// hands the request on to who leads.
+// forwards the request to the leader.
 func (s *Sessions) name(r *http.Request, name string) string {
 	whole := "__Host-" + cookieName
 	switch {

@@ -187,7 +187,7 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 	now := g.rules.Load()
 	s := g.o.Sessions
 	if g.Way() != ByToken {
-		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "nobody logs in here with a token"}
+		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "login with a token is not enabled here"}
 	}
 	c, ok := now.static(token, g.now())
 	if !ok {
@@ -266,5 +266,5 @@ func (c Caller) Rights() []RuleRight {
 // it is not known. What somebody owns by them is for [Grant.Groups] to say.
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
-// CallerOf tells who asks, and records nothing: for what a page says of its reader.
+// CallerOf identifies the caller, and records nothing: for what a page says of its reader.
 func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }

@@ -55,7 +55,7 @@ func (l *rules) token(id string, hash []byte, now time.Time) (Token, bool) {
 }
 
 // named is the id of the static token that a refused request claims to have; "" if
-// there is none of that id. Nothing else of what was sent is ever told.
+// there is none of that id. Nothing else of what was sent is ever shown.
 func (l *rules) named(r *http.Request) string {
 	token, _ := bearer(r)
 	id, _, err := HashToken(token)

@@ -322,7 +322,7 @@ func (l Layout) render(kind string, values map[string]string) string {
 		if !found {
 			return b.String()
 		}
-		key, rest, _ := strings.Cut(after, "}") // it was validated
+		key, rest, _ := strings.Cut(after, "}") // the layout was validated
 		b.WriteString(values[key])
 		template = rest
 	}

@@ -19,8 +19,8 @@ type HoldBack struct {
 	Checkout fs.FS    // of git, with the tree in it, whose .gitignore files above the tree count; nil: none
 	At       string   // where in Checkout the tree is, a slash path
 
-	// Named, if it is set, is told by List of each glob whether it names something that is
-	// there; one map may be told of several trees.
+	// Named, if it is set, receives from List for each glob whether it names something that is
+	// there; one map may serve several trees.
 	Named map[string]bool
 
 	// Held is what List held back, sorted by path.

@@ -28,7 +28,7 @@ type Tree struct {
 	Dropped []Dropped // sorted by path; nothing below a dropped directory
 	Bytes   int64     // sum of the sizes
 
-	// Read, if it is set, is told how many bytes more were packed.
+	// Read, if it is set, receives how many more bytes were packed.
 	Read func(n int64)
 
 	fsys fs.FS

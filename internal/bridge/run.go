@@ -38,15 +38,15 @@ type Options struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Begin is told what the run is about before its command starts; nil: nobody is.
+	// Begin receives what the run is about before its command starts; may be nil.
 	Begin func(Start)
 	// LockWait is the -lock-timeout of the command, which goes before the block's;
 	// nil: it has none.
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
-	// Init is told of a root module that the tool is about to initialize: its folder and
-	// that of the tool's data. What it returns is told how the tool ended. nil: nobody is.
+	// Init receives a root module that the tool is about to initialize: its folder and
+	// that of the tool's data. What it returns receives the exit code of the tool. May be nil.
 	Init func(dir, dataDir string) (done func(code int), err error)
 	// Environ are NAME=VALUE that the command has in place of what the environment has.
 	Environ []string
@@ -54,7 +54,7 @@ type Options struct {
 	group bool // a signal goes to all that the command started
 }
 
-// Start is what a person is told before a run.
+// Start is what is printed before a run.
 type Start struct {
 	Repository string // that has the state; "" where the run only reads others'
 	// Errored is the file in which an earlier run of the tool left a state that it

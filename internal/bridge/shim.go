@@ -81,7 +81,7 @@ func sameFile(a, b string) bool {
 }
 
 // checkLoop refuses a program that is okara, or that is being asked already. The
-// second is told on out too, where who asks reads it.
+// second is written to out too, where the caller reads it.
 func checkLoop(t Tool, asking string, out io.Writer) error {
 	if isOkara(t.Path) {
 		return t.loopError()

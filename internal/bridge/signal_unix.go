@@ -41,7 +41,7 @@ func startForwarding(cmd *exec.Cmd, group bool) (stop func(), err error) {
 			if shared && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
 				continue
 			}
-			// It may have ended meanwhile, which Wait tells.
+			// The process may have ended meanwhile, which Wait reports.
 			if group && !shared {
 				_ = syscall.Kill(-cmd.Process.Pid, s.(syscall.Signal))
 			} else {

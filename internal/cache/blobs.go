@@ -191,7 +191,7 @@ func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Ope
 	}
 	f, err := fetch.spool.Open()
 	if err != nil {
-		return nil, nil, nil, nil // it has just failed
+		return nil, nil, nil, nil // the fetch has just failed
 	}
 	return f, fetch.spool, nil, nil
 }

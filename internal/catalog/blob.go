@@ -16,7 +16,7 @@ import (
 const maxSmallBlob = 1 << 20
 
 // Blobs is what is known of blobs: how large they are, and what is in the small
-// ones. What is in one repository is never told of another: a manifest is the word of
+// ones. What is in one repository is never reported for another: a manifest is the word of
 // whoever pushed it, and may name the digest of a blob that he cannot read. It is safe
 // for concurrent use.
 type Blobs struct {

@@ -54,7 +54,7 @@ func (c versionLists) passed(repository string, l *Versions, v addr.Version, err
 	return err
 }
 
-// LatestModule returns the latest version of a module. Ghosts that it meets are
+// LatestModule returns the latest version of a module. Dangling versions that it meets are
 // passed over.
 func (c *Catalog) LatestModule(ctx context.Context, m addr.Module) (l *Versions, v addr.Version, mv *ModuleVersion, err error) {
 	for range maxDanglingSkipped {

@@ -33,7 +33,7 @@
 // request for the version itself does not take one older than ten minutes: a
 // withdrawn trust ends there, not in the list.
 //
-// A ghost, a tag that is listed while its GET is 404, is passed over once that is
+// A dangling tag, one that is listed while its GET is 404, is skipped once that is
 // known, and looked for again with each list: a registry leaves one that dies while
 // it writes. Nothing is asked to find them, so a list may name one until somebody
 // asks for it.
@@ -48,7 +48,7 @@
 // # Whose view it is
 //
 // A Catalog sees what the credentials of its client may see, and tells everybody
-// who asks it: who may ask is decided before. Callers whose own credentials count
+// the caller: access is decided before. Callers whose own credentials count
 // get a Catalog of their own.
 //
 // # Limits

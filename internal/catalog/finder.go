@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	refreshEach  = time.Second / 3  // for each request of the sweep
-	refreshEvery = 55 * time.Minute // how old an entry is when the sweep looks at its repository again
+	refreshEach  = time.Second / 3  // for each request of the refresh
+	refreshEvery = 55 * time.Minute // how old an entry is when its repository is read again
 	rereadAge    = 24 * time.Hour   // how old what no tag list tells may be, such as a scan
 	writeEvery   = 10 * time.Minute
 	writeFirst   = time.Minute // after the start
 	showEvery    = 10 * time.Second
 	lookEvery    = 30 * time.Second // at the list of the catalog
-	planEvery    = time.Minute      // how often the sweep is planned anew
+	planEvery    = time.Minute      // how often the refresh is planned anew
 	maxNoted     = 100_000          // repositories
 )
 
 // Finder keeps an index of what is in a catalog, for searches. What others wrote
 // into it is read at the start; what this process publishes and reads comes in at
-// once, and a sweep looks for the rest, at most three requests a second. It is
+// once, and a refresh looks for the rest, at most three requests a second. It is
 // safe for concurrent use.
 //
 // The catalog says what there is. The index says what is known of it, and a search
@@ -58,7 +58,7 @@ type Finder struct {
 	asked     map[string]int  // how often the list of a repository was read
 	planned   *Published      // that todo was made from
 	plannedAt time.Time
-	todo      []addr.Item // what the sweep looks at next
+	todo      []addr.Item // what the refresh reads next
 }
 
 // shown is what searches see.

@@ -19,7 +19,7 @@ import (
 // maxLost bounds the versions that are remembered as lost.
 const maxLost = 1000
 
-// lostVersions are those that the registry lists and does not have: of a ghost it
+// lostVersions are those that the registry lists and does not have: of a dangling tag it
 // has no manifest, of any other no archive. They are left out of lists, since a
 // version that nobody can install hides the one before it, until what is missing
 // is back.
@@ -28,9 +28,9 @@ type lostVersions struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex                         // guards the fields below
-	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" of a ghost; by repository
+	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" of a dangling tag; by repository
 	n      int
-	logged map[string]bool // repository:tag of ghosts that the log has
+	logged map[string]bool // dangling tags that were logged, as repository:tag
 }
 
 // add reports whether the version was not known to be lost.
@@ -69,7 +69,7 @@ func (m *lostVersions) warn(repository string, tags ...string) {
 	}
 }
 
-// readSummaries reports whether the log is to hear of a tag, which is once.
+// shouldLog reports whether a tag is to be logged, which is once.
 func (m *lostVersions) shouldLog(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

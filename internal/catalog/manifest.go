@@ -87,7 +87,7 @@ func (m *manifests) recheck(ctx context.Context, repository string, all []addr.V
 	slices.SortStableFunc(old, func(a, b aged) int { return cmp.Compare(b.age, a.age) })
 	later := cache.Policy{Fresh: m.tagTTL, Grace: cache.Forever, Stale: cache.Forever}
 	for _, o := range old[:min(len(old), limit)] {
-		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // it is known, and waits for nothing
+		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // the manifest is known, and waits for nothing
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // maxSummaryReads is how many manifests one reader of a list has read at a time.
 const maxSummaryReads = 4
 
-// Summary is what the manifest of a version tells of it.
+// ManifestSummary is what the manifest of a version says about it.
 type ManifestSummary struct {
 	Manifest    oci.Descriptor
 	Annotations map[string]string
@@ -40,8 +40,8 @@ func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSu
 
 // ReadSummaries has the manifests of versions of l read that nobody has read yet, the first
 // ones of all first and no more than most, as long as ctx. What cannot be read stays
-// unknown. It waits for no tag that may have moved since it was read: who asks again
-// is told what is under it now.
+// unknown. It waits for no tag that may have moved since it was read: whoever asks again
+// gets what is under it now.
 func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, limit int) {
 	repository := it.Repository(c.layout)
 	c.manifests.recheck(ctx, repository, all, limit)

@@ -93,7 +93,7 @@ type usedCredential struct {
 	target  asked
 	name    string // "the password of me from FILE", "" for none; all that were tried, if several were
 	several bool
-	given   bool // it was given to okara itself
+	given   bool // the credential was given to okara itself
 }
 
 func (reg *Registries) used() usedCredential {

@@ -20,7 +20,7 @@ import (
 // front-end, whose requests go through the front-end. It reaches the repository of the
 // version only, and nothing can be written. Digests are checked as those of any registry.
 // The layout is the server's word: what is signed has to say itself which version it is,
-// see [depot.Options.Told].
+// see [depot.Options.LayoutFromServer].
 func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oci.Client, addr.Layout, error) {
 	path := versionsPath(it) + "/" + v.String() + "/content"
 	var doc struct {

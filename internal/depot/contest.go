@@ -55,8 +55,8 @@ type bid struct {
 	root     oci.Manifest
 	tag      string
 	manifest oci.Manifest
-	late     bool     // it may arrive after it was removed
-	gone     bool     // it was withdrawn
+	late     bool     // the bid may arrive after it was removed
+	gone     bool     // the bid was withdrawn
 	tags     []string // of the repository, as they were listed last
 }
 
@@ -99,7 +99,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 		}
 	}
 	if err := b.put(ctx); err != nil {
-		b.withdraw(ctx, true) // it may have arrived
+		b.withdraw(ctx, true) // the bid may have arrived
 		return nil, nil, fmt.Errorf("announce the publication: %w", err)
 	}
 	if o.fresh {
@@ -115,7 +115,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 	}
 	done, err := putOnce(ctx, r, tag, m, !shown)
 	if err == nil && !shown {
-		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: whether somebody else published %s at this moment is not known", r, tag)}
+		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: it is unknown whether somebody else published %s at the same time", r, tag)}
 	}
 	if err == nil && o.written != nil {
 		warnings = append(warnings, o.written(b.tags, !shown)...)

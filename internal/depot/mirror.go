@@ -363,7 +363,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	for _, pkg := range packages {
 		i := slices.IndexFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == pkg.Platform })
 		if i < 0 {
-			continue // what lacks a platform is told as that
+			continue // a missing platform is reported as such
 		}
 		have, offered, err := compared(ctx, r, stored.Platforms[i], pkg)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Progress is told how far uploads and downloads are. One that is nil hears
+// Progress receives how far uploads and downloads are. One that is nil hears
 // nothing.
 type Progress func(Event)
 

@@ -111,7 +111,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	if yanked.Subject.Validate() == nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
-			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m, putOptions{}) // it is no younger for it
+			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m, putOptions{}) // the version is no younger for it
 			return warnings, err
 		}
 	}

@@ -47,7 +47,7 @@ func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 
 // ReadCatalog reads the catalog r. Its entries never change, so those that old
 // has are not read again; where no tag came or went it returns old, which may be
-// nil. A tag that is no entry is passed over, and a ghost is read again each time.
+// nil. A tag that is no entry is skipped, and a dangling one is read again each time.
 // With an error it returns what is known now, if anything is: the next read can
 // begin there. note, which may be nil, hears how many entries are known and how many
 // there are, several times at once.
@@ -347,7 +347,7 @@ func (l *Listing) Next(part string) (addr.Version, error) {
 // WarnYanked says of a version that was published before why nobody gets it.
 func (l *Listing) WarnYanked(v addr.Version) []string {
 	if e := l.Status(v).Yanked; e != nil {
-		return []string{fmt.Sprintf("version %s was withdrawn%s; nobody is served it until it is unyanked", v, e.Because())}
+		return []string{fmt.Sprintf("version %s was withdrawn%s; it is not served until it is unyanked", v, e.Because())}
 	}
 	return nil
 }

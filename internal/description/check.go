@@ -37,7 +37,7 @@ func fileSchema() *hcl.BodySchema {
 }
 
 // Check refuses a module that `tofu validate` would refuse, with file, line and
-// column, as far as that can be told without providers: what does not parse,
+// column, as far as that can be found without providers: what does not parse,
 // unknown blocks, what is declared twice, and references to variables and local
 // values that are not declared. The local modules it calls are looked at too. Where
 // it takes more than the text to tell, the module passes. The error wraps

@@ -79,7 +79,7 @@ func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 type change struct {
 	sends bool        // bytes: a blob that was found damaged is missing to it
 	waits bool        // for the disk before it is answered, see pending
-	vital bool        // it may use the reserve
+	vital bool        // the change may use the reserve
 	full  atomic.Bool // the disk had no room for it
 
 	pending pending

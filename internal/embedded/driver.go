@@ -23,7 +23,7 @@ import (
 
 // store is the storage driver of a directory: the library's own, and what that
 // one leaves to others. Blobs are checked before they are read, what a client
-// was told to exist is not garbage for a while, a tag is removed at once or not
+// was reported to exist is not garbage for a while, a tag is removed at once or not
 // at all, and a sweep is alone with the directory.
 type store struct {
 	driver.StorageDriver
@@ -76,7 +76,7 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 	}
 	content, err := s.StorageDriver.GetContent(ctx, path)
 	if err == nil && len(content) == 0 && strings.HasSuffix(path, "/link") {
-		// The power went before its bytes came to the disk, and nobody was told of it.
+		// The power went before its bytes came to the disk, and it was never acknowledged.
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	if err == nil {

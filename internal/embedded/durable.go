@@ -154,7 +154,7 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 	// What is the same is as young as if it was written, see touch.
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.count(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
-		// It may take the place of what was acknowledged, and half of it is of no use.
+		// The file may replace what was acknowledged, and half of a file is of no use.
 		return s.StorageDriver.PutContent(ctx, path, content)
 	}
 	s.pend(it, file, filepath.Dir(file))
@@ -175,7 +175,7 @@ func replace(file string, content []byte) error {
 		err = os.Rename(part, file)
 	}
 	if err != nil {
-		_ = os.Remove(part) // it may not be there
+		_ = os.Remove(part) // the part may not exist
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (r *Registry) open(reserved int64) (err error) {
 	r.store = newStore(r.root, newChecks(r.log))
 	n, err := r.store.removeDanglingTags(context.Background())
 	if n > 0 {
-		r.log.Warn("removed tags whose writing was cut off and that nobody could read", "tags", n)
+		r.log.Warn("removed dangling tags, whose write was interrupted", "tags", n)
 	}
 	// Sessions of uploads end with the process: the library signs their links with
 	// a key of its own that it does not keep.

@@ -115,7 +115,7 @@ func cleanUpDir(path string) {
 	if !ownDir(path) {
 		return
 	}
-	lock := flock.New(filepath.Join(path, lockName), flock.SetFlag(os.O_RDWR)) // it is not made
+	lock := flock.New(filepath.Join(path, lockName), flock.SetFlag(os.O_RDWR)) // the lock file is not created
 	free, err := lock.TryLock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

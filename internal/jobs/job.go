@@ -89,7 +89,7 @@ func endedJobTag(tag string) string {
 
 // AddJob records the job in the queue r. It is false if there is one with this
 // id already, whether it has ended or not. Of two writers at one moment both
-// may be told that they were first.
+// may learn that they were first.
 func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error) {
 	size := len(j.ID) + len(j.Kind)
 	for k, v := range j.Data {

@@ -33,7 +33,7 @@ func Guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(err
 			switch {
 			case ttl == 0 || age < ttl/2:
 			case age >= ttl*4/5:
-				_ = p.Kill() // it may have ended meanwhile, which Wait tells
+				_ = p.Kill() // the process may have ended meanwhile, which Wait reports
 			case !interrupted:
 				interrupted = true // once: the tools take a second interrupt as "stop at once"
 				failed(fmt.Errorf("no sign of life of the lock reached the registry for %s of %s (lock_ttl), and the tool was stopped before others may take the lock over: %w", age.Round(time.Second), ttl, statebackend.ErrLockLost))

@@ -61,7 +61,7 @@ func Hashes(ctx context.Context, src depot.Source, p addr.Provider, v addr.Versi
 		out.Hashes = append(out.Hashes, packageHashes(pkg, sums)...)
 	}
 	if len(out.Hashes) == 0 {
-		return Known{}, fmt.Errorf("%s %s: the source tells no hashes: %w", p, v, oci.ErrNotFound)
+		return Known{}, fmt.Errorf("%s %s: the source publishes no hashes: %w", p, v, oci.ErrNotFound)
 	}
 	out.Hashes = sortedHashes(out.Hashes)
 	return out, nil

@@ -18,7 +18,7 @@ type DanglingTags struct {
 	tags map[place]bool
 }
 
-// Add makes a ghost of a tag that does not exist.
+// Add makes a dangling tag of one that does not exist.
 func (g *DanglingTags) Add(repository, tag string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +40,7 @@ func (g *DanglingTags) of(repository string) []string {
 	return tags
 }
 
-// remove returns whether the tag was a ghost.
+// remove returns whether the tag was dangling.
 func (g *DanglingTags) remove(p place) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

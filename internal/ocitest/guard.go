@@ -42,7 +42,7 @@ type Guard struct {
 	mu     sync.Mutex // guards the fields below
 	users  map[string]string
 	claims map[string]map[string]any
-	stale  map[string]string // tokens that Expire has outdated, to an expired twin
+	stale  map[string]string // tokens that Expire has outdated, to an expired duplicate
 	asked  []string
 }
 

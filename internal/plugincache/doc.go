@@ -25,7 +25,7 @@
 // What a server runs is foreign code, which shares the packages by [Cache.Share]: outside of
 // its sandbox okara asks the source for each package that the lock file names, as the run
 // may ask, and so with its rights; fetches what the cache lacks, from a zip whose SHA-256
-// and whose files are those that the source told; and makes hard links in a folder of the
+// and whose files are those that the source reported; and makes hard links in a folder of the
 // run, which the sandbox shows to be read. Those links are hashed before the tool sees
 // them. So a package that was damaged in the cache is found and fetched anew, nothing that
 // happens to the cache later changes what a run has. What a run has is in the cache as well

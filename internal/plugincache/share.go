@@ -227,7 +227,7 @@ func verify(dir, h1 string) error {
 }
 
 // tempDir makes a temporary folder on the file system of the cache. All are in one place,
-// so that the next one sweeps what a killed process left.
+// so that the next one removes what a killed process left.
 func (c Cache) tempDir() (dir string, remove func() error, err error) {
 	all := filepath.Join(c.dir, partialFolder)
 	if err := os.MkdirAll(all, 0o700); err != nil {

@@ -219,7 +219,7 @@ func (f *filler) post(ctx context.Context, to, token, mediaType string, body any
 		if status < 300 {
 			return nil
 		}
-		// It may not lead yet, or have read the templates before there were modules.
+		// The server may not lead yet, or have read the templates before there were modules.
 		again := status == http.StatusServiceUnavailable || status == http.StatusNotFound ||
 			status == http.StatusConflict && strings.Contains(string(answer), `"paused"`)
 		if !again || time.Now().After(end) {

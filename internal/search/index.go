@@ -23,7 +23,7 @@ const placeBits = 3
 
 // Places of a word, best first.
 const (
-	inName        = iota // it is the name
+	inName        = iota // the word is the name
 	inAddress            // a word of the address
 	inDescription        // a word of the description
 	inCode               // the name of an input, or the type of a resource

@@ -43,7 +43,7 @@ type Query struct {
 }
 
 // ParseQuery reads the parameters q, kind, namespace, system, signed, scan,
-// deprecated, sort and page. Its errors are for who asks.
+// deprecated, sort and page. Its errors are for the caller.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{
 		Text: v.Get("q"), Kind: v.Get("kind"), Namespace: v.Get("namespace"), System: v.Get("system"),

@@ -131,7 +131,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	if err != nil {
 		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if !s.silent() || s.Claim.Alone { // who leads decides about those that a portal hands on
+	if !s.silent() || s.Claim.Alone { // the leader decides about requests that a portal forwards
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {

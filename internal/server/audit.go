@@ -19,7 +19,7 @@ import (
 
 // keepAuditLog lets what is recorded go to the queue repository and into memory, beside
 // the file, nil for none. A portal keeps nothing: it has no state keys, and what it
-// hands on is recorded by who leads.
+// forwards is recorded by the leader.
 func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if o.claim.Alone {
 		if file != nil {

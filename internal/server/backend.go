@@ -75,7 +75,7 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	return backend{client: c, where: s.Registry, with: with}, err
 }
 
-// schedule is when the embedded registry frees space, and who is told.
+// schedule is when the embedded registry frees space, and who is notified.
 func (g *GC) schedule(m *Metrics) embedded.Schedule {
 	return embedded.Schedule{Every: g.Interval.Value(), MinAge: g.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {

@@ -247,7 +247,7 @@ func pushedVersion(tag string, put bool) access.Change {
 }
 
 // pushedState tells of versions, and of locks that were ended by force. A lock that is
-// taken, kept and released is no line: its tags are moved by each beat of a lease.
+// taken, kept and released is no line: its tags are moved by each heartbeat of a lease.
 func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
 	t, ok := format.ParseStateTag(tag)
 	if !ok {

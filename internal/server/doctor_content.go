@@ -71,7 +71,7 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	if n := total(m["okara_digest_mismatch_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d answers of the registry had other bytes than their digest", n),
-			Meaning: "The registry, or something on the way there, alters or cuts what it sends. Nobody was given it as whole.", Do: "Look at the disk of the registry, and at proxies before it.",
+			Meaning: "The registry, or something on the way there, alters or cuts what it sends. It was never served as complete.", Do: "Look at the disk of the registry, and at proxies before it.",
 		})
 	}
 	if n := total(m["okara_audit_broken_total"], "", ""); n > 0 {
@@ -157,7 +157,7 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	switch {
 	case count("parked") > 0:
 		f.Verdict = web.Act
-		f.Meaning = "A parked job was under way each time that a process ended, so nobody tries it again."
+		f.Meaning = "A parked job was under way each time that a process ended, so it is not retried."
 		f.Do = "Look at the log for the reason, and ask for it once more: okara admin doctor artifacts lists those that are parked."
 	case count("failed") > 0:
 		f.Verdict = web.Look

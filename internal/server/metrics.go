@@ -286,7 +286,7 @@ func (m *Metrics) samples() map[string][]sample {
 	all := make(map[string][]sample, len(families))
 	for _, f := range families {
 		for _, x := range f.GetMetric() {
-			s := sample{labels: map[string]string{}, value: x.GetCounter().GetValue() + x.GetGauge().GetValue()} // it is one of them
+			s := sample{labels: map[string]string{}, value: x.GetCounter().GetValue() + x.GetGauge().GetValue()} // one of the two is set
 			for _, l := range x.GetLabel() {
 				s.labels[l.GetName()] = l.GetValue()
 			}

@@ -156,7 +156,7 @@ func (a *Archives) options() (registry.Archives, error) {
 // keys reads the keys of links: the first file signs, all are good. Where no file
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
-	if s.Claim.Alone { // it has no others, and gives nothing away
+	if s.Claim.Alone { // a portal has no other keys, and links to no archives
 		return s.UI.keys(s.Storage, archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {

@@ -51,7 +51,7 @@ func (s *Settings) ruling() []string {
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
 }
 
-// run looks for changes until ctx ends, and at once when told to.
+// run looks for changes until ctx ends, and at once on a signal.
 func (l *reloader) run(ctx context.Context, front *Front, reload <-chan os.Signal) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()

@@ -179,7 +179,7 @@ func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func
 }
 
 // afterwards is a context that ends some time after ctx: while requests still come,
-// who leads goes on leading.
+// the leader goes on leading.
 func afterwards(ctx context.Context, grace time.Duration) context.Context {
 	if grace <= 0 {
 		return ctx

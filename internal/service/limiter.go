@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Limiter bounds what is done at one moment, in all and for one client. A client
+// Limiter bounds what runs at the same time, in all and for one client. A client
 // may have as many places as it leaves free: half of them while it is alone,
 // and an equal share among many. Whoever has none finds one.
 type Limiter struct {
@@ -23,7 +23,7 @@ type Limiter struct {
 // NewLimiter returns so many places, all free.
 func NewLimiter(limit int) *Limiter { return &Limiter{max: limit, by: map[netip.Prefix]int{}} }
 
-// Allow reports whether the client has got a place, which it must leave.
+// Acquire reports whether the client got a place, which it must release.
 func (p *Limiter) Acquire(client netip.Prefix) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ const (
 type Pace struct {
 	Poll      time.Duration // it looks for something new; 0: a second
 	Heartbeat time.Duration // it says that it lives; 0: 15 s
-	Again     time.Duration // it is asked anew who reads; 0: a minute
+	Again     time.Duration // the caller's right is checked again; 0: a minute
 }
 
 // Streams answers with server-sent events, and bounds how many such answers are under
@@ -177,7 +177,7 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	defer ask.Stop()
 	for {
 		done, err := next(ctx, out)
-		if err != nil { // the status is sent: the client comes again and is told
+		if err != nil { // the status is sent: the client comes again and gets the error
 			s.kit.Log(r).Warn("stream ended", "path", LogPath(r), "error", err)
 			return nil
 		}

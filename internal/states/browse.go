@@ -106,7 +106,7 @@ func (d *Document) Values(address string) (values []Value, ok bool) {
 	return values, ok
 }
 
-// ShowSensitive returns one value, sensitive or not. Who asks for it has a reason to see it.
+// ShowSensitive returns one value, sensitive or not. The caller has a reason to see it.
 func (d *Document) ShowSensitive(address, path string) (value json.RawMessage, ok bool) {
 	v, ok := d.leaves[address][path]
 	return v.json, ok

@@ -69,7 +69,7 @@ func remedied(r statebackend.Remedy) string {
 	case statebackend.RemedyPromote:
 		how = fmt.Sprintf("after making sure that nothing writes there any more: okara state unlock %s --take-over", repo)
 	case statebackend.RemedyGoBack:
-		how = fmt.Sprintf("if the registry died while it wrote version %d, nobody was told that it is stored; okara state unlock %s -w %s --take-over goes on from the version before it", r.Version, repo, ws)
+		how = fmt.Sprintf("if the registry died while it wrote version %d, it was never acknowledged; okara state unlock %s -w %s --take-over goes on from the version before it", r.Version, repo, ws)
 	case statebackend.RemedyProbe:
 		how = fmt.Sprintf("check with `okara admin doctor %s`; unsafe_locking = true overrides", repo)
 	case statebackend.RemedySeal:

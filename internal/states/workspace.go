@@ -69,7 +69,7 @@ func (s *States) summary(ctx context.Context, name string, p cache.Policy) (*Sum
 // Bounds of a glance at many states.
 const (
 	glanceNew = 200 // that are read for the first time
-	glanceOld = 200 // that are read again, behind the back of who asks
+	glanceOld = 200 // that are read again in the background
 )
 
 func glancePolicy() cache.Policy {
@@ -78,7 +78,7 @@ func glancePolicy() cache.Policy {
 
 // Glance returns what is known of states, however many there are: of those that nobody
 // looked at it reads some, as far as ctx allows; of the others it renews some, in turn,
-// behind the back of who asks. Left are those of which nothing is known.
+// in the background. Left are those of which nothing is known.
 func (s *States) Glance(ctx context.Context, names []string) (known map[string]*Summary, left int) {
 	known = map[string]*Summary{}
 	first := 0

@@ -16,7 +16,7 @@ import (
 
 // artifactRecord is the type of a depot's record: what it published, from which
 // origin, and what waits. Its only layer is JSON of mediaRecord, which the manifest
-// repeats where it is small: who asks for a record again and again asks once each time.
+// repeats where it is small: whoever polls a record sends one request each time.
 const (
 	artifactRecord = "application/vnd.okara.depot.v1"
 	mediaRecord    = "application/vnd.okara.depot.v1+json"

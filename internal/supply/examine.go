@@ -34,7 +34,7 @@ func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	}
 	const day = int64(examineWithin / time.Second)
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(entry + " " + v.String())) // it cannot fail
+	_, _ = h.Write([]byte(entry + " " + v.String())) // a hash cannot fail
 	at := int64(h.Sum64() % uint64(day))
 	return (last.Unix()-at)/day != (now.Unix()-at)/day
 }

@@ -70,13 +70,13 @@ const (
 	ActionPublish Action = "publish"
 	ActionApprove Action = "approve" // the approval rules hold by now
 	ActionScan    Action = "scan"    // the newest report is too old
-	ActionAdopt   Action = "adopt"   // it is there and not yet in the record
+	ActionAdopt   Action = "adopt"   // the version is there and not yet in the record
 	ActionPrune   Action = "prune"
 	ActionPresent Action = "present"
 	ActionWaiting Action = "waiting"
 	actionBlocked Action = "blocked"
 	ActionDrift   Action = "drift"
-	ActionGone    Action = "withdrawn" // it was here and was removed: its number is not taken again
+	ActionGone    Action = "withdrawn" // the version was removed: its number is not used again
 	ActionFailed  Action = "failed"    // the origin or the registry could not be read
 	actionParked  Action = "parked"    // the origin sent more than it may; a later run tries again
 )
@@ -293,7 +293,7 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 }
 
 // gone is the step for a version that was removed. Who asked for exactly that one
-// is told so as a failure.
+// is reported as a failure.
 func (it item) gone(o offer, err error) Step {
 	if slices.Contains(it.Exact, o.version) || it.Versions.String() == o.version.String() {
 		return failedStep(err)

@@ -21,7 +21,7 @@ import (
 // SourceError says that a text names no source of providers.
 type SourceError struct {
 	From string
-	URL  bool // it has the form of a mirror's address
+	URL  bool // the address has the form of a mirror's
 }
 
 func (e *SourceError) Error() string {

@@ -29,7 +29,7 @@ func Find(name string) string {
 	return ""
 }
 
-// Tofu is a stock tofu, as an absolute name. The first who asks on a fresh
+// Tofu is a stock tofu, as an absolute name. The first call on a fresh
 // machine waits until make has built it.
 func Tofu(t testing.TB) string {
 	t.Helper()

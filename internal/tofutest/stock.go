@@ -19,7 +19,7 @@ import (
 type Stock struct {
 	Name string // "tofu" or "terraform"
 	Path string
-	Home string // where it keeps what it was told; "": an empty one for each run
+	Home string // where the tool keeps its settings; "": an empty one for each run
 }
 
 // StockTools returns tofu, and terraform where there is one: its licence keeps it

@@ -26,7 +26,7 @@ const (
 
 	// MaxDecisions is how many decisions are kept.
 	MaxDecisions = 5000
-	// maxCounted bounds the alterations that are told apart when they are counted.
+	// maxCounted bounds the distinct alterations that are counted.
 	maxCounted = 10_000
 )
 

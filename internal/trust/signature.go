@@ -23,7 +23,7 @@ const (
 	Trusted    = "trusted"     // by a key of the policy
 	Consistent = "consistent"  // it holds, by a key that lies beside it
 	NotChecked = "not checked" // nothing here knows its key
-	Invalid    = "invalid"     // it does not hold, or is about something else
+	Invalid    = "invalid"     // the signature does not hold, or is about something else
 )
 
 // Signature is one signature of a version, as a person wants to see it.
@@ -94,7 +94,7 @@ func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.Public
 		out.Result = Invalid
 		out.Detail = err.Error()
 	case len(keys) == 0:
-		out.Detail = "this server is told no key to trust"
+		out.Detail = "no trusted key is configured on this server"
 	default:
 		out.Detail = "no key of this server made it"
 	}
@@ -107,7 +107,7 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 	for _, stored := range md.Keys {
 		keys, err := signing.ParsePublicKeys([]byte(stored.ASCIIArmor))
 		if err != nil {
-			continue // nobody is served it
+			continue // the version is not served
 		}
 		for _, k := range keys {
 			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that lies beside it"}

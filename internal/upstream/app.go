@@ -108,7 +108,7 @@ func (t *AppTokens) keep(a *App) {
 func (a *App) identity() [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintln(h, a.ID, a.Installation, a.API)
-	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // it cannot fail
+	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // a hash cannot fail
 	return [sha256.Size]byte(h.Sum(nil))
 }
 

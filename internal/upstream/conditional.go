@@ -22,7 +22,7 @@ const (
 	maxLists    = 32 << 20 // compressed, all together
 )
 
-// Lists keeps JSON lists with their ETags. Who asks again through one of its transports
+// Lists keeps JSON lists with their ETags. Whoever repeats a request through one of its transports
 // makes a conditional request, and is answered with what is kept where nothing changed.
 type Lists struct {
 	salt [16]byte
@@ -45,7 +45,7 @@ type keptList struct {
 // NewLists returns what has kept nothing yet.
 func NewLists() *Lists {
 	l := &Lists{kept: map[listKey]keptList{}}
-	_, _ = rand.Read(l.salt[:]) // it cannot fail
+	_, _ = rand.Read(l.salt[:]) // neither Read nor Write fails
 	return l
 }
 
@@ -64,7 +64,7 @@ type conditionalTransport struct {
 
 func (l *Lists) key(req *http.Request) listKey {
 	h := sha256.New()
-	_, _ = h.Write(l.salt[:]) // it cannot fail
+	_, _ = h.Write(l.salt[:]) // neither Read nor Write fails
 	_, _ = io.WriteString(h, req.Header.Get("Authorization")+"\n"+req.URL.String())
 	return listKey(h.Sum(nil))
 }

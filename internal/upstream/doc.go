@@ -9,7 +9,7 @@
 // everything that proves it (SHA256SUMS, its signature and the keys that may
 // have made it). Sources only read. They check that an answer has the shape its
 // protocol demands and bound its size; they trust nothing in it: verifying
-// sums and signatures is the caller's duty and happens before anything is
+// sums and signatures is up to the caller and happens before anything is
 // stored, see package depot.
 //
 // What each origin can prove:

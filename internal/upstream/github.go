@@ -319,7 +319,7 @@ func refusal(resp *http.Response) error {
 		Documentation string `json:"documentation_url"`
 	}{Message: resp.Status}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxSums))
-	_ = json.Unmarshal(b, &answer) // it may be no JSON: the status says enough
+	_ = json.Unmarshal(b, &answer) // the body may be no JSON: the status says enough
 	message := text.Excerpt(answer.Message)
 	if until, ok := limitedUntil(resp, answer.Documentation); ok {
 		return &rateLimitError{until, message}

@@ -47,7 +47,7 @@ type unpackOrder struct {
 // unpackAnswer is what it prints. Kind is a key of unpackKinds.
 type unpackAnswer struct{ Commit, Error, Kind string }
 
-// unpackKinds are the errors that are told apart.
+// unpackKinds are the errors that are distinguished.
 func unpackKinds() map[string]error {
 	return map[string]error{"large": oci.ErrTooLarge, "missing": oci.ErrNotFound, "corrupt": oci.ErrCorrupt}
 }

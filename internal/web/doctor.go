@@ -33,7 +33,7 @@ type Verdict int
 // The verdicts, the worst last.
 const (
 	Fine Verdict = iota // nothing to do
-	Look                // it may become bad
+	Look                // the finding may become bad
 	Act                 // something does not work, or soon will not
 )
 

@@ -17,7 +17,7 @@ type meBody struct {
 	Groups                []string  // that count here
 	Asked                 time.Time // when the issuer said so; zero: it is not known
 	Until                 time.Time // end of the session; zero: it is none
-	Session               bool      // it can be ended here
+	Session               bool      // the session can be ended here
 	Rights                []access.RuleRight
 	Host                  string // to get a token for
 	Variable              string // of the tools for that token

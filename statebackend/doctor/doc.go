@@ -22,7 +22,7 @@
 // Each writes and finds out one thing, and says what follows from it: push and
 // pull, a tag that is pushed again, the tag list after a push, a cache before the registry, PUT that only
 // creates, referrers, deletes by tag and by digest. Locks do not rely on
-// create-only PUT: one refusal does not prove that two at once are told apart.
+// create-only PUT: one refusal does not prove that two at once are distinguished.
 //
 // # What stays behind
 //

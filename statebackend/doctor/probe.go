@@ -35,7 +35,7 @@ type Options struct {
 	// wrap. Its errors are returned as they are.
 	Open func(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error)
 	Tool string                           // who examines, for the verdict
-	Note func(format string, args ...any) // is told what takes long; nil tells nobody
+	Note func(format string, args ...any) // receives a line before each slow step; may be nil
 }
 
 // defaultRounds take a registry a few seconds.
@@ -285,7 +285,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 }
 
 // checkCreateOnly asks for a PUT that must fail since the tag is there. Locks
-// never rely on it: one refusal does not prove that two at once are told apart.
+// never rely on it: one refusal does not prove that two at once are distinguished.
 func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "create")
 	if err != nil {

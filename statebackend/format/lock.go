@@ -67,7 +67,7 @@ const (
 	ReasonExpired   LockReason = "expired"
 	ReasonUncertain LockReason = "uncertain"
 	ReasonAbandoned LockReason = "ghost"    // listed, but its GET was 404 for long
-	ReasonRefused   LockReason = "refused"  // its client was told that somebody else holds
+	ReasonRefused   LockReason = "refused"  // its client got the answer that somebody else holds it
 	ReasonOrphan    LockReason = "orphaned" // the lock that it took part in has ended
 )
 

@@ -97,7 +97,7 @@ func ParseVerdict(m oci.Manifest) (Verdict, error) {
 type ReplicaMark struct {
 	Source   string    `json:"source"` // HOST/NAME
 	Updated  time.Time `json:"updated"`
-	Promoted bool      `json:"promoted,omitempty"` // it was taken over and is a copy no longer
+	Promoted bool      `json:"promoted,omitempty"` // the copy was taken over and is a primary now
 
 	// Kept are the versions of each workspace that are no copies: they were here before
 	// the repository became a copy, and the source does not have them.

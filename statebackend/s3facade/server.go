@@ -48,7 +48,7 @@ type Options struct {
 	// writes go under it. Any other state is refused, as is deleting this one.
 	Taken *statebackend.Lock
 	// Persist is for how long a write under Taken is repeated while the registry
-	// cannot be reached. Stored is told each version that was written, with its
+	// cannot be reached. Stored receives each version that was written, with its
 	// state, which must not be changed; nil: nobody.
 	Persist time.Duration
 	Stored  func(v statebackend.Version, state []byte)
@@ -56,10 +56,10 @@ type Options struct {
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed is told each error of the store that a request ended with: the tools
+	// Failed receives each error of the store that a request ended with: the tools
 	// wrap what they get in the words of an S3 client, so they get one line that
 	// refers to it. Contention and missing states are no failures; for contention
-	// see Refused. Several requests may call it at once; nil: nobody is told.
+	// see Refused. Several requests may call it at once; may be nil.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger

@@ -107,7 +107,7 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, document{Data: data})
 }
 
-// malformedParam is how clients are told in these words that a parameter is missing.
+// malformedParam is the error for a missing parameter, in the words that clients know.
 func malformedParam(name string) error {
 	return refuse(http.StatusBadRequest, "param is missing or the value is empty: "+name, "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 }
@@ -133,7 +133,7 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 	return release, nil
 }
 
-// pending is the version that a ticket is for, with the addresses of its uploads.
+// pending is the version that a signed upload is for, with the addresses of its uploads.
 func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
@@ -147,7 +147,7 @@ func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signed
 	return resource{Type: versionKind, ID: p.pendingID(t.Serial, h), Attributes: a}, nil
 }
 
-// mayUpload asks whether the state of a ticket could be stored now. It reserves
+// mayUpload asks whether the state of a signed upload could be stored now. It reserves
 // nothing: the upload asks again.
 func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
 	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
@@ -169,7 +169,7 @@ func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t 
 	return at.follows(ctx, head, err, t)
 }
 
-// mayWrite decides what an answer about the lock of a ticket means for its write.
+// mayWrite decides what an answer about the lock of a signed upload means for its write.
 // nil: it is held, or the command did without and nobody else has it.
 func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
@@ -191,7 +191,7 @@ func lockOfWrite(lock string, serial uint64) string {
 	return lock + "-w" + strconv.FormatUint(serial, 10)
 }
 
-// follows decides whether the state of a ticket may follow the head, as far as its
+// follows decides whether the state of a signed upload may follow the head, as far as its
 // manifest says; err is that of reading it. The same state again is a repetition.
 func (at located) follows(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
 	switch {

@@ -110,7 +110,7 @@ func managesNothing(ctx context.Context, l *statebackend.Lock) error {
 	some, err := states.HasResources(state)
 	switch {
 	case errors.Is(err, states.ErrEncrypted):
-		return conflict("workspace cannot be safely deleted", "the state is encrypted, so nobody here can tell whether the workspace manages resources")
+		return conflict("workspace cannot be safely deleted", "the state is encrypted, so it is unknown here whether the workspace manages resources")
 	case err != nil:
 		return err
 	case some:

@@ -33,7 +33,7 @@
 // that answer for all that follows. So that id carries a handle which is new for each
 // answer, and the id of the lock is made of it. Thereby a lock can be asked for
 // twice, an unlock ends the lock of its own command only, and a run that was
-// overtaken is told from its successor, which the serial of its state would not do:
+// overtaken is distinguished from its successor, which the serial of its state would not do:
 // the tools raise it at each attempt. A handle gives no right. Scripts and providers,
 // which keep ids, get the stable id without one (id.go).
 //

@@ -31,7 +31,7 @@ func refuse(status int, title, format string, args ...any) error {
 	return &refusal{status, title, fmt.Errorf(format, args...)}
 }
 
-// absent is for what is surely not there: the tools create what they are told is
+// absent is for what is surely not there: the tools create what the answer says is
 // missing, and plan from nothing. What only could not be found is another error.
 func absent(format string, args ...any) error {
 	return refuse(http.StatusNotFound, "not found", format, args...)
@@ -153,7 +153,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if id := service.RequestID(r); id != "" {
 		p.Meta = map[string]any{"request_id": id}
 	}
-	if err := answer(w, status, problems{[]problem{p}}); err != nil { // it has nothing that JSON cannot hold
+	if err := answer(w, status, problems{[]problem{p}}); err != nil { // the document has nothing that JSON cannot hold
 		w.WriteHeader(status)
 	}
 }

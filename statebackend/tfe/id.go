@@ -191,7 +191,7 @@ func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error)
 type stateVersion struct {
 	workspaceRef
 	n         int64     // of a stored version; 0: one of a tool without versions
-	pending   bool      // it is being uploaded
+	pending   bool      // the state is being uploaded
 	serial    uint64    // of what is being uploaded
 	commandID commandID // of the command that uploads; "": a script
 }

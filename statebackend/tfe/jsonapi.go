@@ -122,7 +122,7 @@ func parseBody(b []byte, v any) error {
 // maxClientText bounds, in characters, what others will read of what a client says.
 const maxClientText = 256
 
-// options is what a client says in a form that can be shown to others.
+// printable makes a client's text fit to be shown to others.
 func printable(foreign string) string { return clip(text.Line(foreign), maxClientText) }
 
 func clip(s string, limit int) string {

@@ -27,7 +27,7 @@ type lockBody struct {
 }
 
 // lock takes the lock of a workspace. Held is 409 and not 423, at which the tools do
-// not wait however long they were told to.
+// not wait however long they were set to.
 func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, access.Write)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
-// lockInfo says who asks for a lock.
+// lockInfo describes the caller who asks for a lock.
 func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
 		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller),
@@ -65,12 +65,12 @@ func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.G
 // which all must fit.
 const maxShort = 64
 
-// name is a caller with the address that he comes from.
+// holderName names a caller, with the address that the request comes from.
 func (s locks) holderName(r *http.Request, c access.Caller) string {
 	return clip(nameOf(c), 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// acquire takes the lock of a workspace that is there. known is a list of a moment ago to
+// take takes the lock of a workspace that is there. known is a list of a moment ago to
 // begin with, nil for none.
 func (s locks) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)

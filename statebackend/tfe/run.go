@@ -70,7 +70,7 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 	}
 	switch {
 	case o.Destroy && !o.Speculative && !on(r, settingAllowDestroy):
-		return o, invalid("allow-destroy-plan is off: nobody destroys all of this workspace")
+		return o, invalid("allow-destroy-plan is off: this workspace cannot be destroyed")
 	case o.Speculative && !on(r, settingSpeculative):
 		return o, invalid("speculative-enabled is off: no run of this workspace only plans\nhint: save the plan by -out, or ask for a run that waits to be confirmed")
 	case a.AllowConfig:

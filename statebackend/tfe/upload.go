@@ -109,7 +109,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// drop reads the twin of a state, in which everything is in clear, and forgets it.
+// drop reads the duplicate of a state, in which everything is in clear, and forgets it.
 func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	release, err := s.duplicates.acquire(subjectOf(t.caller()), 0)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 	return nil
 }
 
-// write stores a state as its ticket says.
+// write stores a state as its signed upload says.
 func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
 	if err := t.matches(state); err != nil {
 		return statebackend.Version{}, err
@@ -237,8 +237,8 @@ func unlock(ctx context.Context, l *statebackend.Lock) error {
 const maxUploads = 4
 
 // limiter bounds what the states that are being taken in hold of memory, all of
-// them together and those of each subject. Nobody waits for it: a slow upload may
-// take hours, and the tools come again by themselves when they are told to.
+// them together and those of each subject. No request waits for memory: a slow upload may
+// take hours, and the tools try again by themselves after a 503.
 //
 // A subject has at most half of it, or one upload that needs more: so whoever sends
 // large states a byte a second leaves room for everybody else.
@@ -250,7 +250,7 @@ type limiter struct {
 	by   map[string]*usage
 }
 
-// usage is what one subject has of a memory.
+// usage is what one subject has of the memory.
 type usage struct {
 	uploads int
 	used    int64
@@ -343,7 +343,7 @@ type signer struct {
 	now  func() time.Time
 }
 
-// issue returns the token of a ticket that is good from now on, for a time.
+// issue returns the token of a signed upload that is good from now on, for a time.
 func (k signer) issue(t signedUpload, life time.Duration) (string, error) {
 	t.Expires = k.now().Add(life).Unix()
 	b, err := json.Marshal(t)
@@ -361,7 +361,7 @@ func errUploadURL() error {
 }
 
 // redeem reads a token. The signature is checked before the time, so that only a
-// token that was once good is told to be old.
+// token that was once good is reported as expired.
 func (k signer) redeem(token string) (signedUpload, error) {
 	part := strings.Split(token, ".")
 	if len(token) > maxUploadToken || len(part) != 3 || !k.keys.Verify(signUpload, part[0], part[2], part[1]) {

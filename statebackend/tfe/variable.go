@@ -394,7 +394,7 @@ func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable)
 		return err
 	}
 	h.record(one, "delete", http.StatusUnprocessableEntity)
-	return invalid("key: somebody else makes a variable of this key at the same moment\nhint: try again")
+	return invalid("key: somebody else is creating a variable with this key\nhint: try again")
 }
 
 // record names the variable in the record of changes, and never its value.

@@ -62,7 +62,7 @@ func (s setRoutes) changes(g access.Grant, organization string) bool {
 }
 
 // allowProject decides about a workspace that comes into a project. Where that uses sets
-// of variables the workspace gets them, as if it was told to use each. "": the one in which
+// of variables the workspace gets them, as if it was set to use each. "": the one in which
 // everybody makes his workspaces.
 func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.allow(r, manage, p)

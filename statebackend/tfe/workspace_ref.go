@@ -297,7 +297,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	return workspaceRef{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
 }
 
-// forClient refuses a workspace as if there was none.
+// checkVisible refuses a workspace that the caller may not read, as if there was none.
 func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 	if !g.May(f.s.o.Right(access.Read, p.organization, p.workspace)) {
 		return errNoID()
@@ -351,7 +351,7 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 	}
 }
 
-// renew sees to it that the list of organizations is one from after a time. Who asks too
+// renew sees to it that the list of organizations is one from after a time. A caller who asks too
 // often waits.
 func (f *finder) renew(ctx context.Context, began time.Time) error {
 	for {

@@ -201,7 +201,7 @@ func (w *world) pool(ctx context.Context, all map[string]bool) error {
 	for _, id := range won {
 		all[id] = true
 	}
-	fmt.Printf("two got %v, eighteen were told that the pool is empty; it refills\n", won)
+	fmt.Printf("two got %v, eighteen got the answer that the pool is empty; it refills\n", won)
 	return nil
 }
 

@@ -19,7 +19,7 @@ const maxLooked = 20
 // requirement is a provider that a module requires, and what is here of it.
 type requirement struct {
 	artifact.DescribedProvider
-	BuiltIn bool // it is part of the tool, and nobody installs it
+	BuiltIn bool // the provider is part of the tool, and not installed
 	Here    []here
 }
 

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Archives is where the bytes of versions are. Who asks has decided that they may
+// Archives is where the bytes of versions are. The caller has made sure that they may
 // be read.
 type Archives interface {
 	// OpenArchive returns a blob of a repository as a file; done closes it.
@@ -233,7 +233,7 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 	}
 }
 
-// example fills in a file: its text, or its image, or why it is not shown.
+// one fills in a file: its text, or its image, or why it is not shown.
 func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
 	body.Name = path.Base(of.Path)
 	body.Size = of.Size

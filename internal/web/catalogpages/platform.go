@@ -78,7 +78,7 @@ func (s *providers) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings [
 			row.Marks = append(row.Marks, site.Mark{Text: "revoked", Kind: "bad"})
 		case k.Expired(now):
 			row.Marks = append(row.Marks, site.Mark{Text: "expired", Kind: "bad"})
-			warnings = append(warnings, fmt.Sprintf("Key %s expired on %s: OpenTofu warns, or refuses if it is told to.", k.ID, k.Expires.Format(time.DateOnly)))
+			warnings = append(warnings, fmt.Sprintf("Key %s expired on %s: OpenTofu warns, or refuses if it is configured to.", k.ID, k.Expires.Format(time.DateOnly)))
 		case !k.Expires.IsZero() && k.Expires.Sub(now) < expiresSoon:
 			row.Marks = append(row.Marks, site.Mark{Text: "expires soon", Kind: "bad"})
 			warnings = append(warnings, fmt.Sprintf("Key %s expires on %s.", k.ID, k.Expires.Format(time.DateOnly)))

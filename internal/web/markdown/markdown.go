@@ -99,7 +99,7 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)
-	p.AllowRelativeURLs(true) // only those that relink made fit the patterns
+	p.AllowRelativeURLs(true) // only those that rewriteLinks made match the patterns
 	return p
 }
 

@@ -7,7 +7,7 @@
 // # Rules
 //
 //   - A route names the right that it takes. The right is asked before the page runs, and
-//     before an error of the path is told. The check of a form is done before a byte of
+//     before an error of the path is reported. The check of a form is done before a byte of
 //     it is read.
 //   - GET changes nothing. A form that changes something comes from a page of this
 //     server and carries the key of that page: sent twice, it is done once.

@@ -66,7 +66,7 @@ func (s *site) act(may Check, f Do) http.Handler {
 	})
 }
 
-// form is the handler of any form. Where it comes from and who may send it is decided
+// form is the handler of any form. The origin of the form and the right to send it are decided
 // before a byte of it is read.
 func (s *site) form(limit int, may Check, f Do) http.Handler {
 	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {

@@ -36,7 +36,7 @@ type Page struct {
 	Also     []Link // pages that belong to this one
 	Refresh  bool   // without script the page is loaded anew every few seconds
 
-	OwnSearch bool // it has a field of the search itself, which the frame then has not
+	OwnSearch bool // the page has its own search field, so the frame has none
 	Body      any
 
 	// What all pages have.

@@ -14,8 +14,8 @@ const (
 	maxCallerRenders = 2 // of one caller; all who bring no token are one
 )
 
-// RenderLimiter bounds the work on big input that nobody did before: archives, docs, states,
-// comparisons. Who has no place is told to come again, rather than kept waiting with
+// RenderLimiter bounds the work on big input that is not cached: archives, docs, states,
+// comparisons. A caller over the limit gets a 503 to try again, instead of waiting on
 // an open connection. The zero value is ready.
 type RenderLimiter struct {
 	mu    sync.Mutex // guards the fields below

@@ -34,7 +34,7 @@ func (r *Request) Return() string {
 }
 
 // toLogin sends somebody without a session to where he gets one, and reports whether
-// it did. Who sent a token of his own is told that it was wrong.
+// it did. A caller with a token of their own learns that it was wrong.
 func (s *site) toLogin(r *Request) bool {
 	guard := s.o.Kit.Guard
 	sessions := guard.Sessions()

@@ -88,7 +88,7 @@ type Routes struct {
 }
 
 // Right is what a page takes, by its path alone. It is asked before an error of the
-// path is told, and before anything is looked up.
+// path is reported, and before anything is looked up.
 type Right func(*Request) (access.Right, error)
 
 // Show adds a page for who has a right.
@@ -163,7 +163,7 @@ func (s *site) handle(h service.Handler) http.Handler {
 // Request is a request for a page, or of its form.
 type Request struct {
 	*http.Request
-	Grant access.Grant // who asks, once it is decided that he may
+	Grant access.Grant // the caller's rights, once access is granted
 	Reply http.Header  // of the answer
 	AsOf  time.Time    // of what the page shows, where it is from a copy; zero: it is new
 	site  *site

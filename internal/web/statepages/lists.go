@@ -87,7 +87,7 @@ func (s *lists) all(r *site.Request) (*site.Page, error) {
 }
 
 // listable are the states of which the caller may read something. Of one with some
-// workspaces that he may read, were they there, he is told if they are; unread says
+// workspaces that he may read, were they there, the page says if they are; unread says
 // that not all were looked at, and not how many.
 func (s *lists) listable(r *site.Request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
@@ -135,7 +135,7 @@ func (s *lists) summaries(r *site.Request, names []string, each func(i int, name
 			return nil
 		})
 	}
-	_ = g.Wait() // what fails, each is told
+	_ = g.Wait() // each error is shown in its row
 }
 
 // rows asks for several states at once, and leaves out what is not there in time.

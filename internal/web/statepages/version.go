@@ -91,7 +91,7 @@ func (p versionRef) before(n int64) int64 {
 	return 0
 }
 
-// document reads the version, in a place for cold work if nobody did before.
+// document reads the version, within the render limit unless it is cached.
 func (s *versions) document(r *site.Request, p versionRef, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)

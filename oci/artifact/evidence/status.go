@@ -170,7 +170,7 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 }
 
 // ReadStatusEvents reads the events among the tags of the repository, in the order
-// in which they count. Damaged ones are left out, and so are ghosts: tags that are
+// in which they count. Damaged ones are left out, and so are dangling tags: those that are
 // listed while their GET is 404, as a registry leaves them that died while it wrote one.
 func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, dangling []string, err error) {
 	var wanted []string

@@ -166,7 +166,7 @@ func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp 
 		resp.Diagnostics.Append(failure(err))
 		return
 	}
-	_, p, _ := s.at(req.StateID) // it is open
+	_, p, _ := s.at(req.StateID) // the state is open
 	s.locks.keep(p, l, func(err error) { s.logger.Error(err.Error()) })
 	resp.LockID = l.Info().ID
 }

@@ -7,7 +7,7 @@ type Hold struct {
 	Claim     ClaimID
 	Newest    int64 // the head when last seen
 	Next      int64 // the number of the next write
-	Joined    bool  // it has claims of other processes beside it
+	Joined    bool  // the lock has claims of other processes as well
 	shared    bool  // these may still write below next
 	Uncertain bool  // a write may still arrive
 	Lost      bool

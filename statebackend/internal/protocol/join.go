@@ -36,7 +36,7 @@ func (a *Acquirer) readRoot(r Reply) Request {
 }
 
 // refuse ends the other claims of our id, which an earlier request left whose answer
-// its client did not get: now the client is told no.
+// its client did not get: now the client gets a refusal.
 func (a *Acquirer) refuse() Request {
 	a.doomed = a.in(a.last).siblings()
 	return a.overtake()

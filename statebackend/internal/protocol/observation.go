@@ -9,11 +9,11 @@ import (
 )
 
 // A registry that dies, or runs out of space, while it writes a tag may list
-// the tag ever after and answer 404 to its GET: a ghost. Its PUT was never
+// the tag ever after and answer 404 to its GET: an abandoned claim. Its PUT was never
 // acknowledged, so nobody won a lock by such a claim, and nobody will release
 // it. What looks the same for a moment is a claim that is just being written or
 // deleted, and what looks the same for longer is a registry that lost data. So
-// a ghost is ended only after it was seen for a while, and then like any lock
+// an abandoned claim is ended only after it was seen for a while, and then like any lock
 // that is taken over: with a forced tombstone, a jump and a seal, which fence
 // its owner should there be one after all.
 const (
@@ -35,7 +35,7 @@ type Observation struct {
 
 // Again notes one more look at a claim. A 404 begins anew where the clock of the
 // registry runs backwards, appears or vanishes. What can be read begins anew
-// after a pause that is longer than the one between two beats: in it the
+// after a pause that is longer than the one between two heartbeats: in it the
 // registry may have answered nobody, its holder included.
 func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time) Observation {
 	heartbeat := l.Manifest.Digest.String()
@@ -63,8 +63,8 @@ func (g Observation) Abandoned() bool {
 
 // Expired tells whether the lease of the claim l, which was seen, may be taken
 // over: it is over by the registry's clock, which agrees with ours, and the same
-// beat was seen for two thirds of it by a clock that does not jump. The Date of a
-// registry may be hours wrong, or another node's; a holder that beats shows.
+// heartbeat was seen for two thirds of it by a clock that does not jump. The Date of a
+// registry may be hours wrong, or another node's; a holder that sends heartbeats shows.
 func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
 	if date.IsZero() || l.Heartbeat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
@@ -76,7 +76,7 @@ func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 
 const (
 	// leaseGrace is added to a lease before it counts as expired: the Date header
-	// has whole seconds, and beats take their time.
+	// has whole seconds, and heartbeats take their time.
 	leaseGrace = 30 * time.Second
 	// beatsPerLease is how often a claim is renewed within its lease.
 	HeartbeatsPerLease = 3

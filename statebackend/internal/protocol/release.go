@@ -25,7 +25,7 @@ type Abilities struct {
 // else by a tombstone. No rule of the lock depends on which.
 type releaser struct {
 	claim   ClaimID
-	unsure  bool // it may arrive yet: only a tombstone ends it
+	unsure  bool // the claim may still arrive: only a tombstone ends it
 	forced  bool // there may be a write on its way: the successor must jump
 	marked  bool // locked-W is ours
 	Renewed bool // the claim was renewed, so that locked-W is another manifest

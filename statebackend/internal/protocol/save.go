@@ -178,6 +178,6 @@ func (s *saver) looked(r Reply) Request {
 		s.Result.Err = r.Err
 		return s.end()
 	}
-	s.repeated = true // it was not applied: once more
+	s.repeated = true // the write was not applied: once more
 	return s.point()
 }

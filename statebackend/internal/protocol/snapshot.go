@@ -135,7 +135,7 @@ type Standing uint8
 
 const (
 	standsNowhere Standing = iota // no trace of it, and nobody holds
-	StandsHeld                    // it is held
+	StandsHeld                    // the lock is held
 	StandsEnded                   // there is a tombstone of it
 	StandsLost                    // this process won it, and it is gone or written above
 	StandsOther                   // no trace of it, and others hold

@@ -108,7 +108,7 @@ func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
 // read reads the newest records of which the tag is wanted, without those that are
 // deleted. A tag that is listed and not found may have been removed after a newer one was
 // written, which another list shows. Not found again, it does not count: its writer was
-// not told yet that it is written.
+// not acknowledged yet.
 func (b Book) read(ctx context.Context, want func(tag) bool) ([]record, error) {
 	for again := false; ; again = true {
 		l, err := b.list(ctx)
