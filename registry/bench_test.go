@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
-	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // connections is how many clients a warm benchmark has.
@@ -56,7 +56,7 @@ func BenchmarkWarm(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer file.Close()
-	audit := trail.NewWriter(file, func(err error) { b.Error(err) })
+	audit := auditlog.NewWriter(file, func(err error) { b.Error(err) })
 	defer audit.Close()
 	now := time.Now()
 	f := newFront(b, func(o *server.Options) {

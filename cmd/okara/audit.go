@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // maxAudited bounds the records that are held to be printed as a table or one document.
@@ -59,9 +59,9 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 				}
 			})
 			if decisions {
-				q.Set("what", trail.WhatDecisions)
+				q.Set("what", auditlog.WhatDecisions)
 			}
-			wanted, err := trail.ParseQuery(q)
+			wanted, err := auditlog.ParseQuery(q)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -98,16 +98,16 @@ func auditFilters() map[string]string {
 
 // audited is where records come from.
 type audited struct {
-	Protected bool               `json:"protected"`
-	Altered   []trail.Alteration `json:"altered"`
+	Protected bool                  `json:"protected"`
+	Altered   []auditlog.Alteration `json:"altered"`
 
 	decisions bool
-	each      func(do func(*trail.Entry) error) error
+	each      func(do func(*auditlog.Entry) error) error
 	csv       func(to io.Writer) error
 }
 
 // openAudit asks the server of --server, else reads the registry.
-func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, wanted trail.Query, q url.Values) (*audited, error) {
+func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, wanted auditlog.Query, q url.Values) (*audited, error) {
 	front, err := cli.OpenFrontEnd(reg, s, nil)
 	switch {
 	case err != nil:
@@ -130,13 +130,13 @@ func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, want
 	if err != nil {
 		return nil, err
 	}
-	t := trail.New(trail.Options{Repo: queue, Sealer: o.Sealer, Logger: reg.WarnLogger()})
+	t := auditlog.New(auditlog.Options{Repo: queue, Sealer: o.Sealer, Logger: reg.WarnLogger()})
 	if err := t.Read(ctx); err != nil {
 		return nil, err
 	}
 	v := t.View(ctx)
-	a := &audited{Protected: v.Protected, Altered: v.Altered, each: func(do func(*trail.Entry) error) error { return t.Each(ctx, wanted, do) }}
-	a.csv = func(to io.Writer) error { return trail.WriteCSV(to, a.each) }
+	a := &audited{Protected: v.Protected, Altered: v.Altered, each: func(do func(*auditlog.Entry) error) error { return t.Each(ctx, wanted, do) }}
+	a.csv = func(to io.Writer) error { return auditlog.WriteCSV(to, a.each) }
 	return a, nil
 }
 
@@ -144,7 +144,7 @@ func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, want
 // they are wanted.
 func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*audited, error) {
 	const path = "api/v1/audit"
-	a := &audited{decisions: q.Get("what") == trail.WhatDecisions}
+	a := &audited{decisions: q.Get("what") == auditlog.WhatDecisions}
 	if _, err := front.Call(ctx, http.MethodGet, path, q, nil, nil, a); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 		_, err = io.Copy(to, body)
 		return err
 	}
-	a.each = func(do func(*trail.Entry) error) error {
+	a.each = func(do func(*auditlog.Entry) error) error {
 		body, err := open("jsonl")
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 		lines := bufio.NewScanner(body)
 		lines.Buffer(nil, maxAuditLine)
 		for lines.Scan() {
-			e := &trail.Entry{}
+			e := &auditlog.Entry{}
 			if err := json.Unmarshal(lines.Bytes(), e); err != nil {
 				return fmt.Errorf("what the server sends is no record: %w", err)
 			}
@@ -194,9 +194,9 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	}
 	doc := struct {
 		*audited
-		Records []*trail.Entry `json:"records"`
-	}{from, []*trail.Entry{}}
-	err := from.each(func(e *trail.Entry) error {
+		Records []*auditlog.Entry `json:"records"`
+	}{from, []*auditlog.Entry{}}
+	err := from.each(func(e *auditlog.Entry) error {
 		if len(doc.Records) == maxAudited {
 			return cli.WithHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
 		}
@@ -207,7 +207,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 		return err
 	}
 	if from.Altered == nil {
-		from.Altered = []trail.Alteration{}
+		from.Altered = []auditlog.Alteration{}
 	}
 	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "OUTCOME", "FROM"}}
 	for _, e := range doc.Records {
@@ -220,7 +220,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 }
 
 // auditRow is how a table shows a record.
-func auditRow(e *trail.Entry) []string {
+func auditRow(e *auditlog.Entry) []string {
 	subject := e.Subject
 	did := strings.TrimSpace(e.Action + " " + e.Kind)
 	if subject == "" {

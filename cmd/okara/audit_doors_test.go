@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
-	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // doorRow is a row of the table of docs/operate/audit.md: a door, and how its changes are
@@ -125,7 +125,7 @@ func TestAuditDoors(t *testing.T) {
 	d.token = serveToken + "x"
 	d.ask(http.MethodGet, "/v1/catalog", "", http.StatusUnauthorized)
 	d.token = serveToken
-	d.each("what=decisions&decision=denied&actor=ci", func(e trail.Entry) bool { return e.Mode == "refused" && e.Subject == "ci" })
+	d.each("what=decisions&decision=denied&actor=ci", func(e auditlog.Entry) bool { return e.Mode == "refused" && e.Subject == "ci" })
 }
 
 // doors is a server, and its clients.
@@ -182,9 +182,9 @@ func (d *doors) ask(method, path, body string, want int) string {
 }
 
 // records are what a query of the audit answers.
-func (d *doors) records(query string) []trail.Entry {
+func (d *doors) records(query string) []auditlog.Entry {
 	d.t.Helper()
-	var doc struct{ Records []trail.Entry }
+	var doc struct{ Records []auditlog.Entry }
 	if err := json.Unmarshal([]byte(d.ask(http.MethodGet, "/api/v1/audit?"+query, "", http.StatusOK)), &doc); err != nil {
 		d.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func (d *doors) records(query string) []trail.Entry {
 func (d *doors) count() int { return len(d.records("")) }
 
 // each wants a record of a query that fits.
-func (d *doors) each(query string, fits func(trail.Entry) bool) {
+func (d *doors) each(query string, fits func(auditlog.Entry) bool) {
 	d.t.Helper()
 	all := d.records(query)
 	if !slices.ContainsFunc(all, fits) {
@@ -207,7 +207,7 @@ func (d *doors) each(query string, fits func(trail.Entry) bool) {
 func (d *doors) wants(action, kind, address, version string) {
 	d.t.Helper()
 	d.made = append(d.made, action)
-	d.each("action="+action, func(e trail.Entry) bool {
+	d.each("action="+action, func(e auditlog.Entry) bool {
 		return e.Kind == kind && e.Address == address && (version == "" || e.Version == version) &&
 			e.Subject == "ci" && e.ClientIP == "127.0.0.1" && e.Outcome == "done" && !e.Time.IsZero()
 	})

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -56,8 +56,8 @@ func TestAudit(t *testing.T) {
 	code, out, errOut := run(keys, append([]string{"admin", "audit", "--json"}, registry...)...)
 	var doc struct {
 		Protected bool
-		Altered   []trail.Alteration
-		Records   []trail.Entry
+		Altered   []auditlog.Alteration
+		Records   []auditlog.Entry
 	}
 	if err := json.Unmarshal([]byte(out), &doc); code != cli.ExitOK || err != nil || !doc.Protected || doc.Altered == nil || len(doc.Records) != 1 || doc.Records[0].N != 1 {
 		t.Errorf("exit %d, %v, %s\n%s", code, err, errOut, out)
@@ -75,8 +75,8 @@ func TestAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, ok := trail.ParseAuditTag(tag); ok {
-			if err := trail.PutAudit(t.Context(), queue, nil, at, []byte("{}\n")); err != nil {
+		if at, ok := auditlog.ParseAuditTag(tag); ok {
+			if err := auditlog.PutAudit(t.Context(), queue, nil, at, []byte("{}\n")); err != nil {
 				t.Fatal(err)
 			}
 		}

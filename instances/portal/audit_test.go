@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // TestOwnActs takes an instance from its launch to its end: what the server does by
@@ -36,7 +36,7 @@ func TestOwnActs(t *testing.T) {
 		stop()
 		var got []string
 		for line := range strings.Lines(log.String()) {
-			var r trail.Record
+			var r auditlog.Record
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}

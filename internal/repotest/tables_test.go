@@ -268,7 +268,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/upstream
 	internal/states
 	internal/text
-	internal/trail
+	internal/auditlog
 internal/cache: values in memory and archives on disk; what they are of is their readers' affair
 	oci
 	internal/files
@@ -292,7 +292,7 @@ internal/downloads: counts under tags; who counts what is the caller's
 	internal/text
 	oci
 	oci/artifact
-internal/trail: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
+internal/auditlog: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
 	oci
 	oci/artifact
 	internal/access
@@ -573,7 +573,7 @@ internal/web: it puts the pages together, and has those of who runs the server; 
 	internal/service
 	internal/states
 	internal/text
-	internal/trail
+	internal/auditlog
 	internal/web/catalogpages
 	internal/web/markdown
 	internal/web/site

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/service"
-	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // keepAuditLog lets what is recorded go to the queue repository and into memory, beside
@@ -32,7 +32,7 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 		return err
 	}
 	m := o.Metrics.audits()
-	o.auditLog = trail.New(trail.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
+	o.auditLog = auditlog.New(auditlog.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
 	o.Audit = slog.New(o.auditLog.Handler(file))
 	return nil
 }
@@ -50,16 +50,16 @@ func (m *Metrics) audits() auditMetrics {
 
 // auditDoc is the answer to GET /api/v1/audit.
 type auditDoc struct {
-	Total     int                `json:"total"` // that fit, of those in memory
-	Page      int                `json:"page"`
-	Complete  bool               `json:"complete"`            // false: other formats have more
-	Protected bool               `json:"protected"`           // by state keys
-	Altered   []trail.Alteration `json:"altered"`             // what shows that somebody did
-	Waiting   int                `json:"waiting,omitempty"`   // changes of this replica that are not written yet
-	Dropped   int64              `json:"dropped,omitempty"`   // and those that never will be
-	ReadAt    time.Time          `json:"read_at,omitzero"`    // when the changes of others were read
-	ReadError bool               `json:"read_error,omitzero"` // they could not be read again since
-	Records   []*trail.Entry     `json:"records"`
+	Total     int                   `json:"total"` // that fit, of those in memory
+	Page      int                   `json:"page"`
+	Complete  bool                  `json:"complete"`            // false: other formats have more
+	Protected bool                  `json:"protected"`           // by state keys
+	Altered   []auditlog.Alteration `json:"altered"`             // what shows that somebody did
+	Waiting   int                   `json:"waiting,omitempty"`   // changes of this replica that are not written yet
+	Dropped   int64                 `json:"dropped,omitempty"`   // and those that never will be
+	ReadAt    time.Time             `json:"read_at,omitzero"`    // when the changes of others were read
+	ReadError bool                  `json:"read_error,omitzero"` // they could not be read again since
+	Records   []*auditlog.Entry     `json:"records"`
 }
 
 // maxExports bounds the downloads of the audit at one moment.
@@ -74,7 +74,7 @@ func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
 		return err
 	}
-	q, err := trail.ParseQuery(r.URL.Query())
+	q, err := auditlog.ParseQuery(r.URL.Query())
 	if err != nil {
 		return &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
@@ -82,24 +82,24 @@ func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
 	case "", "json":
 		return f.kit.Limit(func(w http.ResponseWriter, r *http.Request) error { return f.auditPage(w, r, q) })(w, r)
 	case "csv":
-		return f.auditExport(w, r, q, "text/csv; charset=utf-8; header=present", "audit.csv", trail.WriteCSV)
+		return f.auditExport(w, r, q, "text/csv; charset=utf-8; header=present", "audit.csv", auditlog.WriteCSV)
 	case "jsonl":
-		return f.auditExport(w, r, q, "application/jsonl", "audit.jsonl", trail.WriteJSONLines)
+		return f.auditExport(w, r, q, "application/jsonl", "audit.jsonl", auditlog.WriteJSONLines)
 	}
 	return &service.Error{Status: http.StatusBadRequest, Text: "format can be json, jsonl or csv"}
 }
 
-func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q trail.Query) error {
+func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Query) error {
 	found := f.o.auditLog.Find(r.Context(), q)
 	doc := auditDoc{
 		Total: found.Total, Page: q.Page, Complete: q.Decisions || found.Older == 0 && !found.Read.IsZero(), Protected: found.Protected, Altered: found.Altered,
 		Waiting: found.Waiting, Dropped: found.Dropped, ReadAt: found.Read, ReadError: found.Failed != nil, Records: found.Entries,
 	}
 	if doc.Altered == nil {
-		doc.Altered = []trail.Alteration{}
+		doc.Altered = []auditlog.Alteration{}
 	}
 	if doc.Records == nil {
-		doc.Records = []*trail.Entry{}
+		doc.Records = []*auditlog.Entry{}
 	}
 	a, err := service.Encode(doc)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q trail.Query)
 
 // auditExport sends all that fits. What fails once it has begun cuts the connection, so
 // that nobody takes a part of it for the whole.
-func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q trail.Query, mediaType, name string, write func(io.Writer, func(func(*trail.Entry) error) error) error) error {
+func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
 	client := f.kit.Client(r)
 	if !f.exports.Acquire(client) {
 		return service.TooMany("downloads of the audit")
@@ -123,7 +123,7 @@ func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q trail.Quer
 	h.Set("Cache-Control", "private, no-store")
 	begun := service.NewPaced(w, stallExport)
 	out := bufio.NewWriterSize(begun, service.PieceSize)
-	err := write(out, func(do func(*trail.Entry) error) error { return f.o.auditLog.Each(r.Context(), q, do) })
+	err := write(out, func(do func(*auditlog.Entry) error) error { return f.o.auditLog.Each(r.Context(), q, do) })
 	if err == nil {
 		err = out.Flush()
 	}

@@ -19,13 +19,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// newAudited starts a server with a trail. Who brings no token may what anonymous says.
+// newAudited starts a server with an audit log. Who brings no token may what anonymous says.
 func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...access.Scope) (*httptest.Server, Options) {
 	t.Helper()
 	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
@@ -139,13 +139,13 @@ func TestAuditCut(t *testing.T) {
 	}
 	line := `,"address":"` + strings.Repeat("x", 900) + "\"}\n"
 	for part := 1; part <= 20; part++ { // 17 MB, of which memory holds less
-		tag := trail.AuditTag{Day: time.Now(), ID: strings.Repeat("0", 14) + fmt.Sprintf("%02d", part), Part: 1}
+		tag := auditlog.AuditTag{Day: time.Now(), ID: strings.Repeat("0", 14) + fmt.Sprintf("%02d", part), Part: 1}
 		var text strings.Builder
 		fmt.Fprintf(&text, `{"format":1,"tag":%q,"first":1}`+"\n", tag)
 		for n := 1; text.Len() < 900<<10; n++ {
 			fmt.Fprintf(&text, `{"n":%d%s`, n, line)
 		}
-		if err := trail.PutAudit(t.Context(), queue, nil, tag, []byte(text.String())); err != nil {
+		if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,8 +171,8 @@ func TestAuditMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag := trail.AuditTag{Day: time.Now(), ID: "0123456789abcdef", Part: 1}
-	if err := trail.PutAudit(t.Context(), queue, nil, tag, []byte("x\n")); err != nil {
+	tag := auditlog.AuditTag{Day: time.Now(), ID: "0123456789abcdef", Part: 1}
+	if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("x\n")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // counted once

@@ -7,8 +7,8 @@ import (
 	"crypto/tls"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -26,7 +26,7 @@ type doctor struct {
 	certificate time.Time
 	beside      func() []web.Finding // of the extension; nil: it says nothing
 	states      *states.States       // nil: there are none
-	auditLog    *trail.Log           // of changes; nil: none is kept
+	auditLog    *auditlog.Log        // of changes; nil: none is kept
 }
 
 // newDoctor reads when the certificate ends once, since it is served as it was at

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -206,7 +206,7 @@ func depotFindings(m map[string][]sample) []web.Finding {
 
 // replicaFindings are the processes that changed something on the day of now, by what
 // they left in the registry.
-func replicaFindings(v trail.View, now time.Time) []web.Finding {
+func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 	seen := map[string]bool{}
 	for _, e := range v.Entries {
 		if e.Time.UTC().Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {

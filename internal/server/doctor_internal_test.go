@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/embedded"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -74,12 +74,12 @@ func TestFindings(t *testing.T) {
 		"room":             {fixed(diskFinding("x", 100, 10)), "0 10 B of 100 B"},
 		"little room":      {fixed(diskFinding("x", 100, 9)), "1 9 B"},
 		"no room":          {fixed(diskFinding("x", 100, 1)), "2 1 B"},
-		"replicas": {fixed(replicaFindings(trail.View{Read: now, Entries: []*trail.Entry{
-			{Process: "a", Record: trail.Record{Time: now}}, {Process: "b", Record: trail.Record{Time: now.Add(-12 * time.Hour)}},
-			{Process: "a", Record: trail.Record{Time: now}}, {Process: "c", Record: trail.Record{Time: now.AddDate(0, 0, -1)}},
+		"replicas": {fixed(replicaFindings(auditlog.View{Read: now, Entries: []*auditlog.Entry{
+			{Process: "a", Record: auditlog.Record{Time: now}}, {Process: "b", Record: auditlog.Record{Time: now.Add(-12 * time.Hour)}},
+			{Process: "a", Record: auditlog.Record{Time: now}}, {Process: "c", Record: auditlog.Record{Time: now.AddDate(0, 0, -1)}},
 		}}, now)...), "0 2 changed something today"},
-		"no replica":      {fixed(replicaFindings(trail.View{Read: now}, now)...), "0 0 changed something"},
-		"replicas unread": {fixed(replicaFindings(trail.View{}, now)...), ""},
+		"no replica":      {fixed(replicaFindings(auditlog.View{Read: now}, now)...), "0 0 changed something"},
+		"replicas unread": {fixed(replicaFindings(auditlog.View{}, now)...), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.got(t)

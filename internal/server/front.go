@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -62,11 +62,11 @@ type Options struct {
 	rules      access.RulesFile // that Access has from a file
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
-	auditLog                    *trail.Log // of changes and decisions; nil: none is kept
-	Pages                       bool       // below /ui/
-	off                         web.Parts  // parts of the pages that are not there
-	imageHosts                  []string   // other hosts whose images they show
-	Version                     string     // of okara, which the pages show
+	auditLog                    *auditlog.Log // of changes and decisions; nil: none is kept
+	Pages                       bool          // below /ui/
+	off                         web.Parts     // parts of the pages that are not there
+	imageHosts                  []string      // other hosts whose images they show
+	Version                     string        // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own

@@ -15,6 +15,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -22,7 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -198,7 +198,7 @@ func openLog(file string, env Env) (io.Writer, func(), error) {
 	if err != nil {
 		return nil, nil, &syntax.SettingError{Err: err}
 	}
-	out := trail.NewWriter(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
+	out := auditlog.NewWriter(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
 	return out, func() {
 		if err := errors.Join(out.Close(), f.Close()); err != nil {
 			env.Note("close %s: %v", file, err)

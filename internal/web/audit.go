@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -45,7 +45,7 @@ type auditBody struct {
 
 // auditNote is how far what is shown can be trusted.
 type auditNote struct {
-	Altered     []trail.Alteration
+	Altered     []auditlog.Alteration
 	MoreAltered int
 	Unprotected bool
 	Reading     bool      // nothing was read yet
@@ -67,7 +67,7 @@ type auditRow struct {
 
 // audits shows what was changed, or decided.
 type audits struct {
-	auditLog *trail.Log
+	auditLog *auditlog.Log
 	clock    site.Clock
 }
 
@@ -76,7 +76,7 @@ func (a *audits) routes(r *site.Routes) { r.Show("GET /ui/audit", site.Administe
 // show has what all replicas changed, or what this one decided.
 func (a *audits) show(r *site.Request) (*site.Page, error) {
 	v := r.URL.Query()
-	q, err := trail.ParseQuery(v)
+	q, err := auditlog.ParseQuery(v)
 	if err != nil {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
 	}
@@ -105,7 +105,7 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	}
 	body.Tabs = []site.Tab{
 		{Link: site.Link{Text: "Changes", Href: "audit"}, Count: -1, Here: !q.Decisions},
-		{Link: site.Link{Text: "Decisions", Href: "audit?what=" + trail.WhatDecisions}, Count: -1, Here: q.Decisions},
+		{Link: site.Link{Text: "Decisions", Href: "audit?what=" + auditlog.WhatDecisions}, Count: -1, Here: q.Decisions},
 	}
 	command := "okara admin audit"
 	if q.Decisions {
@@ -114,10 +114,10 @@ func (a *audits) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "audit.html", Title: "Audit", Command: command, Body: body}, nil
 }
 
-func noteOf(v trail.View) auditNote {
+func noteOf(v auditlog.View) auditNote {
 	n := auditNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
 	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
-		n.Altered = append(n.Altered, trail.Alteration{Tag: text.Block(a.Tag), Reason: text.Block(text.Clip(a.Reason, 300))})
+		n.Altered = append(n.Altered, auditlog.Alteration{Tag: text.Block(a.Tag), Reason: text.Block(text.Clip(a.Reason, 300))})
 	}
 	if v.Failed != nil {
 		n.Stale = v.Read
@@ -125,7 +125,7 @@ func noteOf(v trail.View) auditNote {
 	return n
 }
 
-func (a *audits) row(e *trail.Entry) auditRow {
+func (a *audits) row(e *auditlog.Entry) auditRow {
 	row := auditRow{
 		At: a.clock.When(e.Time), Who: text.Block(e.Subject), Action: text.Block(e.Action), Kind: text.Block(e.Kind),
 		Address: text.Block(e.Address), Version: text.Block(e.Version), Rule: text.Block(e.Rule), Detail: text.Block(e.Detail), Digest: text.Block(e.Digest),

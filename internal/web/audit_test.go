@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -103,11 +103,11 @@ func TestAuditPage(t *testing.T) {
 func TestAuditAltered(t *testing.T) {
 	s := newStateSite(t)
 	queue := s.queue(t)
-	tag := trail.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
-	if err := trail.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
+	tag := auditlog.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
+	if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.trail.Read(t.Context()); err != nil { // a page waits only so long for that
+	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only so long for that
 		t.Fatal(err)
 	}
 	_, body := s.ask(t, admin, http.MethodGet, "audit", nil)

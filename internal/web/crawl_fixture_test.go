@@ -22,12 +22,12 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
@@ -86,8 +86,8 @@ func newWholeOf(t *testing.T, templates string, rights map[string][]string) *who
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.trail = trail.New(trail.Options{Repo: queue})
-	w.records = slog.New(w.trail.Handler(slog.DiscardHandler))
+	w.auditLog = auditlog.New(auditlog.Options{Repo: queue})
+	w.records = slog.New(w.auditLog.Handler(slog.DiscardHandler))
 	return w
 }
 
@@ -119,7 +119,7 @@ func (w *whole) start(t *testing.T) {
 	runs := pages.NewRuns(pages.RunsOptions{Kit: w.api.Kit, Runs: portaltest.Runs{Server: w.api}, States: states, Now: w.api.Store.Now, Pace: service.Pace{Poll: time.Millisecond}})
 	pages, err := web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
-		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Runs: runs, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
+		States: states, Doctor: w, Audit: w.auditLog, Depot: &w.depots, Instances: pages.New(pages.Options{API: w.api.API, Mine: w.api.API, Now: w.api.Store.Now}), Runs: runs, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func (w *whole) tags(t *testing.T) (all []string) {
 // unchanged wants the registry and the ledger to be as they were.
 func (w *whole) unchanged(t *testing.T, tags []string, commits int) {
 	t.Helper()
-	w.trail.Finish(t.Context())                                                                              // writes what was changed, if something was
+	w.auditLog.Finish(t.Context())                                                                           // writes what was changed, if something was
 	after := slices.DeleteFunc(w.tags(t), func(tag string) bool { return strings.Contains(tag, ":audit-") }) // of what the fixture recorded
 	if !slices.Equal(after, tags) || w.api.Store.Commits() != commits {
 		t.Errorf("looking changed something: tags were\n%v\nand are\n%v", tags, after)

@@ -135,7 +135,7 @@ func TestLargeAudit(t *testing.T) {
 		s.records.Info("change", "action", "publish", "kind", "module", "address", fmt.Sprintf("team%d/thing%d/aws", i%100, i), "version", "1.0.0",
 			"decision", "allowed", "mode", "oidc", "subject", fmt.Sprint("person", i%50), "issuer", "https://issuer.example.com", "client_ip", "192.0.2.7", "rule", "publish:module:**")
 	}
-	if err := s.trail.Read(t.Context()); err != nil { // a page waits only so long for that
+	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only so long for that
 		t.Fatal(err)
 	}
 	s.count.Take()

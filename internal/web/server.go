@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web/catalogpages"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -34,11 +34,11 @@ type Options struct {
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string
-	Instances  site.Set   // pages of templates and instances; none is the zero value
-	Runs       site.Set   // pages of runs of workspaces, which belong to those of states
-	Doctor     Doctor     // of this replica; nil: no page shows how it is
-	Audit      *trail.Log // of all replicas; nil: no page shows who changed what
-	Depot      Depot      // nil: no page shows what keeps the registry filled
+	Instances  site.Set      // pages of templates and instances; none is the zero value
+	Runs       site.Set      // pages of runs of workspaces, which belong to those of states
+	Doctor     Doctor        // of this replica; nil: no page shows how it is
+	Audit      *auditlog.Log // of all replicas; nil: no page shows who changed what
+	Depot      Depot         // nil: no page shows what keeps the registry filled
 	Now        func() time.Time
 }
 

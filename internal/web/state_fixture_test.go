@@ -18,11 +18,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -49,7 +49,7 @@ type stateSite struct {
 	now    time.Time
 
 	findings []web.Finding // of the doctor
-	trail    *trail.Log    // of all replicas
+	auditLog *auditlog.Log // of all replicas
 	records  *slog.Logger  // to it
 	depots   depotDouble
 }
@@ -85,8 +85,8 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.trail = trail.New(trail.Options{Repo: queue})
-	s.records = slog.New(s.trail.Handler(slog.NewJSONHandler(s.audit, nil)))
+	s.auditLog = auditlog.New(auditlog.Options{Repo: queue})
+	s.records = slog.New(s.auditLog.Handler(slog.NewJSONHandler(s.audit, nil)))
 	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope)
 		States:   s.states,
 		Off:      off,
 		Doctor:   s,
-		Audit:    s.trail,
+		Audit:    s.auditLog,
 		Depot:    &s.depots,
 		Hostname: "okara.example.com", Version: "1.2.3",
 	})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trail keeps what the processes of a server changed, where all of them can
+// Package auditlog keeps what the processes of a server changed, where all of them can
 // read it, and what this process decided, in memory.
 //
 // [Log] is a handler of the logger that records go to. A decision is kept among the
@@ -41,4 +41,4 @@
 // One tag for all processes: two writers would overwrite each other. One tag for each
 // record: a registry lists tags, and a page would read thousands. A signature instead of
 // the chain: who can sign can sign a shorter list too.
-package trail
+package auditlog

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trail
+package auditlog
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 	maxCounted = 10_000
 )
 
-// Options is what a trail needs. Repo is required.
+// Options is what a log needs. Repo is required.
 type Options struct {
 	Repo    *oci.Repo       // where the parts are; all replicas share it
 	Sealer  artifact.Sealer // nil: there are no state keys, and nothing is protected
@@ -61,7 +61,7 @@ type Log struct {
 	reported map[Alteration]bool
 }
 
-// New returns the trail of a process that has changed nothing. It makes no request.
+// New returns the audit log of a process that has changed nothing. It makes no request.
 func New(o Options) *Log {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

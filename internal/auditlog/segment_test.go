@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trail_test
+package auditlog_test
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -24,33 +24,33 @@ func TestAudit(t *testing.T) {
 	}
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)
-		tag := trail.AuditTag{Day: time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), ID: "0123456789abcdef", Part: 1}
+		tag := auditlog.AuditTag{Day: time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), ID: "0123456789abcdef", Part: 1}
 		if want := "audit-20260103-0123456789abcdef-0001"; tag.String() != want {
 			t.Fatalf("tag %s, want %s", tag, want)
 		}
-		if _, _, err := trail.ReadAudit(ctx, r, nil, tag, ""); !errors.Is(err, oci.ErrNotFound) {
+		if _, _, err := auditlog.ReadAudit(ctx, r, nil, tag, ""); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no lines: %v", err)
 		}
 		other := tag
 		for i, s := range []artifact.Sealer{nil, keys} {
 			tag.Part = i + 1
 			for _, text := range []string{"one\n", "one\ntwo\n"} {
-				if err := trail.PutAudit(ctx, r, s, tag, []byte(text)); err != nil {
+				if err := auditlog.PutAudit(ctx, r, s, tag, []byte(text)); err != nil {
 					t.Fatal(err)
 				}
-				got, at, err := trail.ReadAudit(ctx, r, s, tag, "")
+				got, at, err := auditlog.ReadAudit(ctx, r, s, tag, "")
 				if err != nil || string(got) != text {
 					t.Errorf("lines %q, %v", got, err)
 				}
-				if got, again, err := trail.ReadAudit(ctx, r, s, tag, at); err != nil || got != nil || again != at {
+				if got, again, err := auditlog.ReadAudit(ctx, r, s, tag, at); err != nil || got != nil || again != at {
 					t.Errorf("what is known: %q, %s, %v", got, again, err)
 				}
 			}
 		}
-		if _, _, err := trail.ReadAudit(ctx, r, nil, tag, ""); !errors.Is(err, oci.ErrUnsupported) {
+		if _, _, err := auditlog.ReadAudit(ctx, r, nil, tag, ""); !errors.Is(err, oci.ErrUnsupported) {
 			t.Errorf("sealed, without keys: %v", err)
 		}
-		if _, _, err := trail.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
+		if _, _, err := auditlog.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("in clear, with keys: %v", err)
 		}
 		m, err := r.Fetch(ctx, tag.String())
@@ -60,10 +60,10 @@ func TestAudit(t *testing.T) {
 		if err := r.PutTag(ctx, other.String(), m); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := trail.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
+		if _, _, err := auditlog.ReadAudit(ctx, r, keys, other, ""); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("sealed for another tag: %v", err)
 		}
-		if err := trail.PutAudit(ctx, r, nil, tag, []byte(strings.Repeat("x", trail.MaxAuditPart+1))); !errors.Is(err, oci.ErrTooLarge) {
+		if err := auditlog.PutAudit(ctx, r, nil, tag, []byte(strings.Repeat("x", auditlog.MaxAuditPart+1))); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("too large: %v", err)
 		}
 	})
@@ -75,7 +75,7 @@ func TestParseAuditTag(t *testing.T) {
 		"audit-20260103-0123456789abcdef-1": false, "audit-20260103-0123456789abcdef-10000": false, "audit-20261303-0123456789abcdef-0001": false,
 		"audit-20260103-0123456789ABCDEF-0001": false, "xaudit-20260103-0123456789abcdef-0001": false, "count-20260103-0123456789abcdef": false,
 	} {
-		got, ok := trail.ParseAuditTag(tag)
+		got, ok := auditlog.ParseAuditTag(tag)
 		if ok != want || ok && got.String() != tag {
 			t.Errorf("%s: %v %t", tag, got, ok)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trail
+package auditlog
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
 	return r
 }
 
-// process is a trail and how often it was told of something.
+// process is a log and how often an alteration was reported to it.
 type process struct {
 	*Log
 	altered, dropped atomic.Int64

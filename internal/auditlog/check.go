@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trail
+package auditlog
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Alteration is something by which the trail is not what its processes wrote.
+// Alteration is something by which the log is not what its processes wrote.
 type Alteration struct {
 	Tag    string `json:"tag"` // of the part
 	Reason string `json:"reason"`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trail_test
+package auditlog_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/auditlog"
 )
 
 // gatedWriter writes when it is let.
@@ -37,7 +37,7 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &gatedWriter{gate: make(chan struct{})}
-		l := trail.NewWriter(w, func(err error) { t.Error(err) })
+		l := auditlog.NewWriter(w, func(err error) { t.Error(err) })
 		var want []string
 		for i := range 1000 {
 			line := fmt.Sprintf("line %d\n", i)
@@ -82,7 +82,7 @@ func TestAuditLogFails(t *testing.T) {
 	w := &gatedWriter{gate: make(chan struct{}), err: full}
 	close(w.gate)
 	var heard []error
-	l := trail.NewWriter(w, func(err error) { heard = append(heard, err) })
+	l := auditlog.NewWriter(w, func(err error) { heard = append(heard, err) })
 	if _, err := l.Write([]byte("x\n")); err != nil {
 		t.Fatal(err)
 	}
