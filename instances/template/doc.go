@@ -14,7 +14,7 @@
 //
 // A [Schema] is made of a template and the description of its [Module]. It says what a
 // launch or an update may give ([Schema.CheckParameters], [Schema.CheckUpdate]), and is
-// the JSON Schema that a form is made of. What does not fit is a [FieldError] that never
+// the JSON Schema that a form is made of. What does not fit is a [fieldError] that never
 // repeats a value, for that may be secret.
 //
 // # Rendering

@@ -43,7 +43,7 @@ type ModuleEntry struct {
 // ModuleSource is where the versions of a module are: a repository whose tags
 // they are, a module registry, or an OCI repository.
 type ModuleSource struct {
-	Kind      SourceKind
+	Kind      sourceKind
 	Location  upstream.Location // git, github and oci
 	Host      string            // registry
 	Address   addr.Module       // registry
@@ -51,15 +51,15 @@ type ModuleSource struct {
 	Releases  bool              // github: releases instead of tags
 }
 
-// SourceKind names a kind of module source.
-type SourceKind string
+// sourceKind names a kind of module source.
+type sourceKind string
 
 // The kinds of module sources.
 const (
-	sourceGit      SourceKind = "git"
-	sourceGitHub   SourceKind = "github"
-	SourceRegistry SourceKind = "registry"
-	sourceOCI      SourceKind = "oci"
+	sourceGit      sourceKind = "git"
+	sourceGitHub   sourceKind = "github"
+	SourceRegistry sourceKind = "registry"
+	sourceOCI      sourceKind = "oci"
 )
 
 // ProviderEntry is one provider block.
@@ -112,19 +112,19 @@ type ProviderSpec struct {
 	AllowUnsigned   bool
 }
 
-// FieldError is a mistake in one field of an entry. Field is a path such as
+// fieldError is a mistake in one field of an entry. Field is a path such as
 // platforms[0] or scan.block.
-type FieldError struct {
+type fieldError struct {
 	Field string
 	Err   error
 }
 
-func (e FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e fieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 
-func (e FieldError) Unwrap() error { return e.Err }
+func (e fieldError) Unwrap() error { return e.Err }
 
 // FieldErrors are all mistakes in an entry, in the order of its fields.
-type FieldErrors []FieldError
+type FieldErrors []fieldError
 
 func (e FieldErrors) Error() string {
 	lines := make([]string, len(e))
@@ -145,7 +145,7 @@ func (e FieldErrors) Unwrap() []error {
 
 func (e *FieldErrors) add(field string, err error) {
 	if err != nil {
-		*e = append(*e, FieldError{field, err})
+		*e = append(*e, fieldError{field, err})
 	}
 }
 

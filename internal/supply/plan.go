@@ -69,15 +69,15 @@ type Action string
 const (
 	ActionPublish Action = "publish"
 	ActionApprove Action = "approve" // the approval rules hold by now
-	ActionScan    Action = "scan"    // the newest report is too old
-	ActionAdopt   Action = "adopt"   // the version is there and not yet in the record
+	actionScan    Action = "scan"    // the newest report is too old
+	actionAdopt   Action = "adopt"   // the version is there and not yet in the record
 	ActionPrune   Action = "prune"
 	ActionPresent Action = "present"
-	ActionWaiting Action = "waiting"
+	actionWaiting Action = "waiting"
 	actionBlocked Action = "blocked"
 	ActionDrift   Action = "drift"
 	ActionGone    Action = "withdrawn" // the version was removed: its number is not used again
-	ActionFailed  Action = "failed"    // the origin or the registry could not be read
+	actionFailed  Action = "failed"    // the origin or the registry could not be read
 	actionParked  Action = "parked"    // the origin sent more than it may; a later run tries again
 )
 
@@ -193,7 +193,7 @@ func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Rec
 	return ownRecord(ctx, s.d, *s.o.Own, entry)
 }
 
-func failedStep(err error) Step { return Step{Action: ActionFailed, Reason: err.Error(), err: err} }
+func failedStep(err error) Step { return Step{Action: actionFailed, Reason: err.Error(), err: err} }
 
 // plan decides on every version of one entry, by what the registry lists.
 func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot.Listing, error) {
@@ -335,7 +335,7 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
-		st.Action = ActionAdopt
+		st.Action = actionAdopt
 		st.Reason = "published by somebody else"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	case st.known.Digest != now.Digest:
@@ -345,11 +345,11 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 	case st.known.State == StateDrift:
 		now.Since = st.known.Since
 		now.Scanned = st.known.Scanned
-		st.Action = ActionAdopt
+		st.Action = actionAdopt
 		st.Reason = "the drift is over: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case it.Scan.due(st.known.Scanned, s.o.Now()):
-		st.Action = ActionScan
+		st.Action = actionScan
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
@@ -381,9 +381,9 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 		st.Reason = "the approval rules hold"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
 	case st.known.State == StateWaiting:
-		st.Action = ActionWaiting
+		st.Action = actionWaiting
 	case it.Scan.due(st.known.Scanned, s.o.Now()):
-		st.Action = ActionScan
+		st.Action = actionScan
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	default:
 		st.Action = actionBlocked

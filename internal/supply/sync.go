@@ -126,7 +126,7 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 		if st.Action == ActionPublish && errors.Is(err, oci.ErrTooLarge) {
 			rec.set(st.Entry, st.version, vr.park(st.known, err))
 		}
-	case st.Action == ActionFailed || st.Action == actionParked:
+	case st.Action == actionFailed || st.Action == actionParked:
 		res.Error = st.Reason
 	case st.Action == ActionPrune:
 		rec.remove(st.Entry, st.version)

@@ -54,7 +54,7 @@ func (a about) asks(source *unstructured.Unstructured) string {
 
 // Build returns the objects of a run, in the order in which they are made: the source
 // first, since a Terraform needs it as long as it lives. Deleting goes the other way,
-// and waits for the Terraform to be gone. The error is a [FieldError].
+// and waits for the Terraform to be gone. The error is a [fieldError].
 func Build(w Work) ([]any, error) {
 	source, main, err := w.build()
 	if err != nil {

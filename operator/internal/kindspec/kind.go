@@ -60,7 +60,7 @@ type Kind struct {
 	check *checker
 }
 
-// New makes a kind. What cannot become one is a [FieldError].
+// New makes a kind. What cannot become one is a [fieldError].
 func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
 	k := &Kind{Definition: def, Module: m}
 	if err := cmp.Or(k.inputs(), k.checkOutputs()); err != nil {
