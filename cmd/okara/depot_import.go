@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -73,7 +74,7 @@ func importKubernetes(a *cli.App, args []string, registry string) error {
 		}
 		manifests = append(manifests, src)
 	}
-	text, err := supply.KubernetesFromOpenDepot(manifests...)
+	text, err := importer.Kubernetes(manifests...)
 	if err != nil {
 		return err
 	}
@@ -95,13 +96,13 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 		if err != nil {
 			return err
 		}
-		found, err := supply.ImportRegistry(ctx, &upstream.ModuleRegistry{Client: client, Host: registry}, namespace)
+		found, err := importer.Registry(ctx, &upstream.ModuleRegistry{Client: client, Host: registry}, namespace)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, found...)
 	}
-	text := supply.Render(entries, interval)
+	text := importer.Render(entries, interval)
 	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
 		up.Note("%s", text)
 		return cli.WithHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
@@ -109,7 +110,7 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 	return up.PrintResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
-func importFiles(a *cli.App, args []string) (entries []supply.Imported, interval int, err error) {
+func importFiles(a *cli.App, args []string) (entries []importer.Entry, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
 		if isManifest(arg) {
@@ -117,7 +118,7 @@ func importFiles(a *cli.App, args []string) (entries []supply.Imported, interval
 			if err != nil {
 				return nil, 0, err
 			}
-			found, minutes, err := supply.ImportOpenDepot(src)
+			found, minutes, err := importer.OpenDepot(src)
 			if err != nil {
 				return nil, 0, fmt.Errorf("%s: %w", arg, err)
 			}

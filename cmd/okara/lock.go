@@ -165,8 +165,8 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 
 // ownHost finds the host of the registry's own providers, and says so.
 func ownHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.Provider) (string, error) {
-	host, err := supply.OwnHost(ctx, d, providers)
-	if _, several := errors.AsType[*supply.OwnHostError](err); several {
+	host, err := findOwnHost(ctx, d, providers)
+	if _, several := errors.AsType[*ownHostError](err); several {
 		return "", cli.WithHint(err, "name the one of this registry with --own-host")
 	}
 	if host != "" {
@@ -218,4 +218,52 @@ func lockedText(r lockfile.Result, check bool) string {
 		return at + "lacks\n  " + strings.Join(r.Added, "\n  ")
 	}
 	return at + r.State
+}
+
+// findOwnHost finds out under which host name users address the own providers of a
+// registry: for such an address the registry mirrors nothing, and has an own provider
+// of that name. The public registries are never meant. It is "" if no host is, and an
+// error if several could be.
+func findOwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider) (string, error) {
+	var hosts []string
+	for _, p := range providers {
+		if p.Hostname == "registry.opentofu.org" || p.Hostname == "registry.terraform.io" || slices.Contains(hosts, p.Hostname) {
+			continue
+		}
+		mirrored, err := published(ctx, d, p.Item())
+		own := false
+		if err == nil && !mirrored {
+			own, err = published(ctx, d, supply.OwnProvider(p, p.Hostname).Item())
+		}
+		if err != nil {
+			return "", err
+		}
+		if own {
+			hosts = append(hosts, p.Hostname)
+		}
+	}
+	switch len(hosts) {
+	case 0:
+		return "", nil
+	case 1:
+		return hosts[0], nil
+	}
+	return "", &ownHostError{Hosts: hosts}
+}
+
+// ownHostError says that own providers could be addressed under several host names.
+type ownHostError struct{ Hosts []string }
+
+func (e *ownHostError) Error() string {
+	return "the registry has own providers for addresses of several hosts: " + strings.Join(e.Hosts, ", ")
+}
+
+// published reports whether the registry has a version. Some registries answer
+// "denied" for a repository that does not exist.
+func published(ctx context.Context, d *depot.Depot, it addr.Item) (bool, error) {
+	_, err := d.Versions(ctx, it)
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/importer"
 )
 
 // DepotEntries returns an entry of a depot file for each provider of the lock files, with
 // exactly the versions that they use.
-func DepotEntries(files []*File) []supply.Imported {
+func DepotEntries(files []*File) []importer.Entry {
 	versions := map[addr.Provider][]addr.Version{}
 	for _, f := range files {
 		for _, p := range f.Providers {
@@ -20,10 +20,10 @@ func DepotEntries(files []*File) []supply.Imported {
 			}
 		}
 	}
-	var out []supply.Imported
+	var out []importer.Entry
 	for p, list := range versions {
 		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
-		e := supply.Imported{Kind: addr.KindMirror, Address: p.String(), Versions: list[0].String()}
+		e := importer.Entry{Kind: addr.KindMirror, Address: p.String(), Versions: list[0].String()}
 		for _, v := range list[1:] {
 			e.Pin = append(e.Pin, v.String())
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/lockfile"
-	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 func TestDepotEntries(t *testing.T) {
@@ -19,7 +19,7 @@ func TestDepotEntries(t *testing.T) {
 		}
 		return l
 	}
-	got := supply.Render(lockfile.DepotEntries([]*lockfile.File{parse("0.13.0"), parse("0.14.2"), parse("0.13.0")}), 0)
+	got := importer.Render(lockfile.DepotEntries([]*lockfile.File{parse("0.13.0"), parse("0.14.2"), parse("0.13.0")}), 0)
 	want := `provider "registry.opentofu.org/hashicorp/time" {
   versions = "0.14.2"
   pin = ["0.13.0"]

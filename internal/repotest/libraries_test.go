@@ -87,8 +87,8 @@ go.opentelemetry.io/otel/exporters: where traces go is a flag
 	internal/cli
 go.opentelemetry.io/otel/sdk: where traces go is a flag
 	internal/cli
-go.yaml.in/yaml: depot files, and what is before a page of documentation
-	internal/supply
+go.yaml.in/yaml: manifests of OpenDepot, and what is before a page of documentation
+	internal/importer
 	internal/description
 gocloud.dev: key services
 	internal/envelope

@@ -11,7 +11,6 @@ instances/lifecycle names 152: events are its language
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
 internal/depot names 96: what publishes is used by commands and services alike
-internal/supply names 99: parts to be moved to where they are used
 operator/api/v1alpha1 names 222: the kinds of the cluster
 statebackend names 112: the library
 `

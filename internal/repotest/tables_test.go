@@ -191,6 +191,13 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 	internal/syntax
 	internal/upstream
 	internal/text
+internal/importer: entries and objects made of what somebody has elsewhere; it publishes nothing
+	oci
+	internal/addr
+	internal/depot
+	internal/supply
+	internal/text
+	internal/upstream
 internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
 	oci
 	oci/artifact
@@ -308,8 +315,8 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/depot
 	internal/description
 	internal/files
+	internal/importer
 	internal/signing
-	internal/supply
 	internal/syntax
 	internal/trust
 	internal/upstream

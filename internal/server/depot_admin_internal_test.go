@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -77,7 +78,9 @@ func (s *adminSite) record(t *testing.T, versions map[string]supply.VersionRecor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := supply.PutRecord(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), supply.RecordTag, b); err != nil {
+	const kind = "application/vnd.okara.depot.v1"
+	blob := oci.BytesBlob(kind+"+json", b)
+	if err := artifact.PutDocument(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), "okara-depot", kind, blob, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -24,13 +24,13 @@ const (
 
 // RecordTag is the tag of the common record in the catalog repository. It moves; one
 // runner at a time writes it.
-const RecordTag = "okara-depot"
+const recordTag = "okara-depot"
 
 const entryRecordPrefix = "depot-"
 
-// EntryRecordTag returns the tag of the record of one entry, for who runs entries one
-// by one. It moves as [RecordTag] does.
-func EntryRecordTag(entry string) string {
+// entryRecordTag returns the tag of the record of one entry, for who runs entries one
+// by one. It moves as [recordTag] does.
+func entryRecordTag(entry string) string {
 	sum := sha256.Sum256([]byte(entry))
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
 }
@@ -61,8 +61,8 @@ func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) 
 	return r.ReadBlob(ctx, layer, maxRecord)
 }
 
-// PutRecord replaces a record of the depot.
-func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
+// putRecord replaces a record of the depot.
+func putRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
 	blob := artifact.Inlined(oci.BytesBlob(mediaRecord, b), b)
 	return artifact.PutDocument(ctx, r, tag, artifactRecord, blob, nil)
 }

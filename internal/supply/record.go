@@ -69,7 +69,7 @@ func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readRecord(ctx, r, RecordTag)
+	return readRecord(ctx, r, recordTag)
 }
 
 // ReadEntryRecord reads the record of one entry; it is empty before the first run.
@@ -78,7 +78,7 @@ func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record
 	if err != nil {
 		return nil, err
 	}
-	return readEntryRecord(ctx, r, EntryRecordTag(entry), entry)
+	return readEntryRecord(ctx, r, entryRecordTag(entry), entry)
 }
 
 // readEntryRecord refuses a record that says something of other entries; entry is ""
@@ -89,7 +89,7 @@ func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Reco
 		return nil, err
 	}
 	for name := range rec.Entries {
-		if name != entry && entry != "" || EntryRecordTag(name) != tag {
+		if name != entry && entry != "" || entryRecordTag(name) != tag {
 			return nil, fmt.Errorf("the depot's record %s is about %s: %w", tag, name, oci.ErrCorrupt)
 		}
 	}
@@ -127,7 +127,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 	if err != nil {
 		return nil, nil, err
 	}
-	if common, err = readRecord(ctx, r, RecordTag); err != nil {
+	if common, err = readRecord(ctx, r, recordTag); err != nil {
 		return nil, nil, err
 	}
 	var tags []string
@@ -168,7 +168,7 @@ func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 	if err != nil {
 		return err
 	}
-	if err := PutRecord(ctx, r, rec.tag, b); err != nil {
+	if err := putRecord(ctx, r, rec.tag, b); err != nil {
 		return err
 	}
 	rec.read = b

@@ -3,12 +3,9 @@
 package supply
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -113,52 +110,4 @@ func OwnProvider(p addr.Provider, own string) addr.Provider {
 		p.Hostname = ""
 	}
 	return p
-}
-
-// OwnHost finds out under which host name users address the own providers of a
-// registry: for such an address the registry mirrors nothing, and has an own provider
-// of that name. The public registries are never meant. It is "" if no host is, and an
-// error if several could be.
-func OwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider) (string, error) {
-	var hosts []string
-	for _, p := range providers {
-		if p.Hostname == defaultOrigin || p.Hostname == "registry.terraform.io" || slices.Contains(hosts, p.Hostname) {
-			continue
-		}
-		mirrored, err := published(ctx, d, p.Item())
-		own := false
-		if err == nil && !mirrored {
-			own, err = published(ctx, d, OwnProvider(p, p.Hostname).Item())
-		}
-		if err != nil {
-			return "", err
-		}
-		if own {
-			hosts = append(hosts, p.Hostname)
-		}
-	}
-	switch len(hosts) {
-	case 0:
-		return "", nil
-	case 1:
-		return hosts[0], nil
-	}
-	return "", &OwnHostError{Hosts: hosts}
-}
-
-// OwnHostError says that own providers could be addressed under several host names.
-type OwnHostError struct{ Hosts []string }
-
-func (e *OwnHostError) Error() string {
-	return "the registry has own providers for addresses of several hosts: " + strings.Join(e.Hosts, ", ")
-}
-
-// published reports whether the registry has a version. Some registries answer
-// "denied" for a repository that does not exist.
-func published(ctx context.Context, d *depot.Depot, it addr.Item) (bool, error) {
-	_, err := d.Versions(ctx, it)
-	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied) {
-		return false, nil
-	}
-	return err == nil, err
 }

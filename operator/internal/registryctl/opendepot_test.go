@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -236,7 +236,7 @@ func (f *forge) json(w http.ResponseWriter, v any) {
 func TestOpenDepotSyncs(t *testing.T) {
 	s := newSite(t, nil)
 	ns := s.ns
-	text, err := supply.KubernetesFromOpenDepot([]byte(strings.ReplaceAll(openDepot, "NS", ns)))
+	text, err := importer.Kubernetes([]byte(strings.ReplaceAll(openDepot, "NS", ns)))
 	if err != nil {
 		t.Fatal(err)
 	}

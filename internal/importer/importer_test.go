@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package supply_test
+package importer_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -72,18 +73,18 @@ module "platform/vpc/aws" {
 // Shows: opendepot 16 | moving in | `okara depot import` reads its resources, and writes a depot
 // file or resources of an operator
 func TestImportOpenDepot(t *testing.T) {
-	entries, interval, err := supply.ImportOpenDepot([]byte(openDepotYAML))
+	entries, interval, err := importer.OpenDepot([]byte(openDepotYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := supply.Render(entries, interval)
+	got := importer.Render(entries, interval)
 	if diff := cmp.Diff(openDepotHCL, got); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := supply.ParseSet("depot.hcl", []byte(got)); err != nil {
 		t.Errorf("the imported file does not parse: %v", err)
 	}
-	if _, _, err := supply.ImportOpenDepot([]byte("a: [")); err == nil {
+	if _, _, err := importer.OpenDepot([]byte("a: [")); err == nil {
 		t.Error("broken YAML was accepted")
 	}
 }
@@ -92,7 +93,13 @@ func TestImportOpenDepot(t *testing.T) {
 // cluster has both.
 func TestImportOurs(t *testing.T) {
 	src := []byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: okara.dev/v1alpha1, kind: Depot, metadata: {name: base}}\n")
-	if _, err := supply.KubernetesFromOpenDepot(src); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "depots.opendepot.defdev.io") {
+	if _, err := importer.Kubernetes(src); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "depots.opendepot.defdev.io") {
 		t.Errorf("%v", err)
 	}
+}
+
+// FuzzOpenDepot reads any text as manifests of OpenDepot.
+func FuzzOpenDepot(f *testing.F) {
+	f.Add("apiVersion: opendepot.defdev.io/v1alpha1\nkind: Depot\nspec:\n  moduleConfigs: [{name: a, provider: b}]\n")
+	f.Fuzz(func(_ *testing.T, text string) { _, _, _ = importer.OpenDepot([]byte(text)) })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package supply
+package importer
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -86,9 +87,9 @@ type kubeImport struct {
 	objects  []kubeObject
 }
 
-// KubernetesFromOpenDepot returns okara's resources for OpenDepot's, as YAML. What
+// Kubernetes returns okara's resources for OpenDepot's, as YAML. What
 // cannot be said is a comment with the reason.
-func KubernetesFromOpenDepot(manifests ...[]byte) (string, error) {
+func Kubernetes(manifests ...[]byte) (string, error) {
 	var all []openDepot
 	for _, src := range manifests {
 		found, err := readOpenDepot(src)
@@ -235,8 +236,8 @@ func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModu
 	if m.Readme != nil {
 		o.note("readmeConfigMapRef: the README of the module is shown")
 	}
-	_, err := ModuleSpec{
-		Address: spec.Address, Source: spec.Source, Policy: e.Policy, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
+	_, err := supply.ModuleSpec{
+		Address: spec.Address, Source: spec.Source, Policy: e.Policy, EntrySpec: supply.EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
 	}.Entry("")
 	return spec, o.takes("module "+spec.Address, err)
 }
@@ -254,9 +255,9 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 	if len(p.Storage) > 0 {
 		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
 	}
-	parsed, err := ProviderSpec{
+	parsed, err := supply.ProviderSpec{
 		Address: spec.Address, Platforms: spec.Platforms,
-		EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep, Scan: spec.Scan.policy()},
+		EntrySpec: supply.EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep, Scan: spec.Scan.policy()},
 	}.Entry("")
 	if !o.takes("provider "+spec.Address, err) {
 		return spec, false
@@ -295,16 +296,16 @@ func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *k
 	o.note("scan of %s: the operator needs --scanner; without one leave the block scan out", p.Name)
 }
 
-func (s *kubeScan) policy() ScanPolicy {
+func (s *kubeScan) policy() supply.ScanPolicy {
 	if s == nil {
-		return ScanPolicy{}
+		return supply.ScanPolicy{}
 	}
-	return ScanPolicy{SourceRepository: s.SourceRepository}
+	return supply.ScanPolicy{SourceRepository: s.SourceRepository}
 }
 
 // takes notes why okara does not take an entry.
 func (o *kubeObject) takes(what string, err error) bool {
-	fields, _ := errors.AsType[FieldErrors](err)
+	fields, _ := errors.AsType[supply.FieldErrors](err)
 	for _, f := range fields {
 		o.note("%s is left out: %s", what, f)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package supply
+package importer
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Imported is one entry of a depot file that was made from something else.
-type Imported struct {
+// Entry is one entry of a depot file that was made from something else.
+type Entry struct {
 	Kind      string // addr.KindModule or addr.KindMirror
 	Address   string
 	Source    string // of a module
@@ -35,11 +35,11 @@ type Imported struct {
 
 // Render returns a depot file with the entries, sorted and without duplicates.
 // interval in minutes is left out if it is 0.
-func Render(entries []Imported, interval int) string {
-	slices.SortStableFunc(entries, func(a, b Imported) int {
+func Render(entries []Entry, interval int) string {
+	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address))
 	})
-	entries = slices.CompactFunc(entries, func(a, b Imported) bool { return a.Kind == b.Kind && a.Address == b.Address })
+	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return a.Kind == b.Kind && a.Address == b.Address })
 	var b strings.Builder
 	if interval > 0 {
 		fmt.Fprintf(&b, "interval = %s\n", text.HCL(strconv.Itoa(interval)+"m"))
@@ -152,11 +152,11 @@ const (
 	maxOpenNames   = 50       // operating systems, architectures, groups and rights
 )
 
-// ImportOpenDepot reads OpenDepot's Depot, Module and Provider resources, any
+// OpenDepot reads OpenDepot's Depot, Module and Provider resources, any
 // number of YAML documents; other kinds are passed over. A module keeps its
 // address, NAMESPACE/NAME/PROVIDER, so that only the host changes in sources.
 // interval is the longest polling interval in minutes.
-func ImportOpenDepot(src []byte) (entries []Imported, interval int, err error) {
+func OpenDepot(src []byte) (entries []Entry, interval int, err error) {
 	all, err := readOpenDepot(src)
 	for _, d := range all {
 		interval = max(interval, d.Spec.Polling)
@@ -212,8 +212,8 @@ func (d openDepot) bounded() error {
 	return nil
 }
 
-func (d openDepot) entries() []Imported {
-	var out []Imported
+func (d openDepot) entries() []Entry {
+	var out []Entry
 	versions := ""
 	pin := []string(nil)
 	for i, v := range d.Spec.Versions {
@@ -252,9 +252,9 @@ func (d openDepot) entries() []Imported {
 	return out
 }
 
-func (m openModule) entry(namespace string) Imported {
+func (m openModule) entry(namespace string) Entry {
 	url := cmp.Or(m.RepoURL, "https://github.com/"+m.RepoOwner+"/"+m.Name)
-	e := Imported{
+	e := Entry{
 		Kind: addr.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
 		Source: "git::" + strings.TrimSuffix(url, ".git") + ".git", Versions: m.Constraints,
 	}
@@ -264,8 +264,8 @@ func (m openModule) entry(namespace string) Imported {
 	return e
 }
 
-func (p openProvider) entry() Imported {
-	e := Imported{Kind: addr.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
+func (p openProvider) entry() Entry {
+	e := Entry{Kind: addr.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
 	for _, os := range p.OperatingSystems {
 		for _, arch := range p.Architectures {
 			e.Platforms = append(e.Platforms, os+"_"+arch)
@@ -274,16 +274,16 @@ func (p openProvider) entry() Imported {
 	return e
 }
 
-// ImportRegistry lists the modules of a registry, all or those of one namespace,
+// Registry lists the modules of a registry, all or those of one namespace,
 // and returns an entry for each that takes every release.
-func ImportRegistry(ctx context.Context, r *upstream.ModuleRegistry, namespace string) ([]Imported, error) {
+func Registry(ctx context.Context, r *upstream.ModuleRegistry, namespace string) ([]Entry, error) {
 	modules, err := r.List(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	var out []Imported
+	var out []Entry
 	for _, m := range modules {
-		out = append(out, Imported{Kind: addr.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
+		out = append(out, Entry{Kind: addr.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
 	}
 	return out, nil
 }

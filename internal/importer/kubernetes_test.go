@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package supply_test
+package importer_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/importer"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,7 +31,7 @@ func TestKubernetesFromOpenDepot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := supply.KubernetesFromOpenDepot(src)
+	got, err := importer.Kubernetes(src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestKubernetesFromOpenDepot(t *testing.T) {
 	for _, o := range decode(t, got) {
 		check(t, o)
 	}
-	if _, err := supply.KubernetesFromOpenDepot([]byte("a: [")); err == nil {
+	if _, err := importer.Kubernetes([]byte("a: [")); err == nil {
 		t.Error("broken YAML was accepted")
 	}
 }
@@ -143,7 +144,7 @@ func TestOpenDepotBounds(t *testing.T) {
 		"kind: Depot\nspec: {providerConfigs: [{name: aws, operatingSystems: &a " + many + ", architectures: *a}]}\n",
 		"kind: GroupBinding\nspec: {providerResources: " + many + "}\n",
 	} {
-		if _, err := supply.KubernetesFromOpenDepot([]byte(head + text)); !errors.Is(err, oci.ErrTooLarge) {
+		if _, err := importer.Kubernetes([]byte(head + text)); !errors.Is(err, oci.ErrTooLarge) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 	}
@@ -152,7 +153,7 @@ func TestOpenDepotBounds(t *testing.T) {
 	for i := range 60 {
 		fmt.Fprintf(&b, "---\n%skind: Provider\nmetadata: {name: p%d, namespace: a}\nspec: {providerConfig: {name: p%d}}\n", head, i, i)
 	}
-	got, err := supply.KubernetesFromOpenDepot([]byte(b.String()))
+	got, err := importer.Kubernetes([]byte(b.String()))
 	if err != nil || strings.Count(got, "read:mirror:") != 50 || !strings.Contains(got, "it gives more than 50 rights") {
 		t.Errorf("%v, %d rights in\n%s", err, strings.Count(got, "read:mirror:"), got)
 	}
@@ -168,7 +169,7 @@ func FuzzKubernetesFromOpenDepot(f *testing.F) {
 	f.Add(src)
 	f.Add([]byte("apiVersion: opendepot.defdev.io/v1alpha1\nkind: \"Module\\nkind: x\"\nmetadata: {name: \"a\\n---\\nb\"}\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		got, err := supply.KubernetesFromOpenDepot(src)
+		got, err := importer.Kubernetes(src)
 		if err != nil {
 			return
 		}
