@@ -24,7 +24,8 @@ func ParseLogPosition(s string) (LogPosition, error) {
 	n, err := strconv.Atoi(attempt)
 	at, oerr := strconv.ParseInt(offset, 10, 64)
 	p := LogPosition{n, at}
-	if err != nil || oerr != nil || n < 1 || at < 0 || p.String() != s {
+	outside := n < 1 || at < 0
+	if err != nil || oerr != nil || outside || p.String() != s {
 		return LogPosition{}, fmt.Errorf("%.40q: want ATTEMPT-OFFSET such as 1-4096", s)
 	}
 	return p, nil

@@ -90,10 +90,13 @@ func (w changes) orphan(e Orphan) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
+// keptOrphan reports whether the resources of a record are orphaned and not removed yet.
+func keptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
+
 // destroyNow is rows 2 and 15; what an instance's end left to people is removed
 // by an admin.
 func (w changes) destroyNow(e DestroyNow) (Answer, error) {
-	if r := w.doc.Records[e.ID]; r != nil && r.Phase == Orphaned && r.Kept && !r.Removing && w.command.Actor.Admin {
+	if r := w.doc.Records[e.ID]; r != nil && keptOrphan(r) && w.command.Actor.Admin {
 		r = w.edit(r)
 		w.note(r, "removed", "")
 		w.endings().remove(r)

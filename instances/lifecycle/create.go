@@ -120,8 +120,10 @@ func (w creations) only(e Create) *Record {
 	}
 	var newest *Record
 	for _, r := range w.doc.Records {
-		if r.Phase.Live() && r.Counts() && r.Template == e.Template.Name && r.Owner.Same(e.Owner) &&
-			(newest == nil || r.Since.After(newest.Since) || r.Since.Equal(newest.Since) && r.ID < newest.ID) {
+		if !r.Phase.Live() || !r.Counts() || r.Template != e.Template.Name || !r.Owner.Same(e.Owner) {
+			continue
+		}
+		if newest == nil || r.Since.After(newest.Since) || r.Since.Equal(newest.Since) && r.ID < newest.ID {
 			newest = r
 		}
 	}
@@ -308,10 +310,16 @@ type Launch struct {
 	Refused string // why it cannot be launched, as the store knows; "": nothing speaks against it
 }
 
+// claimable reports whether a record is a member of a pool that can get an owner.
+func claimable(r *Record) bool {
+	goes := r.Phase == Destroying || r.Phase == DestroyFailed
+	return r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !goes
+}
+
 // launch judges what a store was told.
 func (w creations) launch(e Launch) (Answer, error) {
 	r := w.doc.Records[e.ID]
-	if r != nil && (!r.Pooled || r.Owner.ID != "" || !r.Phase.Live() || r.Phase == Destroying || r.Phase == DestroyFailed) || !validID(e.ID) {
+	if r != nil && !claimable(r) || !validID(e.ID) {
 		return Answer{}, refuse(ErrPhase, "instance %s was launched already", clip(e.ID, 32))
 	}
 	refused := e.Refused

@@ -36,7 +36,7 @@ type deadline struct {
 // held reports whether a duty waits while nobody knows what time it is: whatever
 // takes something away.
 func (y deadline) held() bool {
-	return y.what != deadlineHoldOff && y.what != deadlineNotice && y.what != deadlineDestroyAgain && y.what != deadlineDrift && y.what != deadlineSwitchRequest
+	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
 }
 
 // deadlines are all that time does to a record.
@@ -125,7 +125,8 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 // is left to people.
 func (d *Document) leaving(r *Record) bool {
 	t := d.template(r.Snapshot).TTL
-	return t != nil && t.OnExpire == "keep" && r.Run.active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
+	keeps := t != nil && t.OnExpire == "keep"
+	return keeps && r.Run.active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
 }
 
 // driftAt tells when an instance is compared with its state; zero: never.
@@ -156,7 +157,8 @@ func (d *Document) next(r *Record) time.Time {
 func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	first := -1
 	for _, y := range d.deadlines(r) {
-		if !y.at.After(now) && (d.Clock.Held == "" || !y.held()) && (first < 0 || y.what < first) {
+		passed := !y.at.After(now) && (d.Clock.Held == "" || !y.held())
+		if passed && (first < 0 || y.what < first) {
 			first = y.what
 		}
 	}

@@ -69,7 +69,9 @@ func (d *Document) whole() error {
 		if r.ID != id {
 			return fmt.Errorf("record %q is called %q", clip(id, 32), clip(r.ID, 32))
 		}
-		if len(r.Runs) > 2*maxRuns || len(r.Open) > 2*maxOpen || len(r.Notices) > 4*maxUntold || len(r.Events) > 2*maxHistory || len(r.Conditions) > 2*maxHistory {
+		tooManyRuns := len(r.Runs) > 2*maxRuns || len(r.Open) > 2*maxOpen
+		tooLong := len(r.Events) > 2*maxHistory || len(r.Conditions) > 2*maxHistory
+		if tooManyRuns || tooLong || len(r.Notices) > 4*maxUntold {
 			return fmt.Errorf("record %q has more runs, notices, events or conditions than a record has", id)
 		}
 	}

@@ -129,7 +129,9 @@ func (w endings) expired(r *Record) bool {
 
 // expire is row 13: whatever became of template, module or server.
 func (w endings) expire(r *Record) {
-	if t := w.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && t.TTL.OnExpire == "keep" && (r.Applied || r.Run.active()) {
+	t := w.doc.Templates[r.Snapshot]
+	keeps := t != nil && t.TTL != nil && t.TTL.OnExpire == "keep"
+	if keeps && (r.Applied || r.Run.active()) {
 		w.orphan(r)
 		return
 	}

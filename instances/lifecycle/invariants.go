@@ -155,11 +155,13 @@ func (r *Record) runs(run *Run) bool {
 	stopped := run.active() && run.Cancel != ""
 	switch r.Phase {
 	case Planned:
-		return run.Kind == RunPlan && run.Plan != "" && run.Planned == run.Attempt && !run.active() && !run.waits()
+		planned := run.Plan != "" && run.Planned == run.Attempt
+		return run.Kind == RunPlan && planned && !run.active() && !run.waits()
 	case Provisioning:
 		return run.Kind == RunApply || run.Kind == RunPlan
 	case Updating:
-		return run.Kind == RunApply || run.Kind == RunPlan || run.Kind == RunDrift && stopped && r.Then != nil
+		interrupted := run.Kind == RunDrift && stopped && r.Then != nil
+		return run.Kind == RunApply || run.Kind == RunPlan || interrupted
 	case Ready:
 		return run.Kind == RunDrift
 	case Destroying:
@@ -181,7 +183,8 @@ func leftovers(_ *Document, _ string, r *Record) string {
 
 // withoutEnd: what somebody owns ends, unless its template says otherwise.
 func withoutEnd(d *Document, _ string, r *Record) string {
-	if r.Phase.Live() && r.Owner.ID != "" && r.ExpiresAt.IsZero() && r.Phase != Destroying && r.Phase != DestroyFailed {
+	goes := r.Phase == Destroying || r.Phase == DestroyFailed
+	if r.Phase.Live() && !goes && r.Owner.ID != "" && r.ExpiresAt.IsZero() {
 		if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
 			return "it has no end, though its template gives one"
 		}
@@ -205,8 +208,9 @@ func unlisted(d *Document, _ string, r *Record) string {
 
 // finality: final is final.
 func finality(_ *Document, _ string, r *Record) string {
+	finished := !r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept
 	switch {
-	case r.Phase.Live() && (!r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept):
+	case r.Phase.Live() && finished:
 		return "alive, and finished"
 	case !r.Phase.Live() && (r.FinishedAt.IsZero() || r.Run != nil || r.Then != nil):
 		return "final, and not finished"

@@ -2,7 +2,10 @@
 
 package lifecycle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Phase is where an instance is in its life.
 type Phase string
@@ -101,7 +104,7 @@ func admits(v verb, p Phase) bool {
 	case verbExtend: // row 12
 		return ends(p)
 	case verbProtect, verbFree, verbRename, verbTransfer, verbTake, verbDecline: // rows 21, 24
-		return p.Live() && p != Requested && p != Planned && p != Available && p != Destroying
+		return p.Live() && !slices.Contains([]Phase{Requested, Planned, Available, Destroying}, p)
 	}
 	return false
 }
@@ -123,7 +126,7 @@ func (r *Record) admits(v verb, now time.Time) bool {
 
 // ends reports whether an end counts in a phase: rows 12 to 14.
 func ends(p Phase) bool {
-	return p.Live() && p != Requested && p != Available && p != Destroying && p != DestroyFailed
+	return p.Live() && !slices.Contains([]Phase{Requested, Available, Destroying, DestroyFailed}, p)
 }
 
 // lookup returns the record that a caller's event is about. It refuses what its

@@ -149,7 +149,7 @@ func (w poolMembers) empty(name string) {
 			w.drain(w.edit(r), "the pool is gone")
 		}
 	}
-	if p := w.doc.Pools[name]; p != nil && p.By == "" && (p.Revision != "" || p.Paused != "" || p.Failures > 0) {
+	if p := w.doc.Pools[name]; p != nil && p.By == "" && p.remembers() {
 		mine := w.pool(name)
 		*mine = Pool{Notices: mine.Notices}
 		w.tidy(name)
@@ -162,10 +162,13 @@ func (w poolMembers) drain(r *Record, why string) {
 	w.endings().destroy(r, why)
 }
 
+// remembers reports whether a pool has a revision, a pause or failures.
+func (p *Pool) remembers() bool { return p.Revision != "" || p.Paused != "" || p.Failures != 0 }
+
 // tidy forgets a pool of which nothing is to be remembered.
 func (w poolMembers) tidy(name string) {
 	p := w.doc.Pools[name]
-	if p != nil && p.Paused == "" && p.Failures == 0 && p.Revision == "" && len(p.Notices) == 0 {
+	if p != nil && !p.remembers() && len(p.Notices) == 0 {
 		delete(w.pools(), name)
 	}
 }
@@ -237,13 +240,15 @@ func (w poolMembers) checkUpdate(e UpdateCheck) {
 
 // updatesItself reports whether an instance takes newer versions by itself, now.
 func (w poolMembers) updatesItself(r *Record) bool {
-	return r.Phase == Ready && r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift) && w.doc.template(r.Snapshot).Update == "auto"
+	idle := r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift)
+	return r.Phase == Ready && idle && w.doc.template(r.Snapshot).Update == "auto"
 }
 
 // tried reports whether an instance took what is offered by itself before, and
 // it did not come to be.
 func (r *Record) tried(e UpdateCheck) bool {
 	return slices.ContainsFunc(r.Runs, func(run Run) bool {
-		return run.Auto && run.Result != Done && run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)
+		same := run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)
+		return run.Auto && run.Result != Done && same
 	})
 }

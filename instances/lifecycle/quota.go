@@ -112,7 +112,8 @@ func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, temp
 		if o.Kind == template.OwnerUser {
 			n = q.User
 		}
-		if n > 0 && q.covers(o, a) && template.Matches(q.Templates, name) && (!ok || n > limit) {
+		applies := n > 0 && q.covers(o, a) && template.Matches(q.Templates, name)
+		if applies && (!ok || n > limit) {
 			limit = n
 			templates = q.Templates
 			ok = true

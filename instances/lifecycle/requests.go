@@ -77,7 +77,8 @@ func (w notices) surplus() string {
 	oldest := ""
 	for key, q := range w.doc.Requests {
 		o := w.doc.Requests[oldest]
-		if q.Caller == limit && (o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest) {
+		older := o == nil || q.At.Before(o.At) || q.At.Equal(o.At) && key < oldest
+		if q.Caller == limit && older {
 			oldest = key
 		}
 	}

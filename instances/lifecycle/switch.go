@@ -233,6 +233,11 @@ func switchDeadlines(r *Record) []deadline {
 	return all
 }
 
+// canSwitch reports whether the run of a record may stop or start it.
+func canSwitch(r *Record) bool {
+	return r.Run.Kind == RunApply && r.Phase == Updating && r.Switch != nil
+}
+
 // switched: only what has a schedule stands in one, and only a run of an instance that is
 // there stops or starts it.
 func switched(d *Document, _ string, r *Record) string {
@@ -244,7 +249,7 @@ func switched(d *Document, _ string, r *Record) string {
 		return "it stands in a schedule that it does not have"
 	case r.Switch == nil && t.Schedule != nil && r.Phase == Ready:
 		return "ready, and its schedule does not count"
-	case r.Run != nil && r.Run.Switch && (r.Run.Kind != RunApply || r.Phase != Updating || r.Switch == nil):
+	case r.Run != nil && r.Run.Switch && !canSwitch(r):
 		return "a run stops or starts it that cannot"
 	}
 	return ""

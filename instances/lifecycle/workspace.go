@@ -358,13 +358,21 @@ func (w workspaceRuns) by() string {
 	return ""
 }
 
+// stoppedBy reports whether a run is being cancelled, or was stopped by a person and not
+// discarded.
+func (r *Run) stoppedBy(a Actor) bool {
+	if r.Result == "" && r.Cancel != "" {
+		return true
+	}
+	return r.Stopped != nil && r.Result != Discarded && r.Stopped.same(a)
+}
+
 func (w workspaceRuns) cancelOne(e CancelOne) (Answer, error) {
 	r, run, err := w.openRun(e.ID, e.N)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case run.Stopped != nil && run.Result != Discarded && run.Stopped.same(w.command.Actor) && (!e.Force || run.Force),
-		run.Result == "" && run.Cancel != "" && (!e.Force || run.Force):
+	case run.stoppedBy(w.command.Actor) && (!e.Force || run.Force):
 		return Answer{Status: 200, Record: r, Run: e.N, Repeat: true}, nil
 	case run.Result != "" || run.planWaiting() || e.Force && run.Cancel == "":
 		return Answer{}, refuse(ErrPhase, "run %d is not one that can be cancelled", e.N)

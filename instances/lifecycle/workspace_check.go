@@ -47,7 +47,9 @@ func (d *Document) twice() []Violation {
 
 // workspaceOwner: nobody owns it or is offered it, no pool made it, and it has no end.
 func workspaceOwner(_ *Document, _ string, r *Record) string {
-	if r.Owner != (template.Owner{}) || r.Pooled || !r.ClaimedAt.IsZero() || !r.ExpiresAt.IsZero() || r.Kept || r.Applied || r.Offer != nil {
+	owned := r.Owner != (template.Owner{}) || r.Pooled || r.Offer != nil
+	ending := !r.ExpiresAt.IsZero() || r.Kept || r.Applied
+	if owned || ending || !r.ClaimedAt.IsZero() {
 		return "a workspace with an owner, a pool, an end, an offer or resources of its own"
 	}
 	return ""

@@ -276,9 +276,12 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	return f, together(f, p, values)
 }
 
+// noDefault reports whether a property has no default, or null.
+func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }
+
 // together is an object; nil where there is nothing and nothing has to be.
 func together(f field, p property, values map[string]json.RawMessage) json.RawMessage {
-	if len(values) == 0 && (f.within || !f.Required && (len(p.Default) == 0 || string(p.Default) == "null")) {
+	if len(values) == 0 && (f.within || !f.Required && p.noDefault()) {
 		return nil
 	}
 	b, err := json.Marshal(values)

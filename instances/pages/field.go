@@ -260,7 +260,7 @@ func (p property) value(text string) (json.RawMessage, error) {
 			return option, nil
 		}
 	}
-	if text == "" && (len(p.Enum) > 0 || len(p.Default) == 0 || string(p.Default) == "null" || string(p.Default) == `""` || !p.is("string")) {
+	if unset := p.noDefault() || string(p.Default) == `""`; text == "" && (len(p.Enum) > 0 || unset || !p.is("string")) {
 		return nil, nil
 	}
 	switch kind := p.kind(); {
@@ -362,7 +362,8 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 		property := p.Properties[name]
 		text := query.Get(f.Name)
 		value, err := property.value(text)
-		if !property.Link || property.Sensitive || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
+		linkable := property.Link && !property.Sensitive
+		if !linkable || err != nil || value == nil || template.CheckProperty(p.raw, name, value) != nil {
 			left = append(left, f.Label)
 			continue
 		}

@@ -142,7 +142,7 @@ func instanceRowOf(i api.Instance, now time.Time) instanceRow {
 	switch phase := lifecycle.Phase(i.Phase); {
 	case !phase.Live() || phase == lifecycle.Destroying:
 		return row
-	case phase != lifecycle.DestroyFailed && phase != lifecycle.Requested && phase != lifecycle.Available && !i.ExpiresAt.IsZero() && i.Extends < i.ExtendsMax:
+	case !slices.Contains([]lifecycle.Phase{lifecycle.DestroyFailed, lifecycle.Requested, lifecycle.Available}, phase) && !i.ExpiresAt.IsZero() && i.Extends < i.ExtendsMax:
 		row.Extend = instancePath(i.ID) + "/extend"
 	}
 	if i.Protected == "" {

@@ -39,11 +39,17 @@ type formBody struct {
 // if it is about none.
 type problem struct{ ID, Text string }
 
+// hidden reports whether the caller is not to know more than that there is nothing, or has
+// to log in.
+func (e *refusedError) hidden() bool {
+	return e.status == http.StatusNotFound || e.status == http.StatusUnauthorized
+}
+
 // wrong makes a summary of an answer of the API and of the fields that it blames;
 // false: the error is none that a form can show.
 func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 	no, ok := errors.AsType[*refusedError](err)
-	if !ok || no.status == http.StatusNotFound || no.status == http.StatusUnauthorized || no.status >= 500 && !no.again() {
+	if !ok || no.hidden() || no.status >= 500 && !no.again() {
 		return 0, false
 	}
 	b.Again = no.again()

@@ -85,12 +85,14 @@ type remaining struct {
 
 // timeLeft is how long an instance lives still; nil: it has no end.
 func timeLeft(i api.Instance, now time.Time) *remaining {
-	switch phase := lifecycle.Phase(i.Phase); {
+	phase := lifecycle.Phase(i.Phase)
+	begins := phase == lifecycle.Requested || phase == lifecycle.Planned || phase == lifecycle.Provisioning
+	switch {
 	case !phase.Live() || phase == lifecycle.Destroying || phase == lifecycle.DestroyFailed:
 		return &remaining{State: "over"}
 	case i.ExpiresAt.IsZero():
 		return nil
-	case i.TTL != 0 && i.ReadyAt.IsZero() && (phase == lifecycle.Requested || phase == lifecycle.Planned || phase == lifecycle.Provisioning):
+	case i.TTL != 0 && i.ReadyAt.IsZero() && begins:
 		return &remaining{Text: site.Span(time.Duration(i.TTL)), State: "waits"}
 	}
 	d := max(i.ExpiresAt.Sub(now), 0)

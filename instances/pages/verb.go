@@ -344,7 +344,7 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 // page of the instance.
 func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
 	no, ok := errors.AsType[*refusedError](err)
-	if ok && no.status < 500 && len(no.doc.Fields) == 0 && no.status != http.StatusNotFound && no.status != http.StatusUnauthorized {
+	if ok && no.status < 500 && len(no.doc.Fields) == 0 && !no.hidden() {
 		return &site.Answer{To: instancePath(c.i.ID), Text: site.Sentence(no.Error()), Bad: true}, nil
 	}
 	status, shown := c.body.wrong(c.body.Fields, err)

@@ -201,8 +201,8 @@ func (c caller) acts(o template.Owner) bool {
 func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
-	return c.stale != nil && o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer &&
-		slices.Contains(c.Former(), o.ID) && c.may(access.Use, name)
+	group := o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer
+	return c.stale != nil && group && slices.Contains(c.Former(), o.ID) && c.may(access.Use, name)
 }
 
 // owner is the caller as an owner.

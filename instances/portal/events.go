@@ -140,7 +140,8 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 				add(eventDoc(h, have))
 			}
 		}
-		if len(all) == n && have&reads != 0 && (known && before.phase != r.Phase || !known && moved(r).After(f.since)) {
+		phaseChanged := known && before.phase != r.Phase || !known && moved(r).After(f.since)
+		if len(all) == n && have&reads != 0 && phaseChanged {
 			add(api.Event{At: d.Clock.At, Action: "phase"}) // nobody did it: a run ended
 		}
 	}

@@ -204,7 +204,8 @@ func actions() []action {
 func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
 	var names []string
 	for _, a := range actions() {
-		if have&a.needs == 0 || a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == "" {
+		done := a.name == api.ActProtect && r.Protected != "" || a.name == api.ActUnprotect && r.Protected == ""
+		if have&a.needs == 0 || done {
 			continue
 		}
 		changes, err := s.try(c, v, have, a.event(r))

@@ -126,7 +126,7 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	phase := q.Get("phase")
 	wanted := strings.Split(phase, ",")
 	for _, p := range wanted {
-		if phase != "" && p != "live" && p != awaiting && p != approvable && !known(p) {
+		if phase != "" && !slices.Contains([]string{"live", awaiting, approvable}, p) && !known(p) {
 			return nil, field("/phase", "there is no phase %.40q", p)
 		}
 	}

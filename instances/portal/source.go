@@ -135,8 +135,10 @@ func tookOver(rec *lifecycle.Record) string {
 // executes.
 func pinned(rec *lifecycle.Record) bool {
 	n := rec.Run
-	return len(rec.Runs) > 0 && rec.Runs[0].Result == lifecycle.Done && rec.Runs[0].Source == n.Source &&
-		(n.Snapshot == "" || n.Snapshot == rec.Snapshot)
+	if len(rec.Runs) == 0 || rec.Runs[0].Result != lifecycle.Done {
+		return false
+	}
+	return rec.Runs[0].Source == n.Source && (n.Snapshot == "" || n.Snapshot == rec.Snapshot)
 }
 
 // pin keeps what a run executes under a tag of the instance, so that destroying

@@ -79,7 +79,10 @@ func (r call[A]) templateFilter() func(*template.Entry) bool {
 		if module != "" && module != address || !contains(words, t.Name, t.Title, t.Description, t.Category, address) {
 			return false
 		}
-		return !use || t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(access.Use, t.Name)
+		if !use {
+			return true
+		}
+		return t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(access.Use, t.Name)
 	}
 }
 

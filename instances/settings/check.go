@@ -161,10 +161,12 @@ func (b *Block) role(o *Options, beside Beside) error {
 		return b.checkLeader(beside)
 	}
 	refused := func(message string) error { return syntax.WrongAt(in.Range, errors.New(message)) }
-	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
-		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf || in.Prices != nil
+	attributes := in.Templates != "" || in.Advertise != "" || in.GroupAge != "" || len(in.PortalKeys) > 0
+	bounds := in.Rate != 0 || in.Runs != 0 || in.TTL != nil || in.Quota != nil
+	flags := in.Unsealed || in.ApprovalSelf
+	blocks := in.Connection != nil || in.Config != nil || in.Prices != nil
 	switch {
-	case unused:
+	case attributes || bounds || flags || blocks:
 		return refused("a portal accepts only role and forward_plain: the other settings are for servers that can lead")
 	case len(b.Executors)+len(b.Credentials)+len(b.Sources)+len(b.Quotas) > 0 || b.Notify != nil:
 		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")

@@ -149,12 +149,15 @@ func (r *templateReader) checkModule(t *Template, b moduleBlock) {
 }
 
 func cleanPath(p string) bool {
-	return path.Clean(p) == p && p[0] != '/' && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.ContainsFunc(p, unicode.IsControl) && !strings.Contains(p, `\`)
+	inside := !strings.HasPrefix(p, "/") && p != "." && p != ".." && !strings.HasPrefix(p, "../")
+	plain := !strings.ContainsFunc(p, unicode.IsControl) && !strings.Contains(p, `\`)
+	return path.Clean(p) == p && inside && plain
 }
 
 func (r *templateReader) checkOwner(t *Template, here func(string) hcl.Range) {
 	claim, ok := strings.CutPrefix(t.Owner, OwnerClaim+":")
-	if t.Owner != OwnerUser && t.Owner != OwnerGroup && (!ok || claim == "" || textProblem(claim, maxTitle, false) != "") {
+	named := ok && claim != "" && textProblem(claim, maxTitle, false) == ""
+	if t.Owner != OwnerUser && t.Owner != OwnerGroup && !named {
 		r.fail(here("owner"), "owner %q is not user, group or claim:NAME", t.Owner)
 	}
 	if len(t.Groups) > 0 && t.Owner != OwnerGroup {

@@ -179,7 +179,8 @@ func (r *templateReader) ttl(t *Template, b *ttlBlock) {
 		return
 	}
 	if b.Default == endless {
-		if b.Max != nil || b.Extend != nil || b.Extends != nil || b.Failed != nil || b.OnExpire != nil {
+		extends := b.Extend != nil || b.Extends != nil
+		if extends || b.Max != nil || b.Failed != nil || b.OnExpire != nil {
 			r.fail(r.at(b.Body, "default"), "ttl: with default %q there is no end, and nothing else to say of it", endless)
 		}
 		t.Endless = true

@@ -157,7 +157,8 @@ func ReadOrder(b []byte) (Order, error) {
 	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
 		return o, nil
 	}
-	if o.Scratch == "" || o.Program == "" || o.Spec.Repository == "" || o.Spec.Workspace == "" || o.Spec.Ref.Nonce == "" {
+	needed := []string{o.Scratch, o.Program, o.Spec.Repository, o.Spec.Workspace, o.Spec.Ref.Nonce}
+	if slices.Contains(needed, "") {
 		return o, errors.New("the order lacks scratch folder, program, repository, workspace or nonce")
 	}
 	return o, nil

@@ -335,7 +335,9 @@ func (c scratch) environment() ([]string, error) {
 		maps.Copy(env, o.remoteEnvironment())
 	}
 	for name, value := range o.Environment {
-		if _, taken := env[name]; taken && name != "AWS_EC2_METADATA_DISABLED" || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
+		_, set := env[name]
+		overrides := set && name != "AWS_EC2_METADATA_DISABLED"
+		if overrides || strings.HasPrefix(name, "TF_CLI_ARGS") || slices.Contains([]string{"TF_DATA_DIR", "TF_WORKSPACE", "TF_ENCRYPTION"}, name) {
 			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
 		}
 		env[name] = strings.ReplaceAll(value, "${files}", seen(sandbox.Given, filesFolder))

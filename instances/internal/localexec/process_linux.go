@@ -333,8 +333,10 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 	}
 	own := l.isolation.Mode == OwnUser && m.UID > 0
 	list = descent(all, func(p procInfo) bool {
-		return session > 0 && p.session == session || group > 0 && (p.group == group || p.session == group) ||
-			slices.Contains(cgroup, p.process) || own && p.user() == m.UID
+		inSession := session > 0 && p.session == session
+		inGroup := group > 0 && (p.group == group || p.session == group)
+		ofUser := own && p.user() == m.UID
+		return inSession || inGroup || slices.Contains(cgroup, p.process) || ofUser
 	})
 	return list, tool, nil
 }

@@ -212,7 +212,10 @@ const pipeSize = 1 << 20
 // sameWriter tells whether both kinds of output go to one writer, which is then
 // written to by one goroutine.
 func sameWriter(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
+	if a == nil || b == nil {
+		return false
+	}
+	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
 // copy passes output on until nobody can write any more.
@@ -328,7 +331,9 @@ func (t *tool) killRest() error {
 		ours := t.cmd.Process.Pid
 		own := t.o.Isolation.Mode == OwnUser
 		list := descent(all, func(p procInfo) bool {
-			return p.PID != ours && (p.group == ours || t.alone && p.parent == os.Getpid() || own && p.user() == t.o.Isolation.UID)
+			orphan := t.alone && p.parent == os.Getpid()
+			ofUser := own && p.user() == t.o.Isolation.UID
+			return p.PID != ours && (p.group == ours || orphan || ofUser)
 		})
 		reap(all, func(pid int) bool { return pid == ours || !t.alone })
 		if len(list) == 0 {

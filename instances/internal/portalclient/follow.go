@@ -97,7 +97,8 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 		case "":
 			at, err := api.ParseLogPosition(e.id)
 			said := ""
-			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &said) != nil {
+			otherAttempt := last.Attempt != 0 && last.Attempt != at.Attempt
+			if err != nil || otherAttempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &said) != nil {
 				return errLog
 			}
 			last = at

@@ -115,7 +115,9 @@ func parseRow(fields []string) (row Row, err error) {
 func parseAmount(s string) (int64, error) {
 	refused := fmt.Errorf("hourly %q is not a price\nhint: write digits with at most six after a point, as 0.0416, up to %d", s, maxHourly/whole)
 	units, parts, point := strings.Cut(s, ".")
-	if units == "" || point && parts == "" || len(parts) > maxDigits || len(units) > 7 || strings.Trim(units+parts, "0123456789") != "" {
+	incomplete := units == "" || point && parts == ""
+	tooLong := len(parts) > maxDigits || len(units) > 7
+	if incomplete || tooLong || strings.Trim(units+parts, "0123456789") != "" {
 		return 0, refused
 	}
 	n, err := strconv.ParseInt(units+parts+strings.Repeat("0", maxDigits-len(parts)), 10, 64)

@@ -38,10 +38,19 @@ func (s *gateSite) check() error {
 	if s.url == "" {
 		return nil
 	}
-	if u, err := url.Parse(s.url); s.address == "" || err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Path != plangate.Path {
+	if s.address == "" || !isGateURL(s.url) {
 		return usagef("--plan-gate-url %q is no https://HOST[:PORT]%s of a plan gate", s.url, plangate.Path)
 	}
 	return nil
+}
+
+// isGateURL reports whether a text is the URL of a plan gate.
+func isGateURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return false
+	}
+	return u.User == nil && u.Path == plangate.Path
 }
 
 // webhook is the URL that runs have, "" where there is no gate.

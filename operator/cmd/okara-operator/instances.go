@@ -83,7 +83,9 @@ func (s *runSite) check() error {
 }
 
 func checkServe(server string) error {
-	if u, err := url.Parse(server); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+	u, err := url.Parse(server)
+	web := err == nil && (u.Scheme == "https" || u.Scheme == "http")
+	if !web || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
 		return usagef("--serve %q is no https://HOST[:PORT]", server)
 	}
 	return nil

@@ -78,12 +78,14 @@ func (s *Spec) checkWays() error {
 		return fieldf("outputs", "name a Secret for them in outputsSecret")
 	}
 	if s.Gate != "" {
-		if u, err := url.Parse(s.Gate); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
+		u, err := url.Parse(s.Gate)
+		if err != nil || !isWeb(u) || u.Hostname() == "" || u.User != nil {
 			return fieldf("gate", "%q is no https://HOST/PATH", s.Gate)
 		}
 	}
 	for i, h := range s.HealthChecks {
-		if h.Name == "" || h.Type == "tcp" && h.Address == "" || h.Type == "http" && h.URL == "" || h.Type != "tcp" && h.Type != "http" || h.Timeout.Duration < 0 {
+		target := h.Type == "tcp" && h.Address != "" || h.Type == "http" && h.URL != ""
+		if h.Name == "" || !target || h.Timeout.Duration < 0 {
 			return fieldf(fmt.Sprintf("healthChecks[%d]", i), "a name, and type tcp with an address or http with a url")
 		}
 	}
@@ -185,7 +187,7 @@ func (m Module) check() error {
 	if m.Size > MaxModule {
 		return fieldf("module.size", "the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(m.Size)/(1<<20), MaxModule>>20)
 	}
-	if m.Path != "" && (path.IsAbs(m.Path) || m.Path != path.Clean(m.Path) || m.Path == ".." || strings.HasPrefix(m.Path, "../")) {
+	if m.Path != "" && !staysInside(m.Path) {
 		return fieldf("module.path", "%q does not stay inside of the module", m.Path)
 	}
 	if !slices.Contains([]string{"", "generic", "aws", "azure", "gcp"}, m.Provider) {
@@ -194,11 +196,21 @@ func (m Module) check() error {
 	return nil
 }
 
+func isWeb(u *url.URL) bool { return u.Scheme == "https" || u.Scheme == "http" }
+
+// staysInside reports whether a clean path stays below the folder that it is relative to.
+func staysInside(p string) bool {
+	return !path.IsAbs(p) && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
+}
+
 // check wants an address that can be written into HCL as it is.
 func (s State) check() error {
 	u, err := url.Parse(s.Address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" || u.String() != s.Address ||
-		!strings.Contains(u.Path, "/state/") || strings.ContainsAny(s.Address, "\"\\${}") {
+	if err != nil || !isWeb(u) || u.Host == "" || u.User != nil {
+		return fieldf("state.address", "%q is not https://HOST/state/NAME/WORKSPACE", s.Address)
+	}
+	canonical := u.RawQuery+u.Fragment == "" && u.String() == s.Address
+	if !canonical || !strings.Contains(u.Path, "/state/") || strings.ContainsAny(s.Address, "\"\\${}") {
 		return fieldf("state.address", "%q is not https://HOST/state/NAME/WORKSPACE", s.Address)
 	}
 	return nil

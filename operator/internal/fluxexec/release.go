@@ -5,7 +5,6 @@ package fluxexec
 import (
 	"encoding/json"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -137,7 +136,7 @@ func (g *Git) check() error {
 	if !isURL(g.URL, "https", "http", "ssh") {
 		return fieldf("chart.git.url", "%q is no https://HOST/PATH and no ssh://USER@HOST/PATH", g.URL)
 	}
-	if path.IsAbs(g.Path) || g.Path != "" && g.Path != path.Clean(g.Path) || g.Path == ".." || strings.HasPrefix(g.Path, "../") {
+	if g.Path != "" && !staysInside(g.Path) {
 		return fieldf("chart.git.path", "%q does not stay inside of the repository", g.Path)
 	}
 	if g.Commit != "" && !isCommit(g.Commit) {

@@ -168,8 +168,9 @@ func (s *Spec) pinned(revision string) bool { return strings.HasSuffix(revision,
 // only ever compared has no plan.
 func (s *Spec) applied(live *unstructured.Unstructured) bool {
 	planned := fluxobj.Text(live, "status", "lastPlannedRevision")
-	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) &&
-		(s.pinned(planned) || planned == "" && s.Approval == ApprovalNone) && fluxobj.Text(live, "status", "plan", "pending") == ""
+	current := s.pinned(planned) || planned == "" && s.Approval == ApprovalNone
+	pending := fluxobj.Text(live, "status", "plan", "pending") != ""
+	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) && current && !pending
 }
 
 // waits reports whether a plan waits for somebody (T8): one is pending for a moment where
@@ -177,9 +178,10 @@ func (s *Spec) applied(live *unstructured.Unstructured) bool {
 func (s *Spec) waits(live *unstructured.Unstructured) bool {
 	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
 	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")
-	return fluxobj.Text(live, "status", "plan", "pending") != "" && fluxobj.Text(live, "spec", "approvePlan") == "" && !force && !only &&
-		fluxobj.Number(live, "status", "lastPlannedGeneration") == live.GetGeneration() &&
+	pending := fluxobj.Text(live, "status", "plan", "pending") != "" && fluxobj.Text(live, "spec", "approvePlan") == ""
+	current := fluxobj.Number(live, "status", "lastPlannedGeneration") == live.GetGeneration() &&
 		s.pinned(fluxobj.Text(live, "status", "lastPlannedRevision"))
+	return pending && !force && !only && current
 }
 
 // plan is the one that waits.

@@ -29,7 +29,8 @@ func (p runAttempts) attempts(ctx context.Context) {
 	slots := make(chan struct{}, attemptsAtOnce)
 	var working sync.WaitGroup
 	for id, r := range p.before.Records {
-		if r.Run == nil || r.Run.StartedAt.IsZero() || !r.Run.EndedAt.IsZero() || p.byName[id] == nil || p.unkept[id] {
+		runs := r.Run != nil && !r.Run.StartedAt.IsZero() && r.Run.EndedAt.IsZero()
+		if !runs || p.byName[id] == nil || p.unkept[id] {
 			continue
 		}
 		p.active = true

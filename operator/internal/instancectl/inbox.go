@@ -60,13 +60,19 @@ func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 		return nil
 	case r == nil && o.Spec.Owner == nil && managed(o):
 		return nil // a member that was made and never recorded
-	case r == nil || r.Owner.ID == "" && o.Spec.Owner != nil && r.Phase.Live() && r.Phase != lifecycle.Destroying && r.Phase != lifecycle.DestroyFailed:
+	case r == nil || o.Spec.Owner != nil && unclaimed(r):
 		return k.launch(o, r, handled)
 	case o.DeletionTimestamp != nil:
 		k.end(r)
 		return k.last(o, r, handled)
 	}
 	return k.changes(o, r, handled)
+}
+
+// unclaimed reports whether a record has no owner, and could get one.
+func unclaimed(r *lifecycle.Record) bool {
+	goes := r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed
+	return r.Owner.ID == "" && r.Phase.Live() && !goes
 }
 
 func managed(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }

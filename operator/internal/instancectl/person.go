@@ -84,5 +84,6 @@ func maybeSame(a, b lifecycle.Actor) bool {
 	person := func(a lifecycle.Actor) bool {
 		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")
 	}
-	return a.Issuer != b.Issuer && a.Issuer != "" && b.Issuer != "" && (person(a) || person(b))
+	differ := a.Issuer != b.Issuer && a.Issuer != "" && b.Issuer != ""
+	return differ && (person(a) || person(b))
 }

@@ -102,7 +102,8 @@ func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 // h what it wished. A change that was refused keeps it from being as its object says.
 func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) verdict.Verdict {
 	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
-	if h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation && r.Phase.Live() && o.DeletionTimestamp == nil {
+	refused := h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation
+	if refused && r.Phase.Live() && o.DeletionTimestamp == nil {
 		return verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonRefused, Message: "the last change is refused, and it is as it was: " + h.Refused}
 	}
 	switch r.Phase {
@@ -131,7 +132,11 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 // requestsChange reports whether a change of an instance that is there waits for an approval,
 // and somebody asked for it. What the operator would do by itself is in no object.
 func requestsChange(r *lifecycle.Record) bool {
-	if r == nil || r.Pending == nil && (r.Phase != lifecycle.Planned || r.ReadyAt.IsZero()) || r.Phase == lifecycle.Requested {
+	if r == nil || r.Phase == lifecycle.Requested {
+		return false
+	}
+	planned := r.Phase == lifecycle.Planned && !r.ReadyAt.IsZero()
+	if r.Pending == nil && !planned {
 		return false
 	}
 	return r.WantedBy().Subject != ""

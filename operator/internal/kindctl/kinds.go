@@ -231,8 +231,9 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 func asked(before, now *unstructured.Unstructured) bool {
 	a := before.GetAnnotations()
 	b := now.GetAnnotations()
-	return before.GetGeneration() != now.GetGeneration() || now.GetDeletionTimestamp() != nil || changeOf(before) != changeOf(now) ||
-		!maps.Equal(a, b) || !maps.Equal(before.GetLabels(), now.GetLabels())
+	marked := !maps.Equal(a, b) || !maps.Equal(before.GetLabels(), now.GetLabels())
+	changed := before.GetGeneration() != now.GetGeneration() || changeOf(before) != changeOf(now)
+	return changed || marked || now.GetDeletionTimestamp() != nil
 }
 
 // follow watches what objects run as, once there is such a kind.

@@ -36,7 +36,8 @@ func (x *object) ensureNamespace(ctx context.Context) error {
 func (x *object) enter(ctx context.Context) error {
 	err := fluxobj.Enter(ctx, x.Client, x.o.GetNamespace())
 	_, unmarked := errors.AsType[*fluxobj.NotAllowedError](err)
-	if x.ends() && x.dedicated() && (unmarked || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
+	missing := unmarked || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	if missing && x.ends() && x.dedicated() {
 		return nil
 	}
 	return err

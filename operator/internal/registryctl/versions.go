@@ -261,7 +261,8 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 	}
 	before := v.Status.DeepCopy()
 	s := f.summary(version)
-	if s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != "" && (v.Status.Digest != s.Digest || scannedSince(&v.Status, f.known[s.Version].Scanned)) {
+	there := s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != ""
+	if there && (v.Status.Digest != s.Digest || scannedSince(&v.Status, f.known[s.Version].Scanned)) {
 		if err := r.measure(ctx, f, s.Digest, &v.Status); err != nil {
 			return err
 		}

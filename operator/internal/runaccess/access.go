@@ -48,11 +48,17 @@ type Access struct {
 // frontTimeout bounds a request to okara serve.
 const frontTimeout = 30 * time.Second
 
+// isBase reports whether a URL is http or https, with a host and no user, query or fragment.
+func isBase(u *url.URL) bool {
+	web := u.Scheme == "https" || u.Scheme == "http"
+	return web && u.Host != "" && u.User == nil && u.RawQuery+u.Fragment == ""
+}
+
 // New returns what prepares runs, or an error that names the option at fault. It makes
 // no request.
 func New(o Options) (*Access, error) {
 	u := o.FrontEnd
-	if u == nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(u.String(), `"$%{}\`) {
+	if u == nil || !isBase(u) || strings.ContainsAny(u.String(), `"$%{}\`) {
 		return nil, errors.New("okara serve: an https address is needed, without a query")
 	}
 	if o.Client == nil || o.Issuer == nil || o.Stores == nil {

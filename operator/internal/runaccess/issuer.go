@@ -165,9 +165,9 @@ func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, 
 	if parsed.Claims(keys.public(), &is) != nil || is.Expiry == nil {
 		return 0, nil
 	}
-	same := is.Issuer == i.Name() && is.Subject == r.Subject() && len(is.Audience) == 1 && is.Audience.Contains(audience) &&
-		is.Namespace == r.Namespace && is.Workspace == r.Workspace && is.Module == r.Module
-	if !same {
+	sameRun := is.Namespace == r.Namespace && is.Workspace == r.Workspace && is.Module == r.Module
+	sameAudience := len(is.Audience) == 1 && is.Audience.Contains(audience)
+	if is.Issuer != i.Name() || is.Subject != r.Subject() || !sameAudience || !sameRun {
 		return 0, nil
 	}
 	return max(0, is.Expiry.Time().Sub(i.o.Now())), nil
