@@ -29,7 +29,7 @@ func Given(registry string, getenv func(string) string) []Setting {
 	return given
 }
 
-// IsToken tells whether a text can be a token: one word that needs no quotes.
+// IsToken reports whether a text can be a token: one word that needs no quotes.
 func IsToken(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }

@@ -211,8 +211,8 @@ type limitedBuffer struct {
 }
 
 func (l *limitedBuffer) Write(p []byte) (int, error) {
-	room := maxHelperAnswer - len(l.b)
-	l.over = l.over || len(p) > room
-	l.b = append(l.b, p[:min(len(p), room)]...)
+	free := maxHelperAnswer - len(l.b)
+	l.over = l.over || len(p) > free
+	l.b = append(l.b, p[:min(len(p), free)]...)
 	return len(p), nil
 }

@@ -89,7 +89,7 @@ func (e *ResponseError) Error() string {
 // Unwrap leads to the sentinel that fits the answer, or nil.
 func (e *ResponseError) Unwrap() error { return e.sentinel }
 
-// HasCode tells whether the registry gave one of these codes.
+// HasCode reports whether the registry gave one of these codes.
 func (e *ResponseError) HasCode(codes ...string) bool {
 	return slices.ContainsFunc(e.Codes, func(c string) bool { return slices.Contains(codes, c) })
 }

@@ -105,7 +105,7 @@ func (p *singlePost) fits(size int64) bool {
 	return size > 0 && size <= maxFirstPost
 }
 
-// took tells whether the answer to such a POST says that the blob is there.
+// took reports whether the answer to such a POST says that the blob is there.
 func (p *singlePost) took(status int) bool {
 	if status == http.StatusCreated {
 		p.state.Store(singleTaken)
@@ -163,7 +163,7 @@ type uploadError struct{ error }
 
 func (e *uploadError) Unwrap() error { return e.error }
 
-// again tells whether the upload is to be begun again after err, and after which pause.
+// again reports whether the upload is to be begun again after err, and after which pause.
 func (p push) again(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := p.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)

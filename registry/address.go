@@ -172,8 +172,8 @@ type blobName struct {
 	File       string
 }
 
-// place is where the blob cache has it.
-func (b blobName) place() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
+// cached is where the blob cache has it.
+func (b blobName) cached() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
 // expiry is when a link made now ends, in Unix seconds: the lifetime rounded
 // up to a quarter of it, so that answers stay byte for byte the same for that

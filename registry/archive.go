@@ -122,7 +122,7 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 // the repository; one whose file is in the cache needs no registry at all.
 func (a *archives) describe(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callerCredential {
-		if size, ok := a.files.Size(r.blob.place()); ok {
+		if size, ok := a.files.Size(r.blob.cached()); ok {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
 	}
@@ -266,7 +266,7 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 	start := rangeStart(r.Header.Get("Range"), src.d.Size)
 	redirect := a.mayRedirect(r.Request)
 	if a.files != nil && !r.callerCredential { // others filled them
-		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.place(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.cached(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)
 			return shared, to, err

@@ -45,7 +45,7 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// isUnreadable tells whether an error is a lock that names the tag of a claim
+// isUnreadable reports whether an error is a lock that names the tag of a claim
 // that cannot be read, and the line that ends it.
 func isUnreadable(err error, tag string) bool {
 	e, ok := errors.AsType[*statebackend.LockedError](err)

@@ -87,8 +87,8 @@ func compress(state []byte, how string) (encoded, error) {
 		}
 		// Room for the worst case: what is not written to is never touched, while
 		// growing would hold two copies.
-		room := make([]byte, 0, w.MaxEncodedSize(len(state)))
-		return encoded{bytes: w.EncodeAll(state, room), encoding: suffixZstd}, nil
+		limit := make([]byte, 0, w.MaxEncodedSize(len(state)))
+		return encoded{bytes: w.EncodeAll(state, limit), encoding: suffixZstd}, nil
 	}
 	return encoded{}, fmt.Errorf("unknown compression %q, want zstd, gzip or none", how)
 }
@@ -96,7 +96,7 @@ func compress(state []byte, how string) (encoded, error) {
 // decode undoes encode. A state that says that it expands to more than room
 // bytes is an expandError, one above the store's limit oci.ErrTooLarge; one that
 // expands to more than it says is oci.ErrCorrupt.
-func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, room int64) ([]byte, error) {
+func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, limit int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
@@ -124,7 +124,7 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 	switch {
 	case err == nil && n > s.o.MaxState:
 		err = fmt.Errorf("state of more than %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
-	case err == nil && n > room:
+	case err == nil && n > limit:
 		err = expandError(n)
 	}
 	var state []byte
@@ -256,7 +256,7 @@ const (
 	// fetched again when there is room for it.
 	likelyRatio = 32
 	// minRoom is what every state may expand to.
-	minRoom = 64 << 10
+	minExpanded = 64 << 10
 )
 
 // expandError says that a state expands to more bytes than there was room for.
@@ -267,11 +267,11 @@ func (e expandError) Error() string { return fmt.Sprintf("the state expands to %
 // load fetches and opens the bytes of a manifest and passes them to use, within
 // the budget until use returns.
 func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state []byte) error) error {
-	room := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+minRoom)
+	limit := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+minExpanded)
 	for {
-		state, release, err := s.tryLoad(ctx, m, room)
-		if n, ok := errors.AsType[expandError](err); ok && int64(n) > room {
-			room = int64(n)
+		state, release, err := s.tryLoad(ctx, m, limit)
+		if n, ok := errors.AsType[expandError](err); ok && int64(n) > limit {
+			limit = int64(n)
 			continue
 		}
 		if err != nil {
@@ -284,17 +284,17 @@ func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state
 
 // tryLoad loads a state that expands to at most room bytes; else the error is an
 // expandError, and nothing is held.
-func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, room int64) ([]byte, func(), error) {
+func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, limit int64) ([]byte, func(), error) {
 	release := func() {}
 	if b := s.o.Budget; b == nil {
-		room = s.o.MaxState
+		limit = s.o.MaxState
 	} else {
 		need := min(m.Layer.Size, s.o.MaxState)
 		if sealed(m) {
 			need *= 2
 		}
 		if strings.TrimSuffix(m.Encoding(), suffixSealed) != "" {
-			need += room
+			need += limit
 		}
 		var err error
 		if release, err = b.hold(ctx, b.reads, need); err != nil {
@@ -306,7 +306,7 @@ func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, room int64)
 		release()
 		return nil, nil, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
 	}
-	state, err := s.decode(ctx, m, stored, room)
+	state, err := s.decode(ctx, m, stored, limit)
 	if err != nil {
 		release()
 		return nil, nil, err

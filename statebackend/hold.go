@@ -182,7 +182,7 @@ func (h *holdings) end(workspace, id string, now time.Time) {
 	h.ended[keyOf(workspace, id)] = now
 }
 
-// wasEnded tells whether an id was released within the last hour.
+// wasEnded reports whether an id was released within the last hour.
 func (h *holdings) wasEnded(workspace, id string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -105,7 +105,7 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 	return err != nil || ours
 }
 
-// look tells whether the claim has not ended.
+// look reports whether the claim has not ended.
 func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 	v, err := b.x.list(ctx)
 	if err == nil && !b.x.date.IsZero() {

@@ -234,7 +234,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// beside tells whether the lock was won beside claims of other processes of the
+// beside reports whether the lock was won beside claims of other processes of the
 // client, and the number below which these cannot write any more.
 func (l *Lock) beside() (sealed int64, joined bool) {
 	l.mu.Lock()
@@ -297,7 +297,7 @@ func (l *Lock) Versions() int {
 // bytes to every list.
 const manyClaims = 500
 
-// deletes tells whether it is worth trying to delete. Clean tombstones are what
+// deletes reports whether it is worth trying to delete. Clean tombstones are what
 // a registry without DELETE collects: such a one is not asked again each time.
 func (l *Lock) deletes() bool {
 	switch can := l.s.findings.abilities(); can {

@@ -28,7 +28,7 @@ func Meta(state []byte) (lineage string, serial uint64, ok bool) {
 	return h.lineage, h.serial, h.ok
 }
 
-// EncryptedByTool tells whether OpenTofu encrypted the state itself: it has the
+// EncryptedByTool reports whether OpenTofu encrypted the state itself: it has the
 // members of an encrypted state and no others. Terraform ignores members that it
 // does not know, so one that says both would be read as if it were in clear. See
 // https://github.com/opentofu/opentofu/blob/main/internal/encryption/base.go.

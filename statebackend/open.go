@@ -56,7 +56,7 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 	})
 }
 
-// sealed tells whether a manifest says that its layer is sealed.
+// sealed reports whether a manifest says that its layer is sealed.
 func sealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
 // checkOrigin compares what a sealed version says about its origin with where it

@@ -137,7 +137,7 @@ func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 	return mark.Kept[p.workspace], err
 }
 
-// jumped tells whether a lock was ever taken over in this history.
+// jumped reports whether a lock was ever taken over in this history.
 func jumped(list []int64) bool {
 	for i := 1; i < len(list); i++ {
 		if list[i-1]-list[i] >= protocol.Jump/2 {

@@ -138,7 +138,7 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
 
-// same tells whether version n is the same on both sides: copied, or sealed anew. It is
+// same reports whether version n is the same on both sides: copied, or sealed anew. It is
 // where one of them has been pruned meanwhile, and where n is none.
 func (c copier) same(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {

@@ -346,7 +346,7 @@ func (l tagNames) rootOf(m format.LockManifest) (root protocol.ClaimID, joined b
 	return protocol.ClaimID{Fence: t.N, X: t.X}, true
 }
 
-// readClaim takes who holds from a claim of our id, and tells whether that claim
+// readClaim takes who holds from a claim of our id, and reports whether that claim
 // joined another one.
 func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, err error) {
 	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
@@ -390,7 +390,7 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	return x.s.put(ctx, unlocked, m, x.blobs...)
 }
 
-// readMarker tells whether locked-W is an older tool's lock. Where such a tool
+// readMarker reports whether locked-W is an older tool's lock. Where such a tool
 // cannot delete it, it unlocks by making it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	l, err := x.s.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)

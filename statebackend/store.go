@@ -259,7 +259,7 @@ func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	return Head{sm.Workspace, v}, nil
 }
 
-// nameOf tells whether a workspace of that name has that tag fragment: names in
+// nameOf reports whether a workspace of that name has that tag fragment: names in
 // annotations are the word of whoever may write to the registry.
 func nameOf(fragment, workspace string) bool {
 	return workspace != "" && (fragment == format.StateFragment(workspace) || fragment == format.OldStateFragment(workspace))

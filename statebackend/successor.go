@@ -85,7 +85,7 @@ func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, er
 	return l.Put(ctx, next)
 }
 
-// clear tells whether a state is to be sealed and is not.
+// clear reports whether a state is to be sealed and is not.
 func (s *vault) clear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
 }

@@ -64,14 +64,14 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 		return *old, nil
 	}
 	if old == nil || old.Deleted {
-		if err := l.checkRoom(ctx, workspace); err != nil {
+		if err := l.checkWorkspaceLimit(ctx, workspace); err != nil {
 			return Record{}, err
 		}
 	}
 	return l.writeRecord(ctx, old, next)
 }
 
-// sameRecord tells whether two records say the same of a workspace.
+// sameRecord reports whether two records say the same of a workspace.
 func sameRecord(a, b Record) bool {
 	same := maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings) && a.Created.Equal(b.Created)
 	b.Tag = a.Tag
@@ -83,9 +83,9 @@ func sameRecord(a, b Record) bool {
 		a.Tool == b.Tool && a.State == b.State && a.Owner == b.Owner && a.Deleted == b.Deleted
 }
 
-// checkRoom refuses one more workspace where there are too many. They are read only
+// checkWorkspaceLimit refuses one more workspace where there are too many. They are read only
 // where the tags tell of as many.
-func (l *Listing) checkRoom(ctx context.Context, workspace string) error {
+func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) error {
 	fragments := map[string]bool{}
 	for fragment := range l.records() {
 		fragments[fragment] = true

@@ -192,7 +192,7 @@ func (v *victim) damage(text string) damage {
 	return damage{before: v.idle, peak: v.peak.Load(), disk: v.disk.Load(), took: took, text: text}
 }
 
-// stop ends a server, and says whether it did so on SIGTERM.
+// stop ends a server, and reports whether it did so on SIGTERM.
 func (v *victim) stop(within time.Duration) bool {
 	_ = v.cmd.Process.Signal(syscall.SIGTERM)
 	select {

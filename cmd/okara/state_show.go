@@ -66,7 +66,7 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// byTool tells whether the tool encrypted a version. Only the state itself tells; one that
+// byTool reports whether the tool encrypted a version. Only the state itself tells; one that
 // cannot be read is shown all the same.
 func byTool(ctx context.Context, s *statebackend.Store, ws string, v statebackend.Version) bool {
 	if v.Encrypted {

@@ -345,8 +345,8 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || g.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	switch first, room := g.spent.first(code.ID, g.now(), time.Unix(code.Expires, 0)); {
-	case !room:
+	switch first, hasRoom := g.spent.first(code.ID, g.now(), time.Unix(code.Expires, 0)); {
+	case !hasRoom:
 		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins at this moment"}
 	case !first:
 		g.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
@@ -375,7 +375,7 @@ type spent struct {
 
 // first remembers a code and reports whether it was new. Without room nothing
 // is remembered, and the code must not be taken.
-func (s *spent) first(id string, now, until time.Time) (first, room bool) {
+func (s *spent) first(id string, now, until time.Time) (first, hasRoom bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.until, func(_ string, t time.Time) bool { return !now.Before(t) })

@@ -161,7 +161,7 @@ func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 	return "held back, ignored by git: " + r.source, nil
 }
 
-// included says whether a glob of the publisher names the entry. Below a directory that
+// included reports whether a glob of the publisher names the entry. Below a directory that
 // is held back only those with a slash do, which name the place.
 func (h *holder) included(name string, isDir, below bool) (yes bool, err error) {
 	for _, r := range h.include {
@@ -180,8 +180,8 @@ func (h *holder) included(name string, isDir, below bool) (yes bool, err error) 
 	return yes, nil
 }
 
-// places says whether a glob can name something below a directory.
-func (h *holder) places() bool {
+// reachesBelow reports whether a glob can name something below a directory.
+func (h *holder) reachesBelow() bool {
 	for _, r := range h.include {
 		if !r.base {
 			return true

@@ -188,7 +188,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
 }
 
-// ships says whether the entry ships, or is a directory of which something may, and
+// ships reports whether the entry ships, or is a directory of which something may, and
 // notes what does not. It sets at.held for what is below.
 func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
 	if w.o.All {
@@ -231,7 +231,7 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	w.drop(name, isDir, reason)
 	w.held = append(w.held, w.out.Dropped[len(w.out.Dropped)-1])
 	at.held = true
-	return isDir && w.hold.places(), nil
+	return isDir && w.hold.reachesBelow(), nil
 }
 
 // ignored returns why ignore files leave the entry out, or "". named says that one of

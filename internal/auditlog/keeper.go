@@ -63,21 +63,21 @@ func newKeeper(repo *oci.Repo, s artifact.Sealer) *keeper {
 func (k *keeper) add(r Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.lost > 0 && k.room() {
+	if k.lost > 0 && k.fits() {
 		dropped := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was away for too long", k.lost)}
 		if k.appendLocked(dropped) {
 			k.lost = 0
 		}
 	}
-	if k.lost > 0 || !k.room() || !k.appendLocked(r) {
+	if k.lost > 0 || !k.fits() || !k.appendLocked(r) {
 		k.lost++
 		k.all++
 		k.dropped()
 	}
 }
 
-// room reports whether two more lines fit.
-func (k *keeper) room() bool { return k.bytes <= maxUnwritten-2*maxLine }
+// fits reports whether two more lines fit.
+func (k *keeper) fits() bool { return k.bytes <= maxUnwritten-2*maxLine }
 
 // appendLocked adds a line, and is false if that cannot be. The caller holds mu.
 func (k *keeper) appendLocked(r Record) bool {

@@ -48,7 +48,7 @@ type Retry struct {
 // the current one and the one a failed write can go back to.
 const keptWhenDisabled = 2
 
-// Each tells whether each workspace has a repository of its own.
+// Each reports whether each workspace has a repository of its own.
 func (b Backend) Each() bool { return strings.Contains(b.Repository, statebackend.WorkspaceVariable) }
 
 // ForWorkspace returns the settings with the workspace in the place of {workspace}.

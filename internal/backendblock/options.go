@@ -45,7 +45,7 @@ func (o Option) Variable() string {
 
 // Options is the table of all arguments, in the order in which people read them.
 func Options() []Option {
-	list := append(place(), locking()...)
+	list := append(locationOptions(), locking()...)
 	list = append(append(list, keeping()...), keys()...)
 	for i := range list {
 		list[i].Kind = kindOf(list[i].target(New("")))
@@ -53,8 +53,8 @@ func Options() []Option {
 	return list
 }
 
-// place are the options that say where states are.
-func place() []Option {
+// locationOptions are the options that say where states are.
+func locationOptions() []Option {
 	return []Option{
 		{
 			Name: "repository", Reads: true, target: func(a *Arguments) any { return &a.backend.Repository },
@@ -157,7 +157,7 @@ func kindOf(target any) Kind {
 	return Text
 }
 
-// Known tells whether there is an argument of that name.
+// Known reports whether there is an argument of that name.
 func Known(name string) bool {
 	_, ok := option(name)
 	return ok

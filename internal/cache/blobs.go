@@ -124,7 +124,7 @@ func NewBlobs(o BlobOptions, log *slog.Logger, count func(result string)) (*Blob
 	for _, f := range known {
 		c.insert(f)
 	}
-	c.room(0)
+	c.makeRoom(0)
 	return c, nil
 }
 
@@ -166,7 +166,7 @@ func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Ope
 	}
 	fetch, running := c.fetches[name]
 	if !running {
-		if offset > 0 || !c.room(size) {
+		if offset > 0 || !c.makeRoom(size) {
 			c.mu.Unlock()
 			return nil, nil, nil, nil
 		}
@@ -233,9 +233,9 @@ func (c *Blobs) kept(name string, size int64) *os.File {
 	return f
 }
 
-// room removes files until there is room for one more of this size, and tells
+// makeRoom removes files until there is room for one more of this size, and reports
 // whether there is. Readers of what is removed have it open. It needs mu.
-func (c *Blobs) room(size int64) bool {
+func (c *Blobs) makeRoom(size int64) bool {
 	if size+c.fetching > c.limit {
 		return false
 	}

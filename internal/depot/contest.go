@@ -80,7 +80,7 @@ func putNew(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putO
 // putOptions are for who publishes a new version by as few requests as there can be.
 type putOptions struct {
 	// fresh: the registry has the blobs and not the manifest, which comes with its tag.
-	// Then the bid tells whether it hands out what nobody signed.
+	// Then the bid shows whether it serves what nobody signed.
 	fresh bool
 	// written is called once the version is there, while others still see the bid, with
 	// the tags of before. They are old where they do not show the bid.
@@ -214,7 +214,7 @@ func bidFor(tag, version string) (digest string, ok bool) {
 	return rest[:bidDigest], true
 }
 
-// there tells whether the version has our manifest; ErrTaken says that it has
+// there reports whether the version has our manifest; ErrTaken says that it has
 // another one. One that is listed and cannot be read is neither.
 func (b *bid) there(ctx context.Context) (bool, error) {
 	switch have, err := b.repo.Resolve(ctx, b.version); {

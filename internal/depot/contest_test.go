@@ -41,7 +41,7 @@ func repositoryOf(kind string) string {
 	return map[string]string{"module": depottest.ModuleRepo, "provider": depottest.ProviderRepo}[kind]
 }
 
-// refused tells whether a publisher was told that a version has, or gets, other content:
+// refused reports whether a publisher was told that a version has, or gets, other content:
 // both digests are named.
 func refused(err error) bool {
 	return errors.Is(err, oci.ErrExists) && strings.Count(err.Error(), "sha256:") >= 2

@@ -166,7 +166,7 @@ func (w *crashWorld) mustStart() {
 	}
 }
 
-// lives tells whether a process runs; one that only waits to be reaped does not.
+// lives reports whether a process runs; one that only waits to be reaped does not.
 func lives(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, ok := strings.Cut(string(b), ") ")

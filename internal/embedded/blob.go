@@ -107,7 +107,7 @@ type changeWriter struct {
 func (w *changeWriter) WriteHeader(status int) {
 	w.wroteHeader = true
 	if err := w.store.flush(w.it); err != nil && status < http.StatusBadRequest {
-		if status = http.StatusInternalServerError; noRoom(err) {
+		if status = http.StatusInternalServerError; isDiskFull(err) {
 			w.it.full.Store(true)
 		}
 		w.store.checks.log.Error("what was written did not come to the disk", "error", diskError(err))

@@ -188,7 +188,7 @@ type settling struct {
 // maxDrift is what adjusting a clock bit by bit may do between two looks.
 const maxDrift = time.Minute
 
-// settled tells whether the clock has gone steadily for that long. It gets the
+// settled reports whether the clock has gone steadily for that long. It gets the
 // time since the start by the clock and as it went by.
 func (c *settling) settled(clock, passed, long time.Duration) bool {
 	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {

@@ -199,7 +199,7 @@ func (s *store) change(ctx context.Context, do func() error) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	err := do()
-	if noRoom(unwrapped(err)) && s.reserve.refused(ctx) {
+	if isDiskFull(unwrapped(err)) && s.reserve.refused(ctx) {
 		err = do()
 	}
 	return err
@@ -286,7 +286,7 @@ func (w diskWriter) Write(p []byte) (int, error) {
 func (w diskWriter) Commit(ctx context.Context) error { return w.failed(w.FileWriter.Commit(ctx)) }
 
 func (w diskWriter) failed(err error) error {
-	if noRoom(err) {
+	if isDiskFull(err) {
 		w.reserve.refused(w.ctx)
 	}
 	return diskError(err)

@@ -141,7 +141,7 @@ func prepare(dir string) (string, error) {
 		return "", err
 	}
 	f, err := os.CreateTemp(dir, ".okara-*")
-	if noRoom(err) {
+	if isDiskFull(err) {
 		return dir, nil // what is there can be read
 	}
 	if err != nil {

@@ -63,7 +63,7 @@ func openReserve(dir string, size int64, log *slog.Logger) (*reserve, error) {
 	if size == 0 {
 		return r, removeIfThere(r.file)
 	}
-	_ = r.room() // it logs that the disk is full
+	_ = r.checkSpace() // it logs that the disk is full
 	return r, nil
 }
 
@@ -171,8 +171,8 @@ func (r *reserve) warn(free int64) {
 	}
 }
 
-// room returns [ErrFull] if only vital requests may write.
-func (r *reserve) room() error {
+// checkSpace returns [ErrFull] if only vital requests may write.
+func (r *reserve) checkSpace() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, free, ok := Space(r.dir)
@@ -189,17 +189,17 @@ func (r *reserve) room() error {
 	return fmt.Errorf("%w: %d bytes are free", ErrFull, free)
 }
 
-// Room returns [ErrFull] if the disk of the directory has none, or only that of
+// CheckSpace returns [ErrFull] if the disk of the directory has none, or only that of
 // the reserve. In memory there is room.
-func (r *Registry) Room() error {
+func (r *Registry) CheckSpace() error {
 	if r.store == nil {
 		return nil
 	}
-	return r.store.reserve.room()
+	return r.store.reserve.checkSpace()
 }
 
-// noRoom tells of an error of a disk or a quota that is full.
-func noRoom(err error) bool {
+// isDiskFull reports whether an error says that a disk or a quota is full.
+func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 

@@ -413,7 +413,7 @@ func sizeOf(dir string) int64 {
 	return size
 }
 
-// measure adds up the files below a folder, in bytes, and tells whether one of them has
+// measure adds up the files below a folder, in bytes, and reports whether one of them has
 // another name elsewhere.
 func measure(dir string) (size int64, held bool) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // what goes meanwhile has none

@@ -179,7 +179,7 @@ func (c check) call(call *ast.CallExpr) {
 	}
 }
 
-// belowTool tells whether a call of the operating system gets a name that the tool of a
+// belowTool reports whether a call of the operating system gets a name that the tool of a
 // run can have replaced.
 func belowTool(call *ast.CallExpr) bool {
 	pkg, _, ok := strings.Cut(callee(call), ".")

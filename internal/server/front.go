@@ -39,9 +39,9 @@ type Options struct {
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
 	BasePath  string            // path below which a proxy serves okara, for the discovery document
 
-	Embedded http.Handler   // the registry to serve under /v2/, nil: none
-	Room     func() error   // says that the disk of Embedded is full; nil: unknown
-	States   *states.States // that pages show, and where those that are written are listed; nil: none
+	Embedded   http.Handler   // the registry to serve under /v2/, nil: none
+	CheckSpace func() error   // says that the disk of Embedded is full; nil: unknown
+	States     *states.States // that pages show, and where those that are written are listed; nil: none
 	// Stores opens a state by its name, always the same store, since that remembers
 	// the locks that this process won: /state/ and tfe.v2 are two doors to one state.
 	// nil: there are no states.

@@ -107,7 +107,7 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	o.Embedded = back.embedded
 	o.Files = back.files
 	if back.own != nil {
-		o.Room = back.own.Room
+		o.CheckSpace = back.own.CheckSpace
 	}
 	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if s.Hide != nil {

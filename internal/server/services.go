@@ -162,8 +162,8 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 		}
 		f.ready.Store(true)
 	}
-	if f.o.Room != nil {
-		if err := f.o.Room(); err != nil {
+	if f.o.CheckSpace != nil {
+		if err := f.o.CheckSpace(); err != nil {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the disk of the storage folder is full: only locks and small states are written"}
 		}
 	}

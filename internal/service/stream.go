@@ -154,7 +154,7 @@ func wholeRunes(b []byte) int {
 }
 
 // Answer answers a request of a caller with events, until next says that it is over.
-// Next is asked at once, then whenever there may be something new. Again tells whether
+// Next is asked at once, then whenever there may be something new. Again reports whether
 // the caller still may.
 func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, again func(context.Context) error, next func(context.Context, *Stream) (done bool, err error)) error {
 	if !s.acquire(caller) {

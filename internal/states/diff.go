@@ -116,9 +116,9 @@ func Parse(state []byte) (*Document, error) {
 	}
 	all := map[string]map[string]value{}
 	things := map[string]Resource{}
-	room := maxPaths
+	left := maxPaths
 	for name, o := range d.Outputs {
-		l := flattener{values: map[string]value{}, room: &room}
+		l := flattener{values: map[string]value{}, left: &left}
 		if err := l.add(o.Value, "value", o.Sensitive || deniedName(name)); err != nil {
 			return nil, fmt.Errorf("output %q: %w", name, err)
 		}
@@ -134,7 +134,7 @@ func Parse(state []byte) (*Document, error) {
 			address = r.Module + "." + address
 		}
 		for _, i := range r.Instances {
-			l := flattener{values: map[string]value{}, marks: i.marks(), room: &room}
+			l := flattener{values: map[string]value{}, marks: i.marks(), left: &left}
 			if err := errors.Join(l.add(i.Attributes, "", false), l.add(i.Flat, "", false)); err != nil {
 				return nil, fmt.Errorf("%s: %w", address, err)
 			}

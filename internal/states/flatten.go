@@ -34,7 +34,7 @@ type value struct {
 type flattener struct {
 	values map[string]value
 	marks  map[string]bool
-	room   *int // for paths
+	left   *int // for paths
 
 	src []byte
 	dec *json.Decoder
@@ -54,7 +54,7 @@ func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error 
 
 // next reads one value, which is found under path.
 func (f *flattener) next(path string, depth int, sensitive bool) error {
-	if *f.room -= len(path); *f.room < 0 {
+	if *f.left -= len(path); *f.left < 0 {
 		return errPaths
 	}
 	if depth > maxDepth {

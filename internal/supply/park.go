@@ -33,7 +33,7 @@ func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
 	return parked
 }
 
-// rests tells whether a parked version is left alone for now. A tag that names another
+// rests reports whether a parked version is left alone for now. A tag that names another
 // commit is tried at once.
 func (vr VersionRecord) rests(o offer, now time.Time) bool {
 	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)

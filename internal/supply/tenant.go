@@ -82,7 +82,7 @@ type tenant struct {
 }
 
 // Origins returns the ways to the sources of one entry. The secret goes to its hosts
-// only. may says whether the entry's namespace may use an address of okara's own
+// only. may reports whether the entry's namespace may use an address of okara's own
 // registry.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {

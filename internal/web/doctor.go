@@ -27,7 +27,7 @@ type Finding struct {
 	Do      string // "": nothing
 }
 
-// Verdict says whether somebody must do something.
+// Verdict reports whether somebody must do something.
 type Verdict int
 
 // The verdicts, the worst last.

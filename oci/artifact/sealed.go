@@ -27,11 +27,11 @@ const (
 	// annEnvelope begins the annotations of a sealed layer.
 	annEnvelope = "vnd.okara.state.envelope"
 	// sealRoom is what sealing adds to a layer, and more.
-	sealRoom = 1 << 10
+	sealOverhead = 1 << 10
 )
 
-// sealedPlace binds sealed bytes to where they lie, and tells what they are.
-func sealedPlace(mediaType string, r *oci.Repo, tag string) []byte {
+// sealContext binds sealed bytes to where they lie, and tells what they are.
+func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
 	var b strings.Builder
 	for _, part := range [...]string{mediaType, r.Name(), tag} {
 		fmt.Fprintf(&b, "%d:%s\n", len(part), part)
@@ -70,7 +70,7 @@ func seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, pla
 		return oci.BytesBlob(mediaType, stored), stored, nil
 	}
 	mediaType += suffixSealed
-	stored, ann, err := s.Seal(ctx, stored, sealedPlace(mediaType, r, tag))
+	stored, ann, err := s.Seal(ctx, stored, sealContext(mediaType, r, tag))
 	if err != nil {
 		return oci.Blob{}, nil, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
 	}
@@ -98,7 +98,7 @@ func Inlined(b oci.Blob, content []byte) oci.Blob {
 // expanded. With a sealer a layer in clear is refused: whoever writes to the
 // registry could have put it there.
 func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
-	b, err := r.ReadBlob(ctx, layer, limit+sealRoom)
+	b, err := r.ReadBlob(ctx, layer, limit+sealOverhead)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, lay
 	case s != nil && layer.MediaType == mediaType+suffixSealed:
 		ann := maps.Clone(layer.Annotations)
 		maps.DeleteFunc(ann, func(k, _ string) bool { return !strings.HasPrefix(k, annEnvelope) })
-		if b, err = s.Open(ctx, b, ann, sealedPlace(layer.MediaType, r, tag)); err != nil {
+		if b, err = s.Open(ctx, b, ann, sealContext(layer.MediaType, r, tag)); err != nil {
 			return nil, fmt.Errorf("opening %s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
 		}
 	case s == nil && layer.MediaType == mediaType:

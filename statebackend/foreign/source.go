@@ -124,7 +124,7 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 // orderedVersions puts numbered versions in order and the current state last,
 // unless it is a copy of the last one.
 func orderedVersions(ctx context.Context, from *statebackend.Store, states []State, limit int64) ([]Version, error) {
-	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(orderOf(a), orderOf(b)) })
 	if n := len(states); n > 1 && states[n-1].N == 0 && states[n-1].Layer.Digest == states[n-2].Layer.Digest {
 		states = states[:n-1]
 	}
@@ -139,8 +139,8 @@ func orderedVersions(ctx context.Context, from *statebackend.Store, states []Sta
 	return versions, nil
 }
 
-// place orders states by version, the current one last.
-func place(s State) int64 {
+// orderOf orders states by version, the current one last.
+func orderOf(s State) int64 {
 	if s.N == 0 {
 		return math.MaxInt64
 	}

@@ -108,7 +108,7 @@ func ClaimX(lockID string, attempt uint32) string {
 // IDOfClaim is the part of a claim's x that the claims of one lock id have in common.
 func IDOfClaim(x string) string { return x[:min(len(x), 8)] }
 
-// ClaimOf tells whether x is of a claim with that lock id, or with the id that
+// ClaimOf reports whether x is of a claim with that lock id, or with the id that
 // [ShownID] shows like that.
 func ClaimOf(x, lockID string) bool {
 	if len(x) != 16 {

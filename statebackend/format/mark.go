@@ -49,7 +49,7 @@ type Verdict struct {
 	Pointer Pointer `json:"pointer,omitempty"`
 }
 
-// Pointer says whether a tag that exists can be pushed again, as that of the current
+// Pointer reports whether a tag that exists can be pushed again, as that of the current
 // state must be.
 type Pointer string
 

@@ -173,7 +173,7 @@ func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if end && len(raw) == 0 && at > 0 { // the byte before tells whether the end is here or was
+	if end && len(raw) == 0 && at > 0 { // the byte before shows whether the end is here or was
 		if last, _, err := read(at-1, 1); err != nil || len(last) == 0 {
 			return out, err
 		}

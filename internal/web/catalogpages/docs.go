@@ -56,7 +56,7 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 		return docsBody{}, site.NotFound("the documentation has no page %q", at)
 	}
 	root := site.Up(r.URL.Path) + base + "/docs/"
-	doc := s.text.Render(p.Text, markdown.Place{Key: root + path.Dir(p.Path), Dir: path.Dir(p.Path), File: func(name string, image bool) string {
+	doc := s.text.Render(p.Text, markdown.Location{Key: root + path.Dir(p.Path), Dir: path.Dir(p.Path), File: func(name string, image bool) string {
 		for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md", ".html"} {
 			name = strings.TrimSuffix(name, ending)
 		}

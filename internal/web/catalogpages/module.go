@@ -450,12 +450,12 @@ func (s *modules) read(r *site.Request, base string, b *dirBody, d artifact.Desc
 }
 
 // inArchive is the place of a text in a directory of a module.
-func (s *modules) inArchive(r *site.Request, base, dir string) markdown.Place {
+func (s *modules) inArchive(r *site.Request, base, dir string) markdown.Location {
 	if s.files.archives == nil {
-		return markdown.Place{}
+		return markdown.Location{}
 	}
 	root := site.Up(r.URL.Path) + base + "/files/"
-	return markdown.Place{Key: root + dir, Dir: dir, File: func(name string, image bool) string {
+	return markdown.Location{Key: root + dir, Dir: dir, File: func(name string, image bool) string {
 		if image {
 			return root + site.EscapePath(name) + "?raw=1"
 		}

@@ -75,7 +75,7 @@ func (m *Renderer) describe(source string) template.HTML {
 	if m.inline.Renderer().Render(&b, src, doc) != nil {
 		return escaped(source)
 	}
-	safe := bytes.TrimSpace(m.policy().SanitizeBytes(rewriteLinks(b.Bytes(), Place{}, nil, nil)))
+	safe := bytes.TrimSpace(m.policy().SanitizeBytes(rewriteLinks(b.Bytes(), Location{}, nil, nil)))
 	if doc.ChildCount() == 1 {
 		safe = bytes.TrimSuffix(bytes.TrimPrefix(safe, []byte("<p>")), []byte("</p>"))
 	}

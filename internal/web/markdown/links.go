@@ -15,8 +15,8 @@ import (
 // linkRel says of a link of others that we do not vouch for it.
 const linkRel = "nofollow noopener ugc"
 
-// Place is where a text is, so that its relative links lead somewhere.
-type Place struct {
+// Location is where a text is, so that its relative links lead somewhere.
+type Location struct {
 	Key string // names it in the cache
 	Dir string // of the text, in its archive
 
@@ -26,7 +26,7 @@ type Place struct {
 }
 
 // of is the page of what a relative link names. A link cannot leave the archive.
-func (p Place) of(link string, image bool) string {
+func (p Location) of(link string, image bool) string {
 	u, err := url.Parse(link)
 	if err != nil || u.IsAbs() || u.Host != "" || u.Path == "" || p.File == nil {
 		return ""
@@ -44,7 +44,7 @@ func (p Place) of(link string, image bool) string {
 // rewriteLinks gives links and images of a text the addresses that they have here. What
 // comes out is not safe yet: the policy is behind it, which lets no address through
 // that could not have come from here.
-func rewriteLinks(text []byte, at Place, anchors map[string]bool, images ImageHosts) []byte {
+func rewriteLinks(text []byte, at Location, anchors map[string]bool, images ImageHosts) []byte {
 	var out bytes.Buffer
 	inLink := 0
 	for z := html.NewTokenizer(bytes.NewReader(text)); ; {
@@ -83,7 +83,7 @@ func attributes(z *html.Tokenizer) map[string]string {
 }
 
 // newLink is the start of a link.
-func newLink(a map[string]string, at Place, anchors map[string]bool) string {
+func newLink(a map[string]string, at Location, anchors map[string]bool) string {
 	href := strings.TrimSpace(a["href"])
 	anchor, inside := strings.CutPrefix(href, "#")
 	switch {
@@ -102,7 +102,7 @@ func newLink(a map[string]string, at Place, anchors map[string]bool) string {
 
 // newImage is an image of the archive or of a host that may be shown, or a link to
 // one that is elsewhere: pages load nothing from other hosts.
-func newImage(a map[string]string, at Place, images ImageHosts, inLink bool) string {
+func newImage(a map[string]string, at Location, images ImageHosts, inLink bool) string {
 	src := strings.TrimSpace(a["src"])
 	alt := a["alt"]
 	to := images.of(src)

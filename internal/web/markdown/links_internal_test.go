@@ -13,7 +13,7 @@ import (
 // TestRewriteLinks is where links and images of a text lead: into the archive that it is
 // of, to another site, or nowhere.
 func TestRewriteLinks(t *testing.T) {
-	at := Place{Key: "test", Dir: "docs", File: func(name string, image bool) string {
+	at := Location{Key: "test", Dir: "docs", File: func(name string, image bool) string {
 		if image {
 			return "./../modules/a/b/c/1.0.0/files/" + site.EscapePath(name) + "?raw=1"
 		}

@@ -104,7 +104,7 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 }
 
 // Render returns a text as HTML, from memory if it was rendered before.
-func (m *Renderer) Render(source string, at Place) Rendered {
+func (m *Renderer) Render(source string, at Location) Rendered {
 	return m.once(source, "text "+at.Key, func() Rendered { return asWritten(source) }, func() Rendered { return m.make(source, at) })
 }
 
@@ -171,7 +171,7 @@ func asWritten(source string) Rendered {
 	return Rendered{HTML: template.HTML("<pre>" + html.EscapeString(text.Block(source)) + "</pre>"), Cut: cut} // escaped
 }
 
-func (m *Renderer) make(source string, at Place) Rendered {
+func (m *Renderer) make(source string, at Location) Rendered {
 	if len(source) > maxSource || nested(source) {
 		return asWritten(source)
 	}

@@ -86,7 +86,7 @@ func TestMarkdown(t *testing.T) {
 		{"gap", "# Title\n\n#### Part\n", `<h2 id="md-part">`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(New(time.Now, nil).make(c.source, Place{}).HTML)
+			got := string(New(time.Now, nil).make(c.source, Location{}).HTML)
 			checkSafe(t, got)
 			if !strings.Contains(got, c.has) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
@@ -106,7 +106,7 @@ func TestMarkdownBounds(t *testing.T) {
 		"deep lists":  strings.Repeat(" ", 8*maxNesting+1) + "- x",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := New(time.Now, nil).Render(source, Place{})
+			r := New(time.Now, nil).Render(source, Location{})
 			if !strings.HasPrefix(string(r.HTML), "<pre>") {
 				t.Errorf("it was read: %.80s", r.HTML)
 			}
@@ -144,7 +144,7 @@ func TestMarkdownWork(t *testing.T) {
 			if len(c.source) > maxSource || nested(c.source) {
 				t.Fatal("it is not read at all")
 			}
-			doc, err := html.Parse(strings.NewReader(string(New(time.Now, nil).make(c.source, Place{}).HTML)))
+			doc, err := html.Parse(strings.NewReader(string(New(time.Now, nil).make(c.source, Location{}).HTML)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,11 +189,11 @@ func TestMarkdownLarge(t *testing.T) {
 	m := New(time.Now, nil)
 	row := "| <a name=\"input_name\"></a> [the\\_name](#input\\_name) | What **it** is, `a \\| b`. | `map(object({ a = string }))` | `{}` | no |\n"
 	table := "| Name | Description | Type | Default | Required |\n|------|-------------|:----|---------|:--------:|\n" + strings.Repeat(row, 900)
-	if got := string(m.make(table, Place{}).HTML); strings.Count(got, "<tr>") != 901 || strings.Count(got, "<strong>") != 900 || !strings.Contains(got, `<td align="center">no</td>`) {
+	if got := string(m.make(table, Location{}).HTML); strings.Count(got, "<tr>") != 901 || strings.Count(got, "<strong>") != 900 || !strings.Contains(got, `<td align="center">no</td>`) {
 		t.Errorf("a table of 900 inputs has %d rows and %d marks", strings.Count(got, "<tr>"), strings.Count(got, "<strong>"))
 	}
 	list := strings.Repeat("- `name` (String) It is *this* or [that](https://example.com).\n", 3000)
-	if got := string(m.make(list, Place{}).HTML); strings.Count(got, "<em>") != 3000 || strings.Count(got, "<a ") != 3000 {
+	if got := string(m.make(list, Location{}).HTML); strings.Count(got, "<em>") != 3000 || strings.Count(got, "<a ") != 3000 {
 		t.Errorf("a list of 3000 attributes has %d marks", strings.Count(got, "<em>"))
 	}
 }
@@ -250,11 +250,11 @@ func TestMarkdownBusy(t *testing.T) {
 	for range rendering {
 		m.limiter <- struct{}{}
 	}
-	if got := m.Render("*x*", Place{}); got.HTML != "<pre>*x*</pre>" {
+	if got := m.Render("*x*", Location{}); got.HTML != "<pre>*x*</pre>" {
 		t.Errorf("got %s", got.HTML)
 	}
 	<-m.limiter
-	if got := m.make("*x*", Place{}); !strings.Contains(string(got.HTML), "<em>x</em>") {
+	if got := m.make("*x*", Location{}); !strings.Contains(string(got.HTML), "<em>x</em>") {
 		t.Errorf("got %s", got.HTML)
 	}
 }
@@ -268,7 +268,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add(strings.Repeat("[a](b \"", 500) + strings.Repeat("x <!-- ", 500))
 	m := New(time.Now, nil)
 	f.Fuzz(func(t *testing.T, source string) {
-		checkSafe(t, string(m.make(source, Place{}).HTML))
+		checkSafe(t, string(m.make(source, Location{}).HTML))
 		checkSafe(t, string(m.describe(source)))
 	})
 }
@@ -282,7 +282,7 @@ func TestTerraformDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := New(time.Now, nil).Render(string(source), Place{})
+	doc := New(time.Now, nil).Render(string(source), Location{})
 	checkSafe(t, string(doc.HTML))
 	webtest.Compare(t, "testdata/golden/terraform-docs.html", string(doc.HTML))
 }

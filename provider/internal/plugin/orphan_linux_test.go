@@ -60,7 +60,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// runs tells whether a process runs; one that only waits to be reaped does not.
+// runs reports whether a process runs; one that only waits to be reaped does not.
 func runs(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

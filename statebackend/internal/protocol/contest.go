@@ -17,7 +17,7 @@ type contest struct {
 
 func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim} }
 
-// ours tells whether a claim is of our id.
+// ours reports whether a claim is of our id.
 func (s contest) ours(c ClaimID) bool { return format.ClaimOf(c.X, s.lockID) }
 
 // siblings are the live claims of our id beside our own, oldest first.
@@ -39,12 +39,12 @@ func (s contest) first() int64 {
 	return first
 }
 
-// outnumbered tells whether somebody else may have written our first number.
+// outnumbered reports whether somebody else may have written our first number.
 func (s contest) outnumbered() bool {
 	return s.Newest >= s.own.Fence || s.floor() > s.own.Fence
 }
 
-// beside tells whether another process takes part under our id at this moment, with
+// beside reports whether another process takes part under our id at this moment, with
 // numbers that are not all below ours: of two such none may write.
 func (s contest) beside() bool {
 	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+Jump > s.own.Fence })

@@ -39,7 +39,7 @@ func (h *Hold) Saved(s *saver) {
 // Known is the highest version that the holder knows of, or may have written.
 func (h *Hold) Known() int64 { return max(h.Newest, h.Next-1) }
 
-// unsure tells whether a write may still come above the head.
+// unsure reports whether a write may still come above the head.
 func (h *Hold) unsure() bool { return h.Uncertain || h.Lost || h.shared }
 
 // Sealed is the number below which nothing that other processes of the client write

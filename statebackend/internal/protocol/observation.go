@@ -54,14 +54,14 @@ func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time
 	return g
 }
 
-// Abandoned tells whether an unreadable claim was seen often and long enough: by our
+// Abandoned reports whether an unreadable claim was seen often and long enough: by our
 // own clock, and by that of the registry where it has one.
 func (g Observation) Abandoned() bool {
 	return g.Heartbeat == "" && g.Answers >= AbandonedAnswers && g.seen.Sub(g.since) >= abandonedTime &&
 		(g.first.IsZero() || g.last.Sub(g.first) >= abandonedTime)
 }
 
-// Expired tells whether the lease of the claim l, which was seen, may be taken
+// Expired reports whether the lease of the claim l, which was seen, may be taken
 // over: it is over by the registry's clock, which agrees with ours, and the same
 // heartbeat was seen for two thirds of it by a clock that does not jump. The Date of a
 // registry may be hours wrong, or another node's; a holder that sends heartbeats shows.

@@ -91,7 +91,7 @@ func (v Snapshot) Live() []ClaimID {
 	return live
 }
 
-// Alive tells whether a claim is listed and has no tombstone.
+// Alive reports whether a claim is listed and has no tombstone.
 func (v Snapshot) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
 
 // without returns the view in which a claim is not listed. The receiver keeps its own.
@@ -141,7 +141,7 @@ const (
 	StandsOther                   // no trace of it, and others hold
 )
 
-// Stands tells whether a claim holds where its holder knows of versions up to known.
+// Stands reports whether a claim holds where its holder knows of versions up to known.
 func (v Snapshot) Stands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }

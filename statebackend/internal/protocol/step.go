@@ -75,7 +75,7 @@ type Reply struct {
 	Err      error         // why status is not StatusDone
 }
 
-// MayPass tells whether the same request may succeed when it is sent again.
+// MayPass reports whether the same request may succeed when it is sent again.
 func (r Reply) MayPass() bool { return r.Status == StatusUncertain || oci.Passing(r.Err) }
 
 // Owner is who wrote the tag that was read.

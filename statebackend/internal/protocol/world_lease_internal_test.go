@@ -24,7 +24,7 @@ func (w *world) now() time.Time {
 
 func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
 
-// settled tells whether time may pass: taking and releasing a lock are bounded,
+// settled reports whether time may pass: taking and releasing a lock are bounded,
 // and short beside a lease.
 func (w *world) settled() bool {
 	for i := range w.clients {

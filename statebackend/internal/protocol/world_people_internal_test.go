@@ -114,7 +114,7 @@ func (w *world) peopleActs() []act {
 	return acts
 }
 
-// remembers tells whether a server has something to lose.
+// remembers reports whether a server has something to lose.
 func (w *world) remembers(server int) bool {
 	for i := range w.people {
 		if c := &w.clients[w.slot(i, server)]; c.stage != stageIdle || c.mine {

@@ -41,7 +41,7 @@ func (w *world) update(u update) {
 	}
 }
 
-// holds tells whether a client has the lock and nobody took it over. A crashed
+// holds reports whether a client has the lock and nobody took it over. A crashed
 // holder holds.
 func (w *world) holds(c *client) bool {
 	switch c.stage {
@@ -55,7 +55,7 @@ func (w *world) overtaken(c ClaimID) bool {
 	return w.has(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 }
 
-// half tells whether a claim is listed and cannot be read.
+// half reports whether a claim is listed and cannot be read.
 func (w *world) half(c ClaimID) bool {
 	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 	return ok && w.tags[i].half
