@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// expiry reads the end of life out of a secret that tells it: a JWT, as ACR
+// expiry reads the expiry time out of a secret that contains it: a JWT, as ACR
 // and GitLab give, or the password of ECR, which is base64 of a JSON document.
 // The zero time means that the secret does not tell. Nothing is verified: the
 // time decides only when to ask again.

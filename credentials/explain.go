@@ -21,7 +21,7 @@ type Candidate struct {
 	Helper   string     `json:"helper,omitempty"`   // the credential helper that has the secret
 	Username string     `json:"username,omitempty"` // masked where it may be the secret itself
 	Secret   string     `json:"secret,omitempty"`   // masked
-	Expires  *time.Time `json:"expires,omitempty"`  // if the credential tells it
+	Expires  *time.Time `json:"expires,omitempty"`  // if the credential contains it
 	Chosen   bool       `json:"chosen"`
 	Refused  bool       `json:"refused,omitempty"` // by the registry, a while ago at most
 	Reason   string     `json:"reason"`            // why it was chosen, or why not

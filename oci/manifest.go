@@ -20,7 +20,7 @@ import (
 )
 
 // MaxManifest is the largest manifest that is written or read: what the
-// distribution specification tells registries to accept at least ("Pushing
+// distribution specification requires registries to accept at least ("Pushing
 // Manifests").
 const MaxManifest = 4 << 20
 

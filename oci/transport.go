@@ -159,7 +159,7 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 	return 0, false
 }
 
-// transient tells errors that may pass from those that will not. A refused
+// transient distinguishes errors that may pass from those that will not. A refused
 // connection or an unknown name is final as long as nothing was ever answered
 // there: then it is the address that is wrong.
 func (t *transport) transient(ctx context.Context, err error) bool {

@@ -115,7 +115,7 @@ func (p *singlePost) took(status int) bool {
 	return false
 }
 
-// refused tells of a registry, of which nothing was known, that answers such a POST with
+// refused recognizes a registry, of which nothing was known, that answers such a POST with
 // an error which is not about who sends it or how often.
 func (p *singlePost) refused(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)

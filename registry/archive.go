@@ -215,7 +215,7 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	return nil
 }
 
-// verifies tells of a client that checks the digest itself, so that to hash the blob here
+// verifies recognizes a client that checks the digest itself, so that to hash the blob here
 // would be to do it twice: OpenTofu and Terraform compare the zip of a provider with the
 // hashes that they were answered before, and OpenTofu that of a module with the checksum
 // of its link; Terraform does so too, but does not say who it is. Who claims to be one of

@@ -50,7 +50,7 @@ func (c changedModule) breaking() int {
 	return n
 }
 
-// unannounced tells that callers break although the version does not say so.
+// unannounced reports that callers break although the version does not say so.
 func (c changedModule) unannounced() bool {
 	return c.breaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }

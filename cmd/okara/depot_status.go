@@ -79,7 +79,7 @@ func recordText(common *supply.Record, own []*supply.Record) string {
 	return strings.Join(append([]string{strings.TrimSuffix(cli.Table(rows), "\n")}, notes...), "\n")
 }
 
-// entryRow counts the versions of an entry, and tells of those that need a person.
+// entryRow counts the versions of an entry, and lists those that need a person.
 func entryRow(rec *supply.Record, entry string) (row, notes []string) {
 	count := map[supply.State]int{}
 	for _, v := range rec.Versions(entry) {

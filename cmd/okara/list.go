@@ -67,7 +67,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 	return cmd
 }
 
-// lister tells what there is: a registry, or a front-end before it.
+// lister lists what there is: a registry, or a front-end before it.
 type lister interface {
 	List(ctx context.Context) ([]artifact.CatalogEntry, error)
 	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)

@@ -359,7 +359,7 @@ func unfinished(failures []error, what string) error {
 	return cli.PartlyError("%d %s", len(failures), what)
 }
 
-// otherContent tells a version that is there with other content.
+// otherContent reports a version that is there with other content.
 func otherContent(err error) bool { return hasType[*depot.ConflictError](err) }
 
 func hasType[E error](err error) bool {

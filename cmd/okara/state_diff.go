@@ -117,7 +117,7 @@ func readSide(ctx context.Context, s *statebackend.Store, ws, side string, versi
 	return doc, nil
 }
 
-// isStateFile tells a file that is there from a version and from a repository.
+// isStateFile distinguishes an existing file from a version and from a repository.
 func isStateFile(arg string) bool {
 	if isVersion(arg) {
 		return false

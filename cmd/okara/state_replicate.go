@@ -188,7 +188,7 @@ func (out *replicatedStates) copy(names []string, one func(name string) (copied,
 	return errs
 }
 
-// print tells what came of each workspace.
+// print reports the result for each workspace.
 func (out *replicatedStates) print(a *cli.App, errs []error) error {
 	var lines []string
 	for _, r := range out.Workspaces {

@@ -47,7 +47,7 @@ func (f *stateFlags) named(reg *cli.Registries, minArgs int, ws *string, run run
 	}
 }
 
-// isVersion tells the number of a version from a repository.
+// isVersion distinguishes the number of a version from a repository.
 func isVersion(arg string) bool {
 	_, err := strconv.ParseInt(arg, 10, 64)
 	return err == nil

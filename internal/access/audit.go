@@ -53,7 +53,7 @@ type Change struct {
 	Version string
 	Digest  string
 	Detail  string // what of the thing it was about, such as the path of a value; never the value
-	Status  int    // of the answer, which tells the outcome
+	Status  int    // of the answer, which determines the outcome
 }
 
 // Own is a change that the server makes by itself.

@@ -9,7 +9,7 @@ import (
 )
 
 // Refusal is an answer that access control gives itself. That it is this type
-// tells it apart from a refusal of the registry behind the server, which is
+// distinguishes it from a refusal of the registry behind the server, which is
 // nothing that the client could change.
 type Refusal struct {
 	Status int

@@ -79,6 +79,6 @@ func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
 }
 
 // stateAPI is the only place where the rights to states count that a run has: what it
-// runs is foreign code, and nobody there is told from others by a lock of his own but
+// runs is foreign code, and nobody there is distinguished by a lock of their own but
 // here.
 const stateAPI = "/api/v2/"

@@ -48,7 +48,7 @@ type Layout struct {
 	Ledgers string
 }
 
-// Item is what a repository holds. Kind tells which other field is set.
+// Item is what a repository holds. Kind says which other field is set.
 type Item struct {
 	Kind     string
 	Module   Module
@@ -176,7 +176,7 @@ func (l Layout) Instance(namespace, name, id string) (repository, workspace stri
 	}
 	if namespace == TemplateReserved {
 		workspace = strings.TrimSuffix("run-"+workspace, "-default")
-		name = strings.ReplaceAll(name, ".", "-") // which only states have; the id tells them apart
+		name = strings.ReplaceAll(name, ".", "-") // which only states have; the id distinguishes them
 	}
 	return l.render(KindInstance, map[string]string{"namespace": namespace, "name": name, "id": id}), workspace, nil
 }

@@ -91,7 +91,7 @@ func (h *holder) ignored(above []rule) (string, error) {
 	return "", nil
 }
 
-// note tells of each glob of the publisher whether it names something.
+// note records for each glob of the publisher whether it names something.
 func (h *holder) note(o *HoldBack) {
 	if o.Named == nil {
 		return
@@ -191,7 +191,7 @@ func (h *holder) reachesBelow() bool {
 }
 
 // privateKey looks into files that are called as keys are. Certificates and public keys
-// are none, what cannot be told is.
+// are not, an entry that cannot be decided is.
 func privateKey(tree fs.FS, name string) (bool, error) {
 	extension := strings.ToLower(path.Ext(name))
 	if extension != ".pem" && extension != ".key" && extension != ".asc" {

@@ -12,7 +12,7 @@ import (
 )
 
 // Contents lists the files of a zip of size bytes, sorted by path, without
-// unpacking it. Sizes are those that the zip tells. What Unpack would refuse, a link
+// unpacking it. Sizes are those that the zip states. What Unpack would refuse, a link
 // or an escaping name, is refused here.
 func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 	l = l.withDefaults()
@@ -42,7 +42,7 @@ func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 }
 
 // ReadFile returns one file of a zip, of at most so many bytes, whatever the zip
-// tells of its size; a larger one is ErrTooLarge, one that is not there
+// states as its size; a larger one is ErrTooLarge, one that is not there
 // [fs.ErrNotExist].
 func ReadFile(r io.ReaderAt, size int64, path string, limit int64) ([]byte, error) {
 	z, err := openZip(r, size, Limits{}.withDefaults())

@@ -26,8 +26,8 @@
 // # What shows that it was altered
 //
 // With state keys a part is sealed for its repository and tag. A reader ([Log.View])
-// tells of what does not open, of a gap in the numbers, of a part that the next one knows
-// otherwise, and of a process that has fewer lines than somebody knows, this process
+// reports what does not open, a gap in the numbers, a part that the next one knows
+// otherwise, and a process that has fewer lines than somebody knows, this process
 // included: each is an [Alteration], counted once. What nobody knew of yet can be taken
 // away unseen, as can everything, by who may write to the repository: the log that is
 // sent elsewhere is the record.

@@ -142,7 +142,7 @@ func keys() []Option {
 	}
 }
 
-// kindOf tells the kind of an option by where its value goes.
+// kindOf returns the kind of an option by where its value goes.
 func kindOf(target any) Kind {
 	switch target.(type) {
 	case *bool, **bool:

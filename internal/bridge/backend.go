@@ -34,7 +34,7 @@ type Config struct {
 // Used reports whether a run in this module needs okara at all.
 func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
 
-// start tells of the run in this module.
+// start announces the run in this module.
 func (c Config) start(getenv func(string) string) Start {
 	s := Start{}
 	if r := c.Repositories(); len(r) > 0 {

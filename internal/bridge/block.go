@@ -127,7 +127,7 @@ func references(body hcl.Body) (found []reference) {
 			}
 		}
 	}
-	content, _ := body.Content(schema("")) // whoever reads it tells what is wrong in it
+	content, _ := body.Content(schema("")) // the reader reports what is wrong in it
 	add("", content.Attributes)
 	for _, b := range content.Blocks {
 		inner, _ := b.Body.Content(schema(b.Type))

@@ -124,7 +124,7 @@ func (b *File) scan() error {
 	return nil
 }
 
-// whole tells a bundle whose last files are missing from a whole one, which ends with
+// whole distinguishes a bundle whose last files are missing from a whole one, which ends with
 // two blocks of zeros: of a part, an archive of its own, nothing else would tell.
 func (b *File) whole() error {
 	end := make([]byte, 2*tarBlock)

@@ -321,7 +321,7 @@ func (c *Blobs) begin(ctx context.Context, b Blob, f *blobFetch, opener Opener) 
 	return body, nil
 }
 
-// Pump copies with a large buffer and tells moved of each piece before it is
+// Pump copies with a large buffer and reports each piece to moved before it is
 // written; an error of that ends the copy. A panic is an error of those who read
 // the copy: it happens in a goroutine of its own, where it would end the process.
 func Pump(to io.Writer, from io.Reader, moved func(n int) error) (err error) {

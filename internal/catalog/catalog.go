@@ -187,7 +187,7 @@ func refused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// news tells who waits that this process has published or withdrawn something.
+// news notifies those who wait that this process has published or withdrawn something.
 type news struct {
 	mu      sync.Mutex // guards changed
 	changed chan struct{}

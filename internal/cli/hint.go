@@ -120,7 +120,7 @@ func (a *App) refusedHint(err error) string {
 }
 
 // wrongScheme recognises http where https is spoken, and the reverse, of which only
-// the text tells that a server answers with.
+// the text of a server's answer contains.
 func wrongScheme(err error) (hint string, ok bool) {
 	text := err.Error()
 	switch {
@@ -132,7 +132,7 @@ func wrongScheme(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// unavailableHint tells a registry or a front-end that answered badly from one that
+// unavailableHint distinguishes a registry or front-end that answered badly from one that
 // was not reached.
 func unavailableHint(err error) string {
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok {

@@ -51,7 +51,7 @@ func OpenTree(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// OpenOwn opens a folder of the publisher, and tells what is held back of it where the
+// OpenOwn opens a folder of the publisher, and reports what is held back of it where the
 // checkout of git is that it lies in.
 func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	tree, err := OpenTree(dir)

@@ -130,7 +130,7 @@ type content struct {
 	sha256 string // in hex; "": not announced
 }
 
-// sized tells the library how long the body is.
+// sized gives the library the length of the body.
 type sized struct {
 	io.ReadCloser
 	size int64

@@ -72,7 +72,7 @@ func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *de
 	return out.Outcome == "same", nil
 }
 
-// moduleQuery tells the server the options.
+// moduleQuery encodes the options for the server.
 func moduleQuery(o depot.ModuleOptions) url.Values {
 	q := origin(o.Annotations)
 	q.Set("packed", "true") // the ignore files have been applied

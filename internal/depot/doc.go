@@ -61,7 +61,7 @@
 // signature are verified before the first push, with the keys that the origin
 // names or, stricter, with keys of the user's; each zip is hashed, compared with
 // all that was announced of it, and opened as the clients would, before it is
-// sent. [Refused] tells content that was not accepted from content that could not
+// sent. [Refused] distinguishes content that was not accepted from content that could not
 // be read.
 //
 // [Depot.Verify] checks a version that is there, and [Depot.Pull] reads one that

@@ -105,7 +105,7 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 	return nil
 }
 
-// Refused tells content that is not accepted, because of what it is or who signed
+// Refused recognizes content that is not accepted, because of what it is or who signed
 // it, from content that could not be read or stored.
 func Refused(err error) bool {
 	for _, reason := range []error{

@@ -166,7 +166,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// plain tells that nobody looks at the version before it is visible, and that it never
+// plain reports that nobody looks at the version before it is visible, and that it never
 // has another content.
 func (o ModuleOptions) plain() bool { return o.Gate == nil && o.Policy != PolicyEditions }
 

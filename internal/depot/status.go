@@ -87,7 +87,7 @@ func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (wa
 	return "", err
 }
 
-// keepsTag tells of a tag that the registry does not delete, or not for this account, or
+// keepsTag recognizes a tag that the registry does not delete, or not for this account, or
 // not this one.
 func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
@@ -185,7 +185,7 @@ const clocksDiffer = time.Minute
 
 // timesIn are the publish times among sorted tags, but those that are still to come. Of
 // several the last counts: a tag can be pushed by anybody who may publish, also before
-// the version is, and who waits for a version to grow old must not be told that it has.
+// the version is, and whoever waits for a version to age must not see it as older.
 // So okara's own record overrules what was there before it, and what comes after makes
 // the version younger at most. An edition that is published becomes the version that it
 // is of.

@@ -95,7 +95,7 @@ func (c *checks) read(name, digest string) error {
 	return damage(digest, whole)
 }
 
-// damaged tells of a file that was found to be so.
+// damaged reports a file that was found damaged.
 func (c *checks) damaged(name, digest string) bool {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// isDangling tells of a tag without a link, or with one to a manifest that the
+// isDangling recognizes a tag without a link, or with one to a manifest that the
 // repository does not have.
 func isDangling(repository, tag string) (bool, error) {
 	to, err := os.ReadFile(filepath.Join(tag, "current", "link"))

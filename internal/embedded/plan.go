@@ -64,7 +64,7 @@ func newPlan(root string, o Collection) *plan {
 	return p
 }
 
-// young tells of a time that lies after the cutoff. One in the future says
+// young recognizes a time after the cutoff. One in the future says
 // nothing about the age, and is young.
 func (p *plan) young(t time.Time) bool { return !t.Before(p.cutoff) }
 

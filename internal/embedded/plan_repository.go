@@ -147,7 +147,7 @@ func subjectOf(tag string) string {
 	return ""
 }
 
-// orphan tells of a tag that stands for what refers to a manifest of this
+// orphan recognizes a tag that stands for what refers to a manifest of this
 // repository, when that one goes and nothing else keeps the referrer. Where the
 // subject lies elsewhere the tag is like any other.
 func (p *plan) orphan(c *contents, keep map[string]bool, tag string, l link) bool {

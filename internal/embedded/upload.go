@@ -77,6 +77,6 @@ func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 // clientClosed is what the library answers to a client that has gone.
 const clientClosed = 499
 
-// failed tells of an upload that ended without its bytes. One that was refused,
+// failed recognizes an upload that ended without its bytes. One that was refused,
 // since its range does not fit for example, goes on.
 func (w *statusRecorder) failed() bool { return w.status == 0 || w.status >= clientClosed }

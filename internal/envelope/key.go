@@ -121,7 +121,7 @@ func newFileKey(secret []byte) (key, error) {
 	}, nil
 }
 
-// fingerprint tells keys apart without telling them.
+// fingerprint distinguishes keys without revealing them.
 func fingerprint(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("okara key id\n"), secret...))
 	return hex.EncodeToString(sum[:8])

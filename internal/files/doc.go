@@ -22,7 +22,7 @@
 // [TempDir] has a name, since an unpacked tree needs one, and a lock beside its
 // content, which the kernel drops when the process ends, however it ends: the next
 // process of the same user that makes a directory or calls [CleanUp] removes those
-// whose lock is free. A directory that is being made or removed can be told from
+// whose lock is free. A directory that is being made or removed can be distinguished from
 // one in use at each moment, so there is no time limit, and no process number that
 // may be used again.
 //

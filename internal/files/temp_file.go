@@ -38,7 +38,7 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // an open file keeps its name on Windows
 }
 
-// NoTemporary tells of the error of a temporary file or directory that could not be
+// NoTemporary recognizes the error of a temporary file or directory that could not be
 // made, and where it was to be.
 func NoTemporary(err error) (dir string, ok bool) {
 	e, ok := errors.AsType[*fs.PathError](err)

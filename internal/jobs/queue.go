@@ -205,7 +205,7 @@ func (q *Queue) signal() {
 	}
 }
 
-// count tells how many jobs are in which state. The caller holds mu.
+// count counts the jobs in each state. The caller holds mu.
 func (q *Queue) count() {
 	q.counts.Waiting = 0
 	q.counts.Running = 0

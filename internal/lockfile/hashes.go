@@ -30,7 +30,7 @@ type Known struct {
 }
 
 // Hashes collects the hashes of all platforms of one version: zh: of each
-// package, h1: where the source tells it or compute is set, and zh: of each line
+// package, h1: where the source publishes it or compute is set, and zh: of each line
 // of SHA256SUMS, which is what the registry protocol gives a client. A
 // SHA256SUMS whose signature is wrong, or that contradicts a package, is an
 // error; a source without one is not.

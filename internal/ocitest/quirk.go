@@ -255,7 +255,7 @@ func halfLinks(h http.Handler, n int) http.Handler {
 	})
 }
 
-// blobArrives tells of the request with the last bytes of a blob.
+// blobArrives recognizes the request with the last bytes of a blob.
 func blobArrives(r *http.Request, p place) bool {
 	return p.kind == "upload" && (r.Method == http.MethodPut || r.Method == http.MethodPost && r.URL.Query().Has("digest"))
 }

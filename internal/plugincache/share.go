@@ -211,7 +211,7 @@ func modes(dir string) error {
 	})
 }
 
-// isProgram tells the provider from the files beside it, as the tools do.
+// isProgram distinguishes the provider from the files beside it, as the tools do.
 func isProgram(name string) bool { return strings.HasPrefix(name, "terraform-provider-") }
 
 // verify hashes a package.

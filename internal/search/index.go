@@ -105,7 +105,7 @@ func (c *collector) into(x *Index) {
 	}
 }
 
-// words tells the words of an entry, those in the best places first.
+// words returns the words of an entry, those in the best places first.
 func (e *Entry) words(add func(word string, place int)) {
 	name := strings.ToLower(e.Name())
 	add(name, inName)

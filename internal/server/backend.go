@@ -48,7 +48,7 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 
-// vital tells which repositories may be written when the disk is full: those of
+// vital says which repositories may be written when the disk is full: those of
 // states with their locks, and what instances and their leader are kept in.
 func vital(l addr.Layout) func(string) bool {
 	return func(repository string) bool {

@@ -195,7 +195,7 @@ func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Ch
 	}
 }
 
-// pushed tells what the manifest under a reference is, by the layout and the tag
+// pushed returns what the manifest under a reference is, by the layout and the tag
 // alone. The address is "" where the right has it. No action: it is nothing that is
 // recorded.
 func pushed(l addr.Layout, repository, reference, method, subject string) (address string, c access.Change) {
@@ -246,7 +246,7 @@ func pushedVersion(tag string, put bool) access.Change {
 	return access.Change{Action: "delete", Detail: "tag " + tag}
 }
 
-// pushedState tells of versions, and of locks that were ended by force. A lock that is
+// pushedState reports versions, and locks that were ended by force. A lock that is
 // taken, kept and released is no line: its tags are moved by each heartbeat of a lease.
 func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
 	t, ok := format.ParseStateTag(tag)

@@ -24,7 +24,7 @@
 // when they are set, because that is what a file and a flag have in common. What
 // refers to files, such as keys, tokens and secrets, is read when the server
 // starts; rights and the keys of links are read again when their files change
-// (reload.go). Every mistake is a [syntax.SettingError]; one of the file tells file and line.
+// (reload.go). Every mistake is a [syntax.SettingError]; one of the file names file and line.
 //
 // # What is behind it
 //

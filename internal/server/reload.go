@@ -21,7 +21,7 @@ import (
 )
 
 // reloadEvery is how often the files of rights and keys are compared with what
-// was read of them. A file system tells of changes where it likes to, not of a
+// was read of them. A file system announces changes where it likes to, not of a
 // secret that Kubernetes mounts.
 const reloadEvery = 2 * time.Second
 

@@ -99,7 +99,7 @@ const maxTFEState = 512 << 20
 
 // tfeService announces tfe.v2, by each name that the tools ask for: `cloud` for
 // tfe.v2, backend "remote" for tfe.v2.1, without which OpenTofu 1.12.6 crashes, and for
-// state.v2 where it is told to run by itself, the provider hashicorp/tfe for tfe.v2.2.
+// state.v2 where it is configured to run by itself, the provider hashicorp/tfe for tfe.v2.2.
 func (f *Front) tfeService(_ context.Context, base string) (map[string]any, error) {
 	if f.tfe == nil {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 
 // Options is what a [Kit] needs. Guard is required.
 type Options struct {
-	Guard    *access.Guard                                         // tells the address of a client
+	Guard    *access.Guard                                         // knows the address of a client
 	Answered func(r *http.Request, status int, took time.Duration) // hears of each answer; nil: nobody does
 	Logger   *slog.Logger                                          // what an answer does not tell; nil: none
 }

@@ -116,7 +116,7 @@ func (s *States) Host() string { return s.o.Client.Host() }
 // Layout is where the states are.
 func (s *States) Layout() addr.Layout { return s.o.Layout }
 
-// Open returns the store of a name, told which repository it may be a replica of. A
+// Open returns the store of a name, which knows the repository it may be a replica of. A
 // name that cannot be stored is not found, before a request is made.
 func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*statebackend.Store, error) {
 	repository, err := l.StateRepo(name)

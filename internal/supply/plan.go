@@ -26,7 +26,7 @@ type Origins struct {
 	Provider func(origin string, p addr.Provider) (depot.Source, error)         // the origin argument of a provider block
 	Open     func(reference string) (*oci.Repo, error)                          // HOST/REPOSITORY
 	Registry func(host string, m addr.Module) (*upstream.ModuleRegistry, error) // of modules
-	Permit   func(upstream.Location) error                                      // refuses the tree of a module, wherever its place is told; nil: none
+	Permit   func(upstream.Location) error                                      // refuses the tree of a module, wherever its location is given; nil: none
 }
 
 // SyncOptions say what a Syncer works on.
@@ -123,7 +123,7 @@ type item struct {
 type offer struct {
 	version addr.Version
 	ref     string // git tag
-	commit  string // what the tag names, where the origin tells
+	commit  string // what the tag names, where the origin says
 }
 
 // Plan compares the origins with the registry and changes nothing. An entry that

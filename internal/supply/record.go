@@ -48,7 +48,7 @@ type Record struct {
 type VersionRecord struct {
 	State   State     `json:"state"`
 	Digest  string    `json:"digest"`           // of the manifest or index
-	Origin  string    `json:"origin,omitempty"` // commit, where the origin tells one
+	Origin  string    `json:"origin,omitempty"` // commit, where the origin names one
 	Since   time.Time `json:"since"`            // first seen
 	Scanned time.Time `json:"scanned,omitzero"`
 	Drifted time.Time `json:"drifted,omitzero"` // when a drift was first seen; zero: none, or before it was noted

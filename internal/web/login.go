@@ -45,7 +45,7 @@ func (l *logins) routes(r *site.Routes) {
 }
 
 // show sends a browser to the issuer, or shows the form for a token. With ?stay it
-// waits to be told, as after a logout: the issuer may know the browser still.
+// waits for a click, as after a logout: the issuer may know the browser still.
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
 	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {

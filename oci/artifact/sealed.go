@@ -30,7 +30,7 @@ const (
 	sealOverhead = 1 << 10
 )
 
-// sealContext binds sealed bytes to where they lie, and tells what they are.
+// sealContext binds sealed bytes to where they lie, and says what they are.
 func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
 	var b strings.Builder
 	for _, part := range [...]string{mediaType, r.Name(), tag} {

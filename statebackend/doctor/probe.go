@@ -252,7 +252,7 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	return d.remove(ctx, tag, second)
 }
 
-// kept tells of a tag that the registry does not let this account move.
+// kept recognizes a tag that the registry does not let this account move.
 func kept(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
 }
@@ -392,7 +392,7 @@ func releaseFollows(v format.Verdict) string {
 	return "each lock leaves two tags; a fresh replica resets the list"
 }
 
-// deletes tells a refusal to delete from a failure. A manifest that is gone
+// deletes distinguishes a refusal to delete from a failure. A manifest that is gone
 // already was deleted.
 func deletes(err error) (bool, error) {
 	switch {

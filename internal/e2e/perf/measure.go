@@ -186,7 +186,7 @@ func serving(programs []program, _ tools) ([]row, error) {
 	return []row{rate, slow, resident}, nil
 }
 
-// resident is the memory of a process in MiB, 0 where nobody tells.
+// resident is the memory of a process in MiB, 0 where it is unknown.
 func (s *server) resident() float64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *site) toLogin(r *Request) bool {
 	return true
 }
 
-// know tells a page who looks at it.
+// know gives a page its reader.
 func (s *site) know(r *Request, p *Page) {
 	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {

@@ -389,7 +389,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-// unreadable tells of a referrer that is gone, or that nobody can read.
+// unreadable recognizes a referrer that is gone, or that cannot be read.
 func unreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
 }

@@ -84,7 +84,7 @@ func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	return s, ok
 }
 
-// ReportType tells what a document is: SPDX, CycloneDX or an in-toto statement,
+// ReportType returns what a document is: SPDX, CycloneDX or an in-toto statement,
 // also in a signed envelope.
 func ReportType(document []byte) (mediaType string, err error) {
 	var doc struct {
