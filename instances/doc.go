@@ -9,7 +9,7 @@
 // document of the machine, what drives that, what runs the tools, and the API over all
 // of it with its pages. The runs of workspaces, which tfe.v2 asks for, are records of
 // the same ledger (remote.go). A portal has the address book of the ledger alone, and
-// hands everything on to who leads.
+// hands everything on to the leader.
 //
 // The child of a run reaches the built-in registry by a socket, with a token for the
 // repository of its instance (socket.go), and any other with the credential of the

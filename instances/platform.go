@@ -58,7 +58,7 @@ type platform struct {
 	templates  *templatesource.Templates
 	reconciler *portal.Reconciler
 	executor   *localexec.Local
-	queue      *jobs.Queue // of notices; nil: nobody is told
+	queue      *jobs.Queue // of notices; nil: nobody is notified
 	socket     *runRegistry
 
 	guard *access.Guard    // of the front-end
@@ -115,7 +115,7 @@ func (l *platform) open() (err error) {
 	return err
 }
 
-// addressKeys are by which replicas believe who leads, of what they share: servers
+// addressKeys are by which replicas verify the leader, of what they share: servers
 // their archive keys, portals those of their sessions. None of them is the secret
 // itself.
 func addressKeys(shared []access.Key) [][]byte {

@@ -62,7 +62,7 @@ type Clock struct {
 	Held string `json:"held,omitempty"` // why expiry waited until now; "": it did not
 }
 
-// AdminTemplate is one template as who runs the server sees it.
+// AdminTemplate is one template as an administrator sees it.
 type AdminTemplate struct {
 	Template
 	Live     int            `json:"live"`

@@ -42,7 +42,7 @@ type Instance struct {
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end; before it is ready the latest that is possible
 	TTL        Duration  `json:"ttl,omitzero"`        // from when it is ready or claimed; absent: no end
 	FinishedAt time.Time `json:"finished_at,omitzero"`
-	Next       time.Time `json:"next,omitzero"` // when something is due
+	Next       time.Time `json:"next,omitzero"` // when something is pending
 
 	// Of one whose template has a schedule:
 	Stopped      bool      `json:"stopped,omitempty"`       // until it is started, by the schedule or by hand
@@ -56,7 +56,7 @@ type Instance struct {
 	Pooled     bool   `json:"pooled,omitempty"`
 	Forced     bool   `json:"forced,omitempty"`
 
-	Run        *Run                       `json:"run,omitempty"`     // that is due, or runs
+	Run        *Run                       `json:"run,omitempty"`     // that is pending, or runs
 	Plan       string                     `json:"plan,omitempty"`    // what an approval has to name
 	Pending    *Pending                   `json:"pending,omitempty"` // what that lets through
 	Offer      *Offer                     `json:"offer,omitempty"`
@@ -215,7 +215,7 @@ type Run struct {
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
 	Switch    string    `json:"switch,omitempty"` // stop or start, where that is all it does
-	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
+	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait
 
 	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: the server has no prices, or it is not known
 }

@@ -2,7 +2,7 @@
 
 package api
 
-// Kind is a kind of the cluster that the server serves: people make what a module makes
+// Kind is a kind of the cluster that the server serves: users make what a module makes
 // by objects of it, which they write themselves, with kubectl or in Git.
 type Kind struct {
 	Name        string   `json:"name"`        // in the plural, such as vpcs

@@ -33,7 +33,7 @@ func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 
-// newInstance groups what people do with instances.
+// newInstance groups what users do with instances.
 func newInstance(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.

@@ -93,7 +93,7 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 	return words.String(), err
 }
 
-// pendingText is what waits for approval, for people.
+// pendingText is what waits for approval, for display.
 func pendingText(instance api.Instance, now time.Time) string {
 	p := instance.Pending
 	var rows [][]string

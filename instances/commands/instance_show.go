@@ -38,7 +38,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// instanceText is an instance for people.
+// instanceText is an instance for display.
 func instanceText(instance api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {

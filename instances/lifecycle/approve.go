@@ -195,7 +195,7 @@ func (r *Run) same(of *Record) bool {
 }
 
 // ask lets a change wait for approval. What a person asked for is not replaced by another
-// wish before it was decided or withdrawn.
+// request before it was decided or withdrawn.
 func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
 		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
@@ -222,7 +222,7 @@ func (w approvals) approvePlan(r *Record) {
 	w.runQueue().await(r, 0, WaitQueued, "")
 }
 
-// phaseOf is the phase of an instance while a run is due that was asked for in
+// phaseOf is the phase of an instance while a run is pending that was asked for in
 // another one.
 func phaseOf(from Phase) Phase {
 	if from == Ready || from == Failed {

@@ -195,7 +195,7 @@ func (w *step) person() Actor {
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
 }
 
-// makeAs adds an instance: its first run waits for a place, or for approval.
+// makeAs adds an instance: its first run waits in the queue, or for approval.
 func (w creations) makeAs(id string, e Create) Answer {
 	r := w.add(id, e.Template, e.Digest, e.Source)
 	w.assign(r, e)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// What is due by time, in the order in which it is looked at.
+// What is pending by time, in the order in which it is looked at.
 const (
 	deadlineEnd           = iota // rows 13, 14
 	deadlineRequest              // rows 2, 10
@@ -27,13 +27,13 @@ const (
 	deadlineDrift                // row 23
 )
 
-// deadline is something that is due at a time.
+// deadline is when something has to be done.
 type deadline struct {
 	what int
 	at   time.Time
 }
 
-// held reports whether a duty waits while nobody knows what time it is: whatever
+// held reports whether a deadline waits while nobody knows what time it is: whatever
 // takes something away.
 func (y deadline) held() bool {
 	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
@@ -122,7 +122,7 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 }
 
 // leaving reports whether a record waits for the end of its run, after which it
-// is left to people.
+// is orphaned.
 func (d *Document) leaving(r *Record) bool {
 	t := d.template(r.Snapshot).TTL
 	keeps := t != nil && t.OnExpire == "keep"
@@ -142,7 +142,7 @@ func (d *Document) driftAt(r *Record) time.Time {
 	return at.Add(t.Drift.Every)
 }
 
-// next tells when something is due for a record; zero: never.
+// next tells when something is pending for a record; zero: never.
 func (d *Document) next(r *Record) time.Time {
 	var at time.Time
 	for _, y := range d.deadlines(r) {
@@ -153,7 +153,7 @@ func (d *Document) next(r *Record) time.Time {
 	return at
 }
 
-// firstPending tells what is due for a record that comes before all else.
+// firstPending tells what is pending for a record that comes before all else.
 func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	first := -1
 	for _, y := range d.deadlines(r) {
@@ -165,9 +165,9 @@ func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	return first, first >= 0
 }
 
-// PendingIDs are the instances for which something is due at a time, soonest first, and
+// PendingIDs are the instances for which something is pending at a time, soonest first, and
 // when next anything is, a run that waits for its time and a pool that is refilled
-// included; zero: never. Runs that wait for a place only are due with every
+// included; zero: never. Runs that wait in the queue only are due with every
 // [Schedule].
 func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 	var pending []*Record
@@ -278,10 +278,10 @@ func (d *Document) updateChecks(t Templates) []Event {
 	return events
 }
 
-// maxDuties is how many duties one tick does: more than there are kinds.
+// maxDeadlines is how many deadlines one check handles: more than there are kinds.
 const maxDeadlines = 13
 
-// expireCheck does what is due for a record.
+// expireCheck does what is pending for a record.
 func (w endings) expireCheck(id string) {
 	for range maxDeadlines {
 		r := w.doc.Records[id]

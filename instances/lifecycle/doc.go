@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle is the life of what people launch from templates, as a pure
+// Package lifecycle is the life of what users launch from templates, as a pure
 // machine: no clock, no randomness, no input or output.
 //
 // # Model
 //
 // A template, of package template, says what may be launched: a module, its
 // parameters, a lifetime, whose the result is. A [Record] is one launch, an instance, with the [Run] that
-// is due or runs and those that ended. A [Pool] is what is remembered of a template
+// is pending or runs and those that ended. A [Pool] is what is remembered of a template
 // whose instances are made before anybody asks. All of it is one [Document], and
 // [Machine.Step] makes the next one of it and a [Command]: a request of a caller or
 // an event of the server, with the time and the seed that ids and nonces are made
@@ -111,7 +111,7 @@
 //
 // A machine for each instance: limits and claims are about many instances, and
 // became two steps with a gap between them. Timers kept beside the document: they
-// were lost with their process; what is due is computed from the record instead. A
+// were lost with their process; what is pending is computed from the record instead. A
 // log of events from which the document is made: it has to be cut some day, and
 // what was cut has to be believed; the versions of the ledger are that log. Runs as
 // records of their own: each end of a run was a change of two records that had to

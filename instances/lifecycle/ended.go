@@ -55,7 +55,7 @@ func (w outcomes) ended(e Ended) {
 	}
 	w.effects = slices.DeleteFunc(w.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
 	if r.Run == nil {
-		return // a comparison of what was left to people
+		return // a comparison of what was orphaned
 	}
 	r.unset(Waiting)
 	r.Run.learn(e.Result)

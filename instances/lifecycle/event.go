@@ -100,7 +100,7 @@ type (
 
 // Events of the server.
 type (
-	// ExpireCheck does what is due for an instance.
+	// ExpireCheck does what is pending for an instance.
 	ExpireCheck struct{ ID string }
 	// Fill keeps a pool at its size: Template nil drains it.
 	Fill struct {

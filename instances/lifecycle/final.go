@@ -62,7 +62,7 @@ func (w endings) destroyer(r *Record) *Run {
 	return run
 }
 
-// abandon leaves the resources of an instance to people: rows 13 and 20.
+// abandon orphans the resources of an instance: rows 13 and 20.
 func (w endings) abandon(r *Record, why string) {
 	if r.Run.active() {
 		w.runQueue().stop(r, why)

@@ -67,7 +67,7 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	return Answer{Status: 200, Record: r}
 }
 
-// checkUpdate lets an instance be taken by somebody else, in place of whom it was offered to
+// offer lets an instance be taken by another owner, in place of the one it was offered to
 // before.
 func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {

@@ -169,7 +169,7 @@ func (x *explorer) end(s scene, depth int) {
 	}
 }
 
-// expire lets ten minutes pass, and does what is due.
+// expire lets ten minutes pass, and does what is pending.
 func (x *explorer) expire(s scene, depth int) {
 	s.now = s.now.Add(10 * time.Minute)
 	pending, _ := s.d.PendingIDs(s.now)

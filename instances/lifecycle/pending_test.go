@@ -46,7 +46,7 @@ func (w *world) pending(s *shelf) string {
 	return strings.Join(words, ", ")
 }
 
-// TestPending shows what is due, in which order, and that a pool whose template may only
+// TestPending shows what is pending, in which order, and that a pool whose template may only
 // be unreadable stays.
 func TestPending(t *testing.T) {
 	w, tmpl, plain := newWorld(t), pooled(), with(func(*template.Template) {})

@@ -14,15 +14,15 @@ type Phase string
 const (
 	Requested     Phase = "requested"    // waits for approval of the request
 	Planned       Phase = "planned"      // waits for approval of exactly one plan
-	Provisioning  Phase = "provisioning" // its first apply is due or runs
-	Updating      Phase = "updating"     // another apply is due or runs
+	Provisioning  Phase = "provisioning" // its first apply is pending or runs
+	Updating      Phase = "updating"     // another apply is pending or runs
 	Available     Phase = "available"    // a member of a pool that nobody owns
 	Ready         Phase = "ready"
 	Failed        Phase = "failed"
 	Destroying    Phase = "destroying"
 	DestroyFailed Phase = "destroy_failed"
 	Destroyed     Phase = "destroyed" // nothing is left
-	Orphaned      Phase = "orphaned"  // its resources are left to people
+	Orphaned      Phase = "orphaned"  // its resources stay, and nothing manages them
 	Rejected      Phase = "rejected"  // nothing was made
 )
 

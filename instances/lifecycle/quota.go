@@ -24,7 +24,7 @@ type Quota struct {
 }
 
 // Counts reports whether an instance counts against limits: what is live, and
-// what its end left to people who have not removed it. A failed one without
+// what its end left orphaned and nobody has removed yet. A failed one without
 // resources counts no more, unless a change of it waits for approval, and not
 // again while it is destroyed: others may have taken its place.
 func (r *Record) Counts() bool {

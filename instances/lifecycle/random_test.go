@@ -402,7 +402,7 @@ func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 	}
 }
 
-// checkUpdate wants that an offer changes nothing else, and comes of its owner alone.
+// offer wants that an offer changes nothing else, and comes of its owner alone.
 func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	if len(r.Events) > 0 && (old == nil || len(old.Events) == 0 || old.Events[0] != r.Events[0]) {
 		if _, counted := c.seen[r.Events[0].Action]; counted && !strings.Contains(r.Events[0].Action, "destroy") {
@@ -508,7 +508,7 @@ func (c *chaos) carry(effects []lifecycle.Effect, e lifecycle.Event) {
 }
 
 // settle lets all end that has an end, as if nobody came any more: whatever became
-// of templates and modules, no resources stay but those that were left to people.
+// of templates and modules, no resources stay but those that were orphaned.
 func (c *chaos) settle() {
 	c.do(admin, lifecycle.AcceptClock{})
 	for _, t := range catalog() {

@@ -95,7 +95,7 @@ type Record struct {
 	// Switch is of what was ready, or available, and whose template has a schedule; else nil.
 	Switch *switching `json:"switch,omitempty"`
 
-	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
+	Run  *Run  `json:"run,omitempty"`  // that is pending, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
 
@@ -104,7 +104,7 @@ type Record struct {
 	Notices    []Notice                   `json:"notices,omitempty"` // not yet handed over, or already sent before the end
 	Events     []History                  `json:"events,omitempty"`  // the 10 newest, newest first
 	Key        string                     `json:"key,omitempty"`     // of the request that made or claimed it
-	Next       time.Time                  `json:"next,omitzero"`     // when something is due; zero: never
+	Next       time.Time                  `json:"next,omitzero"`     // when something is pending; zero: never
 }
 
 // Pending is a request that somebody has to approve. Without Update and Until it is the
@@ -142,7 +142,7 @@ type Run struct {
 	Confirmed *Actor    `json:"confirmed,omitempty"` // who approved it
 	QueuedAt  time.Time `json:"queued_at"`
 	NotBefore time.Time `json:"not_before,omitzero"` // of the next attempt
-	StartedAt time.Time `json:"started_at,omitzero"` // of the attempt; zero: it waits for a place
+	StartedAt time.Time `json:"started_at,omitzero"` // of the attempt; zero: it waits in the queue
 	EndedAt   time.Time `json:"ended_at,omitzero"`   // of the run, or of the attempt that made a plan which waits for approval
 	Failures  int       `json:"failures,omitempty"`  // attempts that failed or were lost
 	Cancel    string    `json:"cancel,omitempty"`    // why it is to end early

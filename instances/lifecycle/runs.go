@@ -16,7 +16,7 @@ func (r *Run) active() bool {
 	return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero()
 }
 
-// waits reports whether a run waits for a place, or for its time.
+// waits reports whether a run waits in the queue, or for its time.
 func (r *Run) waits() bool { return r != nil && r.StartedAt.IsZero() }
 
 // ref names the attempt of a record that was begun.
@@ -50,7 +50,7 @@ func (w runQueue) newRun(r *Record, kind RunKind) *Run {
 	return run
 }
 
-// queue lets a run wait for a place.
+// queue puts a run into the queue.
 func (w runQueue) queue(r *Record, run *Run) {
 	r.Run = run
 	if run.Kind == RunApply && w.planFirst(r, run) {
@@ -188,14 +188,14 @@ func (w runQueue) begin(r *Record) {
 	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
 }
 
-// queue is who waits for a place, the next one first.
+// queue has the runs that wait, the next one first.
 type queue struct {
 	running int // of all
 	waiting []*Record
 	usage   map[template.Owner]ownerUsage
 }
 
-// ownerUsage is what an owner has of the places.
+// ownerUsage is what an owner has of the concurrent runs.
 type ownerUsage struct {
 	running int       // that do not destroy
 	served  time.Time // last
@@ -346,7 +346,7 @@ func (r *Run) outstanding(ref Ref) []Effect {
 	return all
 }
 
-// QueuePosition is where the run of an instance stands among those that wait for a place,
+// QueuePosition is where the run of an instance stands among those that wait in the queue,
 // the next one being 1, as of the last commit. 0: it runs, or waits for something
 // else. Shares of owners may let a later one go first.
 func (d *Document) QueuePosition(id string) int {

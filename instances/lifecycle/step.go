@@ -46,7 +46,7 @@ type (
 	changes       struct{ *step } // what owners and admins change
 	outcomes      struct{ *step } // what ended runs lead to
 	endings       struct{ *step } // lifetimes, destroys and what is left of a record
-	notices       struct{ *step } // what people and requests are told
+	notices       struct{ *step } // notices and answers of requests
 	poolMembers   struct{ *step } // instances that are kept ready
 	runQueue      struct{ *step } // runs and their turns
 	workspaceRuns struct{ *step } // runs of workspaces
@@ -222,7 +222,7 @@ func outcome(w *step, r *Record, action string, run *Run, why string) {
 	record(w, r, History{Action: action, Detail: detail, Run: run.N})
 }
 
-// actor is the actor as people read it; "": the server.
+// actorName is the actor, for display; "": the server.
 func (w *step) actorName() string {
 	a := w.command.Actor
 	if a.Label != "" {

@@ -118,7 +118,7 @@ func (s *switching) at() time.Time {
 	return sooner(s.StopsAt, s.StartsAt)
 }
 
-// applySchedule reports whether a time of the schedule has come that nobody has heard.
+// pending reports whether a time of the schedule has come that nobody has heard.
 func (s *switching) pending(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
 
 // arm sets the next times.

@@ -44,7 +44,7 @@ func (w *world) berlin(text string) time.Time {
 	return at.UTC()
 }
 
-// until does what is due up to a moment, each at its time; what runs ends with a result
+// until does what is pending up to a moment, each at its time; what runs ends with a result
 // two minutes after its start.
 func (w *world) until(text string, result lifecycle.Result) {
 	w.t.Helper()
@@ -65,7 +65,7 @@ func (w *world) until(text string, result lifecycle.Result) {
 			continue
 		}
 		switch {
-		case len(pending) > 0: // and what is due then
+		case len(pending) > 0: // and what is pending then
 		case next.IsZero() || next.After(end):
 			w.now = end
 			return
@@ -336,7 +336,7 @@ func TestStartWhileDriftEnds(t *testing.T) {
 	w.is(id, false)
 }
 
-// A stop that waits for a place is dropped when somebody wants to go on.
+// A stop that waits in the queue is dropped when somebody wants to go on.
 func TestDroppedInTheQueue(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -421,7 +421,7 @@ func TestUpdatesAfterFailedStop(t *testing.T) {
 	w.is(id, true)
 }
 
-// A stop that waits for a place is cancelled, and the instance is as it was.
+// A stop that waits in the queue is cancelled, and the instance is as it was.
 func TestCancelOfQueuedStop(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())

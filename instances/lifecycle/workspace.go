@@ -15,7 +15,7 @@ import (
 // lifetime, no pool. Its state is not beside its record, so that its record ends
 // without a run. Its runs come from people, each with a configuration of its own:
 // first a plan, then, if somebody confirms exactly that plan, its apply. Runs that
-// wait for their turn or for somebody are in [Record.Open]; that which has its turn is
+// wait in the queue or for somebody are in [Record.Open]; that which has its turn is
 // [Record.Run].
 
 // Bounds of a workspace.

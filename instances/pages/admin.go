@@ -32,7 +32,7 @@ type approvalRow struct {
 	Look    string // page on which it is approved
 }
 
-// admins are the pages of who approves, and of who runs the server.
+// admins are the pages of approvers and administrators.
 type admins struct {
 	api   *backend
 	clock site.Clock
@@ -88,7 +88,7 @@ func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "instances.html", Title: "All instances", Key: s.clock.NewKey(), Command: "okara instance list", Also: adminPages(r), Body: body}, nil
 }
 
-// adminPages are those for who runs the server; nil: the caller does not.
+// adminPages are those for administrators; nil: the caller does not.
 func adminPages(r *site.Request) []site.Link {
 	if !r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
 		return nil
@@ -96,7 +96,7 @@ func adminPages(r *site.Request) []site.Link {
 	return []site.Link{{Text: "All instances", Href: "admin/instances"}, {Text: "All templates", Href: "admin/templates"}}
 }
 
-// adminTemplatesBody is every template as who runs the server sees it.
+// adminTemplatesBody is every template as an administrator sees it.
 type adminTemplatesBody struct{ Rows []adminTemplateRow }
 
 type adminTemplateRow struct {

@@ -318,7 +318,7 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 
 // judge says beside each field what the schema says of its value, where the form says
 // nothing yet: the API is not asked about what is no value at all, and all that is wrong
-// is told at once.
+// is reported at once.
 func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]

@@ -29,7 +29,7 @@ type instancesBody struct {
 	Next               string // link to the rest, "" for none
 	Filtered           bool
 	Admin              bool
-	Counts             []phaseCount // of all, for who runs the server
+	Counts             []phaseCount // of all, for administrators
 	ClockHeld, NoneYet string
 	Several            bool // more than one can be destroyed
 	Offered            []offeredRow
@@ -291,7 +291,7 @@ func seen(i api.Instance) url.Values {
 	return q
 }
 
-// shownRun is the run whose log the page of an instance has: the one that is due, or the
+// shownRun is the run whose log the page of an instance has: the one that is pending, or the
 // one that failed; nil: none.
 func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	failed := i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed)

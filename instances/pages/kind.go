@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// kindBody is a kind of the cluster, whose objects people write themselves.
+// kindBody is a kind of the cluster, whose objects users write themselves.
 type kindBody struct {
 	templateCard
 	Invalid string

@@ -102,7 +102,7 @@ func allVerbs() map[string]verb {
 // words are those of the button, and its kind: what a verb means depends on where the
 // instance is.
 func (v verb) words(name string, i api.Instance) (text, kind string) {
-	between := i.Run != nil // a run is due, and so not over
+	between := i.Run != nil // a run is pending, and so not over
 	switch {
 	case name == api.ActRetry && between:
 		return "Try now", "primary"

@@ -35,7 +35,7 @@ func newSealer(t *testing.T) *envelope.Envelope {
 	return e
 }
 
-// release writes the result of an attempt, as a child does.
+// leave writes the result of an attempt, as a child does.
 func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables

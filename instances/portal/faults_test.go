@@ -208,7 +208,7 @@ func noticesIn(t *testing.T, repo *oci.Repo) []string {
 // TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it
 // took effect, or cuts it off behind that while another one waits: those of its
 // lock, its commits, its passes and the results. The instance comes to be and ends,
-// and what was begun is not begun again by whoever leads next.
+// and what was begun is not begun again by the next leader.
 //
 // Shows: crash K1
 func TestFaultAtEachRequestOfLeader(t *testing.T) {
@@ -284,7 +284,7 @@ func (s *site) send(t *testing.T, key string, e lifecycle.Event) *lifecycle.Reco
 	return a.Record
 }
 
-// sees waits until whoever leads has an instance in a phase.
+// sees waits until any leader has an instance in a phase.
 func (s *site) sees(t *testing.T, id string, phase lifecycle.Phase) {
 	t.Helper()
 	var rec *lifecycle.Record

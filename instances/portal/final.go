@@ -69,7 +69,7 @@ func (r *Reconciler) archive(ctx context.Context, id string) error {
 }
 
 // remove deletes the tags of an instance that has ended, where the registry can,
-// but for its record. One that is left to people keeps what they need to go on.
+// but for its record. An orphaned one keeps what is needed to go on.
 func (r *Reconciler) remove(ctx context.Context, id string) error {
 	rec, _, err := r.record(ctx, id)
 	if err != nil || rec == nil {
@@ -144,7 +144,7 @@ func cannotDelete(err error) bool {
 }
 
 // audit records what the server did to instances by itself since it looked last: what
-// the machine decided when something was due, and what came of runs. What people asked
+// the machine decided when something was due, and what came of runs. What users asked
 // for is recorded where they asked. The first look, after the start of a leader, finds
 // nothing: the leader before it has recorded that.
 func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {

@@ -53,7 +53,7 @@ func TestLeaderDiesBeforeStart(t *testing.T) {
 }
 
 // TestLeaderChange lets leaders come and go while a run goes on: it is started
-// once, and its end is seen by whoever leads then. Who does not lead begins
+// once, and its end is seen by any leader then. Who does not lead begins
 // nothing.
 //
 // Shows: crash K4

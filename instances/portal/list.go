@@ -221,7 +221,7 @@ func (c caller) counts(d *lifecycle.Document) (used, shared int) {
 	return used, shared
 }
 
-// Kinds are those of a cluster, whose objects people write themselves: shown beside the
+// Kinds are those of a cluster, whose objects users write themselves: shown beside the
 // templates, and launched by nobody here.
 type Kinds interface {
 	Kinds() []api.Kind // by name

@@ -151,7 +151,7 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.
 	return server, reconciler
 }
 
-// do has a command kept by whoever leads, as a client does with its key.
+// do has a command kept by any leader, as a client does with its key.
 func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	for ctx.Err() == nil {
 		for _, server := range s.servers {
@@ -232,7 +232,7 @@ func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 }
 
 // live takes n instances from creation to their end. Then the machine sleeps for a
-// day: nobody leads when it wakes up, all instances are over, and whoever leads next
+// day: nobody leads when it wakes up, all instances are over, and the next leader
 // destroys them.
 func (s *site) live(t testing.TB, n int) {
 	t.Helper()

@@ -51,7 +51,7 @@ type ReconcilerOptions struct {
 	Concurrency int               // runs at once; 0: 4
 	Limits      run.Limits        // of each attempt; its Timeout is the template's
 	Config      map[string]string // free values for templates
-	Queue       *jobs.Queue       // of notices; nil: nobody is told
+	Queue       *jobs.Queue       // of notices; nil: nobody is notified
 	Metrics     *Metrics
 	Logger      *slog.Logger
 	Audit       *slog.Logger // what the server does by itself; nil: nobody hears
@@ -175,7 +175,7 @@ func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
 	return nil
 }
 
-// Run gives the machine what is due, while this replica leads, until ctx ends;
+// Run gives the machine what is pending, while this replica leads, until ctx ends;
 // then it waits for the effects, which end with the leader's time.
 func (r *Reconciler) Run(ctx context.Context) error {
 	defer r.wg.Wait()
@@ -193,7 +193,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has what is due kept in one commit. It returns after how long there may be
+// reconcile has what is pending kept in one commit. It returns after how long there may be
 // more to do if nothing changes.
 func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)

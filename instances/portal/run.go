@@ -210,7 +210,7 @@ type waiting struct {
 }
 
 // waits is why the run of an instance does not go on; zero: it does, or it is not
-// the one that is due.
+// the one that is pending.
 func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
 	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
 	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {

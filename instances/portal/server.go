@@ -47,7 +47,7 @@ type Catalog interface {
 	// is no template, and [template.ErrInvalid] where it does not take the version.
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
-	// people are offered them.
+	// users are offered them.
 	Versions(ctx context.Context, name string) ([]string, error)
 }
 

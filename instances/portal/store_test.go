@@ -77,7 +77,7 @@ func (m *memoryStore) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answ
 	return answer, nil
 }
 
-// report says that something changed. The caller holds mu.
+// tell says that something changed. The caller holds mu.
 func (m *memoryStore) tell() {
 	close(m.changed)
 	m.changed = make(chan struct{})

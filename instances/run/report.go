@@ -22,7 +22,7 @@ type Report struct {
 	Version  int               `json:"version"` // 1
 	Nonce    string            `json:"nonce"`
 	Kind     lifecycle.RunKind `json:"kind"`
-	Run      string            `json:"run"` // for people
+	Run      string            `json:"run"` // for display
 	Source   template.Source   `json:"source"`
 	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
 	Outcome  string            `json:"outcome"`

@@ -18,7 +18,7 @@ import (
 // Spec is one attempt: all that an executor needs, and nothing secret.
 type Spec struct {
 	Ref lifecycle.Ref `json:"ref"`
-	Run string        `json:"run"` // for people: TEMPLATE ID run N
+	Run string        `json:"run"` // for display: TEMPLATE ID run N
 
 	Repository string          `json:"repository"` // of the instance: state, source, results; with host
 	Workspace  string          `json:"workspace"`  // of its state there

@@ -15,10 +15,10 @@ type Block struct {
 	Credentials []Credential     `hcl:"credential,block"`
 	Sources     []TemplateSource `hcl:"template_source,block"`
 	Quotas      []Quota          `hcl:"quota,block"`
-	Notify      *Notify          `hcl:"notify,block"` // nil: nobody is told
+	Notify      *Notify          `hcl:"notify,block"` // nil: nobody is notified
 }
 
-// Instances says that people may launch templates here.
+// Instances says that users may launch templates here.
 type Instances struct {
 	Templates    string            `hcl:"templates,optional" path:"file"`                // folder of files *.hcl
 	Role         string            `hcl:"role,optional"`                                 // all, portal or runner
@@ -118,7 +118,7 @@ type TemplateSource struct {
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// Notify is who is told of what happens to instances.
+// Notify is who is notified of what happens to instances.
 type Notify struct {
 	URL        string    `hcl:"url"`
 	SecretFile string    `hcl:"secret_file" path:"file"` // of the signature

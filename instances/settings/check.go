@@ -57,7 +57,7 @@ type Options struct {
 	InClear      bool
 	Executor     Executor
 	Credentials  []Credential
-	Notify       *Receiver     // nil: nobody is told
+	Notify       *Receiver     // nil: nobody is notified
 	Prices       *prices.Table // nil: there are none
 }
 
@@ -464,7 +464,7 @@ func (b *Block) peers(o *Options, _ Beside) error {
 	return nil
 }
 
-// notices reads who is told.
+// notices reads who is notified.
 func (b *Block) notices(o *Options, beside Beside) error {
 	if b.Notify == nil {
 		return nil

@@ -206,7 +206,7 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 	return text.Block(message), nil
 }
 
-// renderURL is an address: what people chose themselves is percent-encoded, and
+// renderURL is an address: what users chose themselves is percent-encoded, and
 // stands behind the host only.
 func (v *evaluator) renderURL(source string) (string, error) {
 	tree, err := parseTree(source)

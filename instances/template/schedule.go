@@ -45,7 +45,7 @@ func (r *templateReader) schedule(b *scheduleBlock) *timetable.Schedule {
 }
 
 // checkSchedule refuses a schedule that others could set the variable of, or that would
-// wait for people at night.
+// wait for users at night.
 func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	s := t.Schedule
 	if s == nil || b.Stopped == nil || b.Started == nil {

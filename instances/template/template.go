@@ -70,7 +70,7 @@ const (
 	ApprovalPlan    = "plan"    // of each plan
 
 	expireDestroy = "destroy"
-	expireKeep    = "keep" // the resources are left to people
+	expireKeep    = "keep" // the resources are orphaned
 
 	poolCreate = "create" // an instance on demand
 	PoolRefuse = "refuse" // who comes is told to come again

@@ -164,7 +164,7 @@ func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	return c.l.o.verify(s.Repo().Name(), tag, held)
 }
 
-// address reads who leads, for a portal, at most every two seconds. One asks for
+// address reads the leader's address, for a portal, at most every two seconds. One asks for
 // all, and to the end: that a client went away says nothing of the leader.
 func (c *chain) address(ctx context.Context) (string, error) {
 	if address, failed, fresh := c.lastAnswer(); fresh {

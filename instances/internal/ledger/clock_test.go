@@ -29,7 +29,7 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// held waits for the next beats, and tells whether expiry is held.
+// held waits for the next beats, and reports whether expiry is held.
 func held(t *testing.T, r *replica, want string) lifecycle.View {
 	t.Helper()
 	time.Sleep(25 * time.Second)

@@ -71,7 +71,7 @@ func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
 	return a
 }
 
-// ask sends a command to whoever leads until it is answered with success, as a
+// ask sends a command to any leader until it is answered with success, as a
 // client does, with its key.
 func ask(t *testing.T, name string, replicas ...*replica) {
 	t.Helper()

@@ -80,7 +80,7 @@ func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, stat
 	return p, v, l.judge(ctx, p)
 }
 
-// judge tells whether a page may be led on from. One that has moved leads to the
+// judge reports whether a page may be led on from. One that has moved leads to the
 // next repository.
 func (l *Ledger) judge(ctx context.Context, p page) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)

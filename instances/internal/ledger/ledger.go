@@ -53,7 +53,7 @@ type Options struct {
 	BuiltIn bool
 	// Folder is where the newest serial is remembered; "": only in memory.
 	Folder string
-	// Entries tells whether instances were made here before, though the ledger is
+	// Entries reports whether instances were made here before, though the ledger is
 	// empty; nil: they were not.
 	Entries func(context.Context) (bool, error)
 	// Effects begins what a commit decided, and what a new leader finds
@@ -171,7 +171,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	return nil
 }
 
-// View returns the document as it was committed last, and who leads. A replica
+// View returns the document as it was committed last, and the leader. A replica
 // that does not lead may be a while behind; AsOf says when the document was the
 // newest. Without any document the error is lifecycle.ErrNoLeader.
 func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
@@ -190,7 +190,7 @@ func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	v := lifecycle.View{Document: l.seen.page.doc, AsOf: l.seen.asOf, Leader: l.leader}
 	switch {
 	case v.Document != nil:
-	case v.Leader != "" && !l.empty.IsZero(): // who leads has committed nothing yet
+	case v.Leader != "" && !l.empty.IsZero(): // the leader has committed nothing yet
 		v.Document = &lifecycle.Document{Version: 1}
 		v.AsOf = l.empty
 	default:

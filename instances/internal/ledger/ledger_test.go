@@ -193,10 +193,10 @@ func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.R
 	return r
 }
 
-// moves tells whether a ledger will be in other repositories than the first.
+// moves reports whether a ledger will be in other repositories than the first.
 func moves(o ledger.Options) bool { return o.Limits.Roll > 0 }
 
-// kept tells whether a ledger has an instance of that name.
+// kept reports whether a ledger has an instance of that name.
 func kept(t testing.TB, repo *oci.Repo, name string) bool {
 	b, _, err := statebackend.New(repo, statebackend.Options{StrictReads: true}).Get(t.Context(), "ledger")
 	if err != nil && t.Context().Err() == nil {

@@ -234,7 +234,7 @@ func TestSameAtOnce(t *testing.T) {
 	}
 }
 
-// All that is due at one moment is one commit of four requests.
+// All that is pending at one moment is one commit of four requests.
 //
 // Shows: platform-figures 2 | all that is due at one moment is one commit
 func TestPassIsOneCommit(t *testing.T) {

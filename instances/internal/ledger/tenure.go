@@ -126,7 +126,7 @@ func (t *tenure) begin() {
 	}
 }
 
-// fresh tells whether this replica still leads: the registry has confirmed a beat
+// fresh reports whether this replica still leads: the registry has confirmed a heartbeat
 // within the lease, by a clock that runs while the machine sleeps. l.mu is held.
 func (t *tenure) fresh() bool {
 	age, ttl := t.lock.Lease()
@@ -156,7 +156,7 @@ func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
 	return t.apply(c)
 }
 
-// adds tells whether an event makes records.
+// adds reports whether an event makes records.
 func adds(e lifecycle.Event) bool {
 	switch e.(type) {
 	case lifecycle.Create, lifecycle.Adopt, lifecycle.Fill:

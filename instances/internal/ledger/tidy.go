@@ -15,7 +15,7 @@ import (
 // errRenew ends a lock before it has used up its numbers.
 var errRenew = errors.New("the lock is taken anew")
 
-// tidy does between two commits what is due now and then.
+// tidy does between two commits what has to be done now and then.
 func (t *tenure) tidy(leads, commits context.Context) error {
 	n := t.lock.Versions()
 	limits := t.l.o.Limits

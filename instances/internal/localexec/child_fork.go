@@ -51,7 +51,7 @@ const (
 )
 
 // keepFork looks for what an overtaken run stored last. Where its lock was forced
-// while it ran, that is a version beside the current one: it is brought back if
+// while it ran, that is a version beside the current one: it is restored if
 // nobody wrote since, and otherwise a person must decide.
 func (c forkedStates) keepFork(ctx context.Context) error {
 	heads, err := c.heads(ctx)
@@ -125,7 +125,7 @@ func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (f
 	return fork, false, nil
 }
 
-// known tells whether what a run stored last is in the current state: it led to
+// known reports whether what a run stored last is in the current state: it led to
 // it, or is the same.
 func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
 	if led, err := c.ancestor(ctx, v.N, first); err != nil || led {
@@ -134,7 +134,7 @@ func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Ver
 	return c.equal(ctx, v, head)
 }
 
-// equal tells whether two versions are one state: a write is repeated where nobody
+// equal reports whether two versions are one state: a write is repeated where nobody
 // knows whether it took effect, and whoever took the lock may have found the first.
 func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
@@ -148,7 +148,7 @@ func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (boo
 	return err == nil && bytes.Equal(version, other), unlessPruned(err)
 }
 
-// ancestor tells whether version n led to v.
+// ancestor reports whether version n led to v.
 func (c forkedStates) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
 	for range maxForks {
 		if v.Parent == n {

@@ -406,7 +406,7 @@ func (s Server) cliConfig(states bool) (string, error) {
 	return b.String(), nil
 }
 
-// mirrors tells whether the tools ask the mirror of this server: they want https for it.
+// mirrors reports whether the tools ask the mirror of this server: they want https for it.
 func (s Server) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
 // names are those by which a configuration may call this server: that of its settings, the

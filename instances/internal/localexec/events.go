@@ -172,7 +172,7 @@ func (d *diagnostic) text() string {
 	return b.String()
 }
 
-// stale tells whether the tool refused a plan that does not fit any more.
+// stale reports whether the tool refused a plan that does not fit any more.
 func (e *events) stale() bool {
 	for _, message := range e.errs {
 		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
@@ -185,7 +185,7 @@ func (e *events) stale() bool {
 // maxError bounds the error of a run, in bytes.
 const maxError = 1 << 10
 
-// plainError is a message for people: in one paragraph, without control
+// plainError is a message for display: in one paragraph, without control
 // characters, up to 1 KiB.
 func plainError(m *masks, texts ...string) string {
 	var parts []string

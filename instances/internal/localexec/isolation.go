@@ -114,7 +114,7 @@ func (o *Order) sandbox(infoFD int) []string {
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
 }
 
-// covered tells whether a name lies in one of the folders.
+// covered reports whether a name lies in one of the folders.
 func covered(name string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return within(name, f) })
 }
@@ -172,7 +172,7 @@ func resolved(name string) string {
 	return name
 }
 
-// within tells whether a name is a folder or lies below it.
+// within reports whether a name is a folder or lies below it.
 func within(name, folder string) bool {
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)

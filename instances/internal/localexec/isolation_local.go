@@ -214,7 +214,7 @@ func (l *Local) explain(err error, said string) error {
 	return failed
 }
 
-// reachable tells whether another user may enter all folders above a name; else
+// reachable reports whether another user may enter all folders above a name; else
 // it names the first that he may not.
 func reachable(name string, uid int) (string, bool) {
 	for _, dir := range parents(name) {

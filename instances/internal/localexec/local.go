@@ -158,7 +158,7 @@ func findProgram(name string) (string, error) {
 
 func (l *Local) runs() string { return filepath.Join(l.o.Storage, "runs") }
 
-// attemptName is the name of an attempt in its environment and for people.
+// attemptName is the name of an attempt in its environment and for display.
 func attemptName(r lifecycle.Ref) string { return r.ID + "-" + folderName(r) }
 
 func folderName(r lifecycle.Ref) string { return strconv.Itoa(r.N) + "-" + strconv.Itoa(r.Attempt) }
@@ -482,7 +482,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 // tells why.
 var errNamespace = errors.New("no namespace could be made for the run")
 
-// enter is what its process finds.
+// enterOptions is what its process finds.
 func (o *Order) enterOptions() sandbox.EnterOptions {
 	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
 	if o.changes() {

@@ -97,7 +97,7 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	return st, nil
 }
 
-// enter is where an attempt is.
+// workDir is where an attempt is.
 type workDir struct {
 	marker
 	known  bool   // it is known where

@@ -91,7 +91,7 @@ func readStat(pid int) (p procInfo, err error) {
 	return p, nil
 }
 
-// exists tells whether there is a process of an id, also a dead one that waits to be reaped.
+// exists reports whether there is a process of an id, also a dead one that waits to be reaped.
 // A signal finds the new first thread where another one becomes a new program; /proc may
 // find neither for a moment.
 func exists(pid int) bool {
@@ -103,7 +103,7 @@ func exists(pid int) bool {
 // there and has no line.
 const maxReads = 100
 
-// dead tells whether nothing of a process runs. The state in its line is that of its
+// dead reports whether nothing of a process runs. The state in its line is that of its
 // first thread. That may have ended while others go on, as it has for a moment when
 // another thread becomes a new program (execve(2)).
 func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
@@ -145,7 +145,7 @@ func newProcess(pid int) (process, error) {
 	return p.process, err
 }
 
-// alive tells whether the process still runs. Its id alone may be another
+// alive reports whether the process still runs. Its id alone may be another
 // process's by now.
 func (p process) alive() bool {
 	now, err := readProc(p.PID)
@@ -274,7 +274,7 @@ func (p procInfo) user() int {
 	return -1
 }
 
-// ownedBy tells whether a file belongs to a user.
+// ownedBy reports whether a file belongs to a user.
 func ownedBy(info fs.FileInfo, uid int) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == uid
@@ -286,7 +286,7 @@ const (
 	forceSignal  = syscall.SIGUSR1
 )
 
-// running tells whether anything of an attempt lives on this machine: its child,
+// running reports whether anything of an attempt lives on this machine: its child,
 // or what that started.
 func (l *Local) running(folder string, m marker) bool {
 	if m.Boot != l.here.Boot || m.Namespace != l.here.Namespace {

@@ -209,7 +209,7 @@ func keepFiles() error {
 // pipeSize is what an unprivileged process may have (pipe(7)).
 const pipeSize = 1 << 20
 
-// sameWriter tells whether both kinds of output go to one writer, which is then
+// sameWriter reports whether both kinds of output go to one writer, which is then
 // written to by one goroutine.
 func sameWriter(a, b io.Writer) bool {
 	if a == nil || b == nil {

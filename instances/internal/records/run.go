@@ -110,7 +110,7 @@ type Source struct {
 	// First says that nothing was ever run for the instance: what is under the tag
 	// can be only the same, and is not looked at.
 	First bool
-	// Annotations have names that begin with okara_ and are for people who look
+	// Annotations have names that begin with okara_ and are for users who look
 	// at the registry: nothing is decided by them.
 	Annotations map[string]string
 }

@@ -159,7 +159,7 @@ func bind(f *os.File, name string) error {
 	return unix.Mount("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), name, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// full tells whether a file system is full.
+// full reports whether a file system is full.
 func full(dir string) (bool, error) {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)

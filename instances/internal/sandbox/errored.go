@@ -19,7 +19,7 @@ const erroredPart = "errored"
 
 // Errored is the state that the tool of an attempt could not store.
 type Errored struct {
-	Name string // of the file, for people
+	Name string // of the file, for display
 	root *os.Root
 	in   string // of the file, in root
 }

@@ -231,7 +231,7 @@ func (w *Workdir) Clear() error {
 // ErrFull says that an attempt wrote more than it may.
 var ErrFull = errors.New("the scratch folder is full")
 
-// Bounded tells whether the kernel bounds the folder as a whole.
+// Bounded reports whether the kernel bounds the folder as a whole.
 func (w *Workdir) Bounded() bool { return w.o.Placed }
 
 // Check refuses a folder without room for more: it holds so many bytes of the disk.

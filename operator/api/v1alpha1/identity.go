@@ -9,7 +9,7 @@ import (
 )
 
 // UIDOf is the UID by which what was made for an object is known. An object that a backup
-// brought back has another one of its own; its status.uid has the first one then.
+// restored has another one of its own; its status.uid has the first one then.
 func UIDOf(o metav1.Object) types.UID {
 	uid := types.UID("")
 	switch o := o.(type) {

@@ -17,7 +17,7 @@ import (
 
 const (
 	cleanUpEvery = time.Hour
-	countEvery   = 24 // sweeps
+	countEvery   = 24 // clean-ups
 )
 
 // cleaner looks for what objects left that are gone. The replica that leads does.
@@ -39,7 +39,7 @@ func newCleaner(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*c
 // NeedLeaderElection is true: one replica is enough.
 func (*cleaner) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends.
+// Start cleans up until the context ends.
 func (s *cleaner) Start(ctx context.Context) error {
 	t := time.NewTicker(cleanUpEvery)
 	defer t.Stop()

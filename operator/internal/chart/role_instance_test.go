@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestInstanceRole acts as somebody who has the role for people who make Instances with
+// TestInstanceRole acts as somebody who has the role for users who make Instances with
 // kubectl and nothing else: he looks at templates, and makes, changes and ends what is his.
 func TestInstanceRole(t *testing.T) {
 	s := newSite(t)

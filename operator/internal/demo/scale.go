@@ -197,7 +197,7 @@ func (f *fleet) hour(ctx context.Context) error {
 	var after counts
 	if err := until(ctx, 20*time.Minute, func() (bool, error) {
 		time.Sleep(2 * time.Second)
-		last := after.origin // which a run asks once, and a look at an entry that waits for its turn not at all
+		last := after.origin // which a run asks once, and a look at an entry that waits in the queue not at all
 		after, err = f.count(ctx)
 		return after.origin-before.origin >= float64(f.modules) && after.origin == last, err
 	}); err != nil {

@@ -57,7 +57,7 @@ func (e *Explainer) Explain(ctx context.Context, o *unstructured.Unstructured) s
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
-// name names an object to people, and to kubectl.
+// name names an object to users, and to kubectl.
 func name(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()

@@ -46,7 +46,7 @@ type about struct {
 func Namespace(w Work) string { return w.about().key.Namespace }
 func UID(w Work) types.UID    { return w.about().uid }
 
-// asks is the annotation that asks for a run when anything of it changes: what people ask
+// asks is the annotation that asks for a run when anything of it changes: what users ask
 // for, the attempt, or the source, which is the same as long as its generation is.
 func (a about) asks(source *unstructured.Unstructured) string {
 	return strings.Join([]string{a.request, a.attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")

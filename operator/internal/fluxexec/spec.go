@@ -49,7 +49,7 @@ type Spec struct {
 	// Attempt names a try. Another one is a run, though nothing else changed.
 	Attempt string `json:"attempt,omitempty"`
 	// Request is any string. Another one asks for a run at once; the callers put into it
-	// what people asked for, and what changes with each Secret that the run reads (T16).
+	// what users asked for, and what changes with each Secret that the run reads (T16).
 	Request string `json:"request,omitempty"`
 
 	Module             Module                     `json:"module"`

@@ -82,7 +82,7 @@ func failureOf(o *unstructured.Unstructured) Failure {
 
 // Plan is one that waits for approval.
 type Plan struct {
-	// ID names it to people: VERSION-MODULE.PLAN, the last two being what digests begin
+	// ID names it to users: VERSION-MODULE.PLAN, the last two being what digests begin
 	// with. "" if the gate has not seen it.
 	ID         string
 	Reason     string // PlanGateMissing, if it cannot be approved
@@ -199,7 +199,7 @@ func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
 	return p
 }
 
-// planID names a plan to people.
+// planID names a plan to users.
 func (s *Spec) planID(digest string) string {
 	id := strings.TrimPrefix(s.Module.Digest, "sha256:")[:10] + "." + digest[:12]
 	if s.Module.Version != "" {

@@ -21,7 +21,7 @@
 //
 // # Namespaces of runs
 //
-// A [RunNamespace] is furnished for runs: the right of the operator to the Secrets there, the
+// A [RunNamespace] is provisioned for runs: the right of the operator to the Secrets there, the
 // account that runs modules with its right, and a NetworkPolicy that lets nobody in but
 // tofu-controller, and the run out to everywhere but the identity of its node. The
 // operator may bind the ClusterRoles okara-operator-secrets and okara-runner, and has and

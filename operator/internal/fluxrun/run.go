@@ -43,7 +43,7 @@ type Run struct {
 	Module       *fluxexec.Spec        // nil: it is of a chart; with Keep nothing is destroyed, and the state stays
 	Chart        *fluxexec.Release     // nil: it is of a module
 	Access       runaccess.Run         // of a module
-	RunNamespace *fluxobj.RunNamespace // that is furnished for it; nil: an administrator does that
+	RunNamespace *fluxobj.RunNamespace // that is provisioned for it; nil: an administrator does that
 	Copies       []Copy                // of Secrets that it reads
 
 	// EnsureNamespace makes the namespace of the run; nil: it is there.

@@ -189,7 +189,7 @@ type Executor interface {
 	Destroy(ctx context.Context, a Attempt) (run.Status, error)
 	// Cancel asks an attempt to end early; Run tells when it has.
 	Cancel(ctx context.Context, a Attempt) error
-	// Release leaves what an instance made to people, and reports whether nobody runs it
+	// Release orphans what an instance made, and reports whether nobody runs it
 	// any more.
 	Release(ctx context.Context, a Attempt) (bool, error)
 }

@@ -116,7 +116,7 @@ func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	return p.next(changed), ctx.Err()
 }
 
-// advance is one look at all objects.
+// reconciliation is one look at all objects.
 type reconciliation struct {
 	c         *Controller
 	inbox     *inbox

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// templates is the part of a [Catalog] that wishes need.
+// templates is the part of a [Catalog] that requests need.
 type templates interface {
 	Current(name string) (*template.Entry, bool)
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
@@ -103,7 +103,7 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	if err := k.step(k.users.actor(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
 	}
-	// What it says from the start is not a wish of its own, but for these.
+	// What it says from the start is not a request of its own, but for these.
 	if o.Spec.Protected || o.Spec.ExpiresAt != nil {
 		first := *handled
 		first.Protected = false
@@ -171,7 +171,7 @@ func (k *inbox) end(r *lifecycle.Record) {
 	_ = k.step(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
-// changes does what is wished of an Instance that is there.
+// changes does what is requested of an Instance that is there.
 func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
@@ -222,7 +222,7 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	return handled
 }
 
-// last does what may still be wished of an Instance that goes and cannot: to give it up,
+// last does what may still be requested of an Instance that goes and cannot: to give it up,
 // or to try once more.
 func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if abandoned(o, r) {

@@ -78,7 +78,7 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 	return s, nil
 }
 
-// show writes what people read of a record.
+// show writes what users read of a record.
 func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	s.Reason = text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
@@ -99,7 +99,7 @@ func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 }
 
 // verdictOf is what there is to say of an Instance, as kstatus has it: r is its record, and
-// h what it wished. A change that was refused keeps it from being as its object says.
+// h what it requested. A change that was refused keeps it from being as its object says.
 func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) verdict.Verdict {
 	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
 	refused := h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation

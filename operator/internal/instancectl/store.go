@@ -24,7 +24,7 @@ import (
 
 // Store is where the portal of a cluster keeps instances: objects that it reads from a
 // cache and writes one at a time. What becomes of them the operator says; the portal
-// asks the same machine beforehand, so that people are told at once.
+// asks the same machine beforehand, so that users are told at once.
 //
 // Errors are those of [lifecycle.Machine.Step]; lifecycle.ErrNoLeader where it is not known
 // whether an object was written, or where the operator has not taken notice of what was
@@ -162,7 +162,7 @@ func askedBy(c lifecycle.Command) string {
 }
 
 // settled returns the document and one Instance, once the operator has heard what was
-// asked of it before: two wishes for one field would be one.
+// asked of it before: two requests for one field would be one.
 func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
 		d, objects, err := s.read(ctx)

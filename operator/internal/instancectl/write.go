@@ -103,7 +103,7 @@ func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.c.Namespace, Name: objectName(r.Template)}}
 }
 
-// known writes an Instance, or lets it go.
+// writeOne writes an Instance, or lets it go.
 func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	r := p.inbox.doc.Records[o.Name]
 	had := p.before.Records[o.Name]
@@ -114,7 +114,7 @@ func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bo
 		return p.unrecorded(ctx, o)
 	case r == nil, had != nil && (had.Phase == lifecycle.Destroyed || had.Phase == lifecycle.Orphaned), had != nil && had.Phase == lifecycle.Rejected && o.DeletionTimestamp != nil:
 		if had != nil && r != nil && had.Kept && o.DeletionTimestamp == nil {
-			return false, nil // left to people by its end: they remove it
+			return false, nil // orphaned by its expiry: an administrator removes it
 		}
 		p.active = true
 		return p.finish(ctx, o, had)
@@ -223,7 +223,7 @@ func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why ve
 }
 
 // emptied reports whether nothing of an instance is left in the cluster. What a plan
-// alone made goes here, and so does what people keep: nobody runs it any more.
+// alone made goes here, and so does what users keep: nobody runs it any more.
 func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
@@ -351,7 +351,7 @@ func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) er
 	return client.IgnoreNotFound(err)
 }
 
-// orphanWorkspace leaves the namespace of an instance to people.
+// orphanWorkspace orphans the namespace of an instance.
 func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
 	ns := &corev1.Namespace{}
 	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !fluxobj.Ours(ns, v1alpha1.UIDOf(o)) {

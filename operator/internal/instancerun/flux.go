@@ -304,7 +304,7 @@ func (x *Flux) Destroy(ctx context.Context, a instancectl.Attempt) (run.Status, 
 	return x.end(ctx, a, false)
 }
 
-// Release leaves what an instance made to people: nobody runs it any more, and the state
+// Release orphans what an instance made: nobody runs it any more, and the state
 // stays. Where nothing was applied there is no state.
 func (x *Flux) Release(ctx context.Context, a instancectl.Attempt) (bool, error) {
 	st, err := x.end(ctx, a, true)

@@ -17,7 +17,7 @@
 //
 // An object has the version of its status.module, and of the definition what its
 // status.definition names: a digest of all that a run is made of. What objects still have
-// is kept in a ConfigMap beside the operator, so that one that waits for its turn goes on
+// is kept in a ConfigMap beside the operator, so that one that waits in the queue goes on
 // as it was, with fresh tokens. A change, of either, reaches spec.upgrade.maxConcurrent
 // objects at a time, and no further one once one of them is Stalled. A new object has what
 // is current at once, and so has one whose spec.runOptions.version asks for a version.

@@ -99,7 +99,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	return nil
 }
 
-// orphaned is a definition whose objects leave what they made to people.
+// orphaned is a definition whose objects orphan what they made.
 func orphaned(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	if def.DeletionTimestamp == nil || def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep {
 		return def

@@ -23,6 +23,6 @@
 // DestroyFailed, until a retry ends well or an administrator sets okara.dev/abandon to
 // the name of the object: then the state stays, and all else goes.
 //
-// An object whose state belongs to another one, which a backup may have brought back, is
+// An object whose state belongs to another one, which a backup may have restored, is
 // suspended (StateNotOwned). Its deletion destroys nothing.
 package kindrun

@@ -71,7 +71,7 @@ func (c *Objects) now() time.Time {
 // pending is how soon something is looked at that is under way.
 const pending = 5 * time.Second
 
-// gone is an object that is looked at.
+// object is an object that is looked at.
 type object struct {
 	*Objects
 	def    *v1alpha1.ModuleKind
@@ -162,7 +162,7 @@ func (x *object) step(ctx context.Context) (time.Duration, error) {
 	return x.run(ctx)
 }
 
-// operatorNamespace is the namespace of the run.
+// runNamespace is the namespace of the run.
 func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 
 // uid is the one by which all that is made for the object is known.

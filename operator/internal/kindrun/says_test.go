@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// reason is the event that was told, "" if none was.
+// told is the event that was told, "" if none was.
 func (s *site) told() string {
 	select {
 	case e := <-s.events.Events:

@@ -253,7 +253,7 @@ func (k *Kind) checkRequired() error {
 	return nil
 }
 
-// shown is an input that users see.
+// visibleInput is an input that users see.
 type visibleInput struct {
 	input
 	name  string

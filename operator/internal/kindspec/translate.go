@@ -58,7 +58,7 @@ func (t *translator) schema(path string, in map[string]any, depth int, refs []st
 	return &n.out, n.setDefault()
 }
 
-// resolve finds what a reference stands for. Beside it there may be words for people
+// resolve finds what a reference stands for. Beside it there may be annotations
 // and a default.
 func (t *translator) resolve(path string, v any, in map[string]any, refs []string) (map[string]any, []string, error) {
 	ref, _ := v.(string)
@@ -313,7 +313,7 @@ func (n *node) values() error {
 	return nil
 }
 
-// rest takes the words for people, and refuses a rule that was not read: an object would
+// rest takes the annotations, and refuses a rule that was not read: an object would
 // be valid that the author of the schema meant to refuse.
 func (n *node) rest() error {
 	if text, ok := n.in["description"].(string); ok {
@@ -327,7 +327,7 @@ func (n *node) rest() error {
 	return nil
 }
 
-// isAnnotation reports whether a keyword is for people.
+// isAnnotation reports whether a keyword is for display.
 func isAnnotation(key string) bool {
 	return strings.HasPrefix(key, "x-") || slices.Contains([]string{"description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
 }

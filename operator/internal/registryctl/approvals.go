@@ -50,7 +50,7 @@ func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{requestFor(&v)}
 }
 
-// approvals carries out what people decided about the versions of an entry that are held
+// approvals carries out what users decided about the versions of an entry that are held
 // back, and reports whether one was published. Its caller knows that the entry has its
 // address.
 func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) {

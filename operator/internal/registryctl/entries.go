@@ -66,7 +66,7 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return result, err
 }
 
-// errNoPlace says that an entry waits for its turn.
+// errQueued says that an entry waits in the queue.
 var errQueued = errors.New("the run is queued")
 
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -108,7 +108,7 @@ func quiet(err error) error {
 	return err
 }
 
-// run does what is due, and returns how long it takes until something is again. An
+// run does what is pending, and returns how long it takes until something is again. An
 // error is worth another try; a *verdict.Problem is not, and is in the status only.
 func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err == nil && e.run.Suspend {
@@ -133,7 +133,7 @@ func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
 }
 
 // attempt makes a run if one is due, and if it is the turn of the entry: else the error
-// is errNoPlace.
+// is errQueued.
 func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err != nil {
 		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}

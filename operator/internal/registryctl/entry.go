@@ -106,7 +106,7 @@ func (e *entry) provider(s v1alpha1.ProviderEntry) {
 	e.set.Providers = []supply.ProviderEntry{p}
 }
 
-// where names the object to people.
+// where names the object to users.
 func (e *entry) where() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
 // beside reports whether two entries may have one address: Versions of one namespace, of
@@ -135,7 +135,7 @@ func (e *entry) common() supply.EntrySpec {
 // scanLine is where entries wait that are scanned. No host has this name.
 const scanQueue = "the scanner"
 
-// originQueue is what the entry waits for: its origin, or the scanner.
+// line is what the entry waits for: its origin, or the scanner.
 func (e *entry) line() string {
 	if e.spec.Scan != nil {
 		return scanQueue

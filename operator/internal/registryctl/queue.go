@@ -20,7 +20,7 @@ const (
 	maxStartBurst = 100
 )
 
-// runs gives entries their places among the runs. Namespaces take turns, and in each
+// fairQueue decides which entries may run. Namespaces take turns, and in each
 // of them the origins, so that neither a namespace with many entries nor an origin that
 // is slow holds up the others. An entry that has no place leaves its worker and is woken
 // later.
@@ -43,7 +43,7 @@ type entryKey struct {
 	name types.NamespacedName
 }
 
-// waiter is an entry that waits for a place, or has one.
+// waiter is an entry that waits, or runs.
 type waiter struct {
 	entryKey
 	origin string
@@ -65,7 +65,7 @@ func newFairQueue(scans int) *fairQueue {
 	}
 }
 
-// acquire takes a place, or has the entry be woken when it has one.
+// acquire admits an entry, or wakes it once it is admitted.
 func (t *fairQueue) acquire(p entryKey, origin, record string, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *fairQueue) originQueueOf(namespace, origin string) *originQueue {
 	return t.origins[i]
 }
 
-// release gives back the place of an entry, if it has one.
+// release ends the run of an entry, if it has one.
 func (t *fairQueue) release(p entryKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *fairQueue) next(l *originQueue) int {
 	return slices.IndexFunc(l.list, func(w *waiter) bool { return !t.used[w.record] })
 }
 
-// limit is how many places there are for an origin, or for the scanner.
+// maxRunsOf is how many runs there may be at once for an origin, or for the scanner.
 func (t *fairQueue) maxRunsOf(origin string) int {
 	if origin == scanQueue {
 		return t.scans

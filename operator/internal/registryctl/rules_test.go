@@ -46,7 +46,7 @@ func (s *site) rulesAre(text string) {
 	})
 }
 
-// originQueue is a rule for people in the file.
+// line is a rule for display in the file.
 func line(ns, name, allow string) string {
 	return `{"name":"` + ns + "/" + name + `","groups":["people"],"allow":["` + allow + `"]}`
 }

@@ -21,7 +21,7 @@ const (
 	maxBackOff = 10 * time.Minute
 )
 
-// schedule knows when entries ran and when the next run is due. It is kept in memory:
+// schedule knows when entries ran and when the next run is pending. It is kept in memory:
 // after a start everything is due.
 type schedule struct {
 	mu    sync.Mutex // guards the fields below
@@ -40,7 +40,7 @@ type past struct {
 	examined   time.Time // when the last run began in which nothing failed; zero: there was none
 }
 
-// pending reports whether a run is due, and else how long it takes until one is; 0 for
+// pending reports whether a run is pending, and else how long it takes until one is; 0 for
 // never.
 func (s *schedule) pending(e *entry, now time.Time) (bool, time.Duration) {
 	s.mu.Lock()

@@ -148,7 +148,7 @@ func (r versionObjects) makeVersion(ctx context.Context, e *entry, version strin
 }
 
 // labels are those of the Versions of an entry. The name of the entry is one, by which
-// people select them, unless it is too long for a label.
+// users select them, unless it is too long for a label.
 func (e *entry) labels() map[string]string {
 	all := map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())}
 	name := v1alpha1.LabelModule

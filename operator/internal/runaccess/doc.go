@@ -20,7 +20,7 @@
 // A workspace that exists, or has a state, when an object first comes is another one's,
 // and [*StateExistsError], unless an administrator said that it is adopted. An object
 // that has run before and is not the owner any more, or whose workspace was deleted, is
-// what a backup of the cluster brought back, or a second cluster of this name: it is
+// what a backup of the cluster restored, or a second cluster of this name: it is
 // [*NotOwnerError] and gets no new token.
 //
 // The owner changes under the lock of the workspace, so that okara serve may believe who

@@ -113,7 +113,7 @@ func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
 	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// abandoned tells whether a lock may be ended that an operator took for this run, since it
+// abandoned reports whether a lock may be ended that an operator took for this run, since it
 // was killed, or what it does may be done twice: who writes the owner writes the same.
 func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
