@@ -4,9 +4,6 @@ package api
 
 import "encoding/json"
 
-// MaxBody bounds the body of a request, in bytes.
-const MaxBody = 64 << 10
-
 // IdempotencyKey is the header that names a request: sent again with the same
 // body within an hour, it is done once.
 const IdempotencyKey = "Idempotency-Key"

@@ -177,7 +177,7 @@ func (w approvals) unapproved(r *Record, run *Run) bool {
 // askRun lets a run wait for approval.
 func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
 	w.note(r, "update requested", "version "+run.Source.Version)
-	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &PendingUpdate{
+	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &pendingUpdate{
 		Source: run.Source, Snapshot: run.Snapshot, Parameters: run.Parameters, Auto: run.Auto,
 	}})
 }
@@ -208,7 +208,7 @@ func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	p.Why = clip(p.Why, maxDetail)
 	r.Pending = &p
 	w.unusedTemplates = true // of what it replaces
-	w.notices().notice(r, NoticeApproval)
+	w.notices().notice(r, noticeApproval)
 	return Answer{Status: 202, Record: r}, nil
 }
 

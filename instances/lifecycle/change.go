@@ -359,7 +359,7 @@ func (w changes) clockHeld(reason string) {
 	}
 	d := w.change()
 	if d.Clock.Held == "" {
-		d.Clock.Notices = w.notices().report(d.Clock.Notices, ofClock, NoticeClock)
+		d.Clock.Notices = w.notices().report(d.Clock.Notices, ofClock, noticeClock)
 	}
 	d.Clock.Held = reason
 }

@@ -207,7 +207,7 @@ func (w creations) makeAs(id string, e Create) Answer {
 	if e.Template.Approval == template.ApprovalRequest {
 		r.Phase = Requested
 		r.Pending = &Pending{By: r.CreatedBy, At: w.now, Why: clip(e.Why, maxDetail), Salt: w.newNonce()}
-		w.notices().notice(r, NoticeApproval)
+		w.notices().notice(r, noticeApproval)
 		return Answer{Status: 202, Record: r}
 	}
 	run := w.runQueue().newRun(r, RunApply)

@@ -107,7 +107,7 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 	if r.Protected != "" {
 		at := r.ExpiresAt
 		for _, n := range r.Notices {
-			if n.Kind == NoticeProtected {
+			if n.Kind == noticeProtected {
 				at = later(at, n.At.Add(daily))
 			}
 		}

@@ -322,7 +322,7 @@ func (w outcomes) planned(r *Record, res Result) {
 	outcome(w.step, r, "plan made", run, "")
 	if approved {
 		r.Phase = Planned
-		w.notices().notice(r, NoticeApproval)
+		w.notices().notice(r, noticeApproval)
 		return
 	}
 	if c := run.Counts; c != nil && c.Remove == 0 && c.Replace == 0 {
@@ -390,7 +390,7 @@ func (w outcomes) driftEnded(r *Record, res Result) {
 		return
 	}
 	if r.condition(Drifted).Type == "" {
-		w.notices().notice(r, NoticeDrifted)
+		w.notices().notice(r, noticeDrifted)
 	}
 	r.set(Drifted, "", fmt.Sprintf("%d added, %d changed, %d removed outside", c.Add, c.Change, c.Remove))
 	if t := w.doc.template(r.Snapshot); t.Drift != nil && t.Drift.Remediate && !w.endings().expired(r) {

@@ -91,7 +91,7 @@ func (w endings) finish(r *Record, p Phase, why string) {
 	w.unusedTemplates = true
 	switch p {
 	case Destroyed:
-		w.notices().notice(r, NoticeDestroyed)
+		w.notices().notice(r, noticeDestroyed)
 	case Rejected:
 		w.notices().notice(r, NoticeRejected)
 	}

@@ -77,7 +77,7 @@ func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	to.Label = clip(to.Label, 128)
 	r.Offer = &Gift{To: to, By: w.person(), At: w.now}
 	w.note(r, "offered", to.Kind+" "+to.ID)
-	w.notices().notice(r, NoticeOffered)
+	w.notices().notice(r, noticeOffered)
 	return Answer{Status: 202, Record: r}, nil
 }
 
@@ -113,7 +113,7 @@ func (w changes) take(e Take) (Answer, error) {
 		to.Label = a.Label
 	}
 	answer := w.given(r, to, "taken")
-	w.notices().notice(answer.Record, NoticeTaken)
+	w.notices().notice(answer.Record, noticeTaken)
 	return answer, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Violation is a rule of the model that a document breaks.
-type Violation struct {
+// violation is a rule of the model that a document breaks.
+type violation struct {
 	Rule string // in a word, such as identity or limits
 	ID   string // of the record; "": the document as a whole
 	Text string
@@ -21,8 +21,8 @@ type Violation struct {
 // breaks a rule is none to go on with: who reads a document sets it aside and
 // shows it. Limits are of the document as a whole, since none of the records
 // that go beyond one is the wrong one.
-func Check(d *Document) []Violation {
-	var all []Violation
+func Check(d *Document) []violation {
+	var all []violation
 	ofInstances := rules()
 	ofWorkspaces := workspaceRules()
 	for id, r := range d.Records {
@@ -32,12 +32,12 @@ func Check(d *Document) []Violation {
 		}
 		for i := range rules {
 			if text := rules[i].broken(d, id, r); text != "" {
-				all = append(all, Violation{Rule: rules[i].name, ID: id, Text: text})
+				all = append(all, violation{Rule: rules[i].name, ID: id, Text: text})
 			}
 		}
 	}
 	all = append(all, d.twice()...)
-	slices.SortStableFunc(all, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(all, func(a, b violation) int { return strings.Compare(a.ID, b.ID) })
 	return append(all, d.overfull()...)
 }
 
@@ -251,7 +251,7 @@ type limit struct {
 // when a limit was n or less there are n at most: later ones may have come under
 // a higher one. Those that an admin forced, or whose template an update changed,
 // came by other rules.
-func (d *Document) overfull() []Violation {
+func (d *Document) overfull() []violation {
 	limits := map[limit]bool{}
 	have := map[scope][]int{} // limits of those that count
 	for _, r := range d.Records {
@@ -270,7 +270,7 @@ func (d *Document) overfull() []Violation {
 			have[what] = append(have[what], n)
 		}
 	}
-	var all []Violation
+	var all []violation
 	for l := range limits {
 		n := 0
 		for _, limit := range have[l.of] {
@@ -279,7 +279,7 @@ func (d *Document) overfull() []Violation {
 			}
 		}
 		if n > l.limit {
-			all = append(all, Violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.limit)})
+			all = append(all, violation{Rule: "limits", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.limit)})
 		}
 	}
 	return all

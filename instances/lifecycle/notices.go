@@ -15,16 +15,16 @@ import (
 const (
 	noticeReady         = "ready"
 	NoticeFailed        = "failed"
-	NoticeDestroyed     = "destroyed"
+	noticeDestroyed     = "destroyed"
 	NoticeDestroyFailed = "destroy_failed"
 	NoticeRejected      = "rejected"
-	NoticeDrifted       = "drifted"
-	NoticeApproval      = "approval_wanted"
-	NoticeOffered       = "offered"
-	NoticeTaken         = "taken"
-	NoticeProtected     = "expired_protected"
-	NoticePool          = "pool_paused"
-	NoticeClock         = "clock_held"
+	noticeDrifted       = "drifted"
+	noticeApproval      = "approval_wanted"
+	noticeOffered       = "offered"
+	noticeTaken         = "taken"
+	noticeProtected     = "expired_protected"
+	noticePool          = "pool_paused"
+	noticeClock         = "clock_held"
 	noticeExpires       = "expires" // the beginning of the kind
 )
 
@@ -86,7 +86,7 @@ func sent(notices []Notice, id string) ([]Notice, bool) {
 		return slices.Delete(after, i, i+1), true
 	}
 	after[i].Sent = true
-	if kind := after[i].Kind; kind == NoticeProtected {
+	if kind := after[i].Kind; kind == noticeProtected {
 		last := after[i]
 		after = slices.DeleteFunc(after, func(n Notice) bool { return n.Kind == kind && n.Sent && n.At.Before(last.At) })
 	}
@@ -94,7 +94,7 @@ func sent(notices []Notice, id string) ([]Notice, bool) {
 }
 
 // stays reports whether a notice is remembered once it was handed over.
-func stays(kind string) bool { return kind == NoticeProtected || beforeEnd(kind) }
+func stays(kind string) bool { return kind == noticeProtected || beforeEnd(kind) }
 
 func beforeEnd(kind string) bool {
 	return len(kind) > len(noticeExpires) && kind[:len(noticeExpires)+1] == noticeExpires+"_"
@@ -116,7 +116,7 @@ func unsent(notices []Notice, of string) []Effect {
 // armNotices forgets the notices of an end that does not hold any more. Those
 // whose time before the new one is over already are taken as told.
 func (w notices) armNotices(r *Record) {
-	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == NoticeProtected })
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == noticeProtected })
 	if r.ExpiresAt.IsZero() {
 		return
 	}
@@ -165,9 +165,9 @@ func (w notices) reportEnd(r *Record) {
 // holdOff is row 14: the end has come, and protection holds.
 func (w notices) holdOff(r *Record) {
 	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
-	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == NoticeProtected })
-	w.notice(r, NoticeProtected)
+	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })
+	w.notice(r, noticeProtected)
 	if r.Owner.ID == "" {
-		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + NoticeProtected, Kind: NoticeProtected, At: w.now, Sent: true})
+		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + noticeProtected, Kind: noticeProtected, At: w.now, Sent: true})
 	}
 }

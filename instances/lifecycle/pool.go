@@ -181,7 +181,7 @@ func (w poolMembers) pausePool(name, why, revision string) {
 	p := w.pool(name)
 	p.Paused = clip(why, maxText)
 	p.Revision = revision
-	p.Notices = w.notices().report(p.Notices, name, NoticePool)
+	p.Notices = w.notices().report(p.Notices, name, noticePool)
 }
 
 // memberFailed lets a pool wait longer for each failure in a row, and stops it

@@ -156,7 +156,7 @@ func TestHeldClock(t *testing.T) {
 	id := w.reach(lifecycle.Ready)
 	member := w.reach(lifecycle.Available)
 	w.serve(lifecycle.ClockHeld{Reason: "the registry is 3h ahead"})
-	if len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeClock {
+	if len(w.effects) != 1 || w.effects[0].Notice.Kind != "clock_held" {
 		t.Errorf("effects %v", w.effects)
 	}
 	w.serve(lifecycle.Noticed{ID: "clock", Notice: w.effects[0].Notice.ID})

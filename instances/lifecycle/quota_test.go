@@ -250,7 +250,7 @@ func TestPoolPauses(t *testing.T) {
 	w := newWorld(t)
 	bad := lifecycle.Fill{Name: "sandbox/pool", Invalid: "module net/vpc/aws has no version 9"}
 	w.serve(bad)
-	if len(w.effects) != 1 || w.effects[0].Ref.ID != "sandbox/pool" || w.effects[0].Notice.Kind != lifecycle.NoticePool {
+	if len(w.effects) != 1 || w.effects[0].Ref.ID != "sandbox/pool" || w.effects[0].Notice.Kind != "pool_paused" {
 		t.Errorf("effects %v", w.effects)
 	}
 	before := w.d

@@ -114,12 +114,12 @@ type Pending struct {
 	At     time.Time      `json:"at"`
 	Why    string         `json:"why,omitempty"` // the reason that was given
 	Salt   string         `json:"salt"`          // random: what an approval names tells nothing of values
-	Update *PendingUpdate `json:"update,omitempty"`
+	Update *pendingUpdate `json:"update,omitempty"`
 	Until  time.Time      `json:"until,omitzero"` // the end that an extension gives
 }
 
-// PendingUpdate is what the run of an update is made of.
-type PendingUpdate struct {
+// pendingUpdate is what the run of an update is made of.
+type pendingUpdate struct {
 	Source     template.Source            `json:"source"`
 	Snapshot   string                     `json:"snapshot"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // all of them; nil: as they are

@@ -28,7 +28,7 @@ func rowsOfBegin() map[string]func(*world) {
 		},
 		"1 request": func(w *world) {
 			a := w.must(anna, creation(anna, requested()))
-			if a.Status != 202 || a.Record.Run != nil || len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeApproval {
+			if a.Status != 202 || a.Record.Run != nil || len(w.effects) != 1 || w.effects[0].Notice.Kind != "approval_wanted" {
 				w.t.Errorf("got %d %+v %v", a.Status, a.Record.Run, w.effects)
 			}
 		},
@@ -72,7 +72,7 @@ func rowsOfBegin() map[string]func(*world) {
 			}
 			w.end(id, plan("sha256:p1", lifecycle.Counts{Add: 2}))
 			r := w.want(id, lifecycle.Planned)
-			if r.Applied || r.Run.Counts.Add != 2 || len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeApproval {
+			if r.Applied || r.Run.Counts.Add != 2 || len(w.effects) != 1 || w.effects[0].Notice.Kind != "approval_wanted" {
 				w.t.Errorf("got %+v %v", r.Run, w.effects)
 			}
 		},

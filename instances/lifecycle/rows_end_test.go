@@ -185,7 +185,7 @@ func rowsOfEnd() map[string]func(*world) {
 			for range 2 {
 				w.serve(lifecycle.ExpireCheck{ID: id})
 				r := w.want(id, lifecycle.Ready)
-				if len(w.effects) != 1 || w.effects[0].Notice.Kind != lifecycle.NoticeProtected {
+				if len(w.effects) != 1 || w.effects[0].Notice.Kind != "expired_protected" {
 					w.t.Errorf("effects %v", w.effects)
 				}
 				w.serve(lifecycle.Noticed{ID: id, Notice: w.effects[0].Notice.ID})
@@ -293,7 +293,7 @@ func rowsOfRest() map[string]func(*world) {
 			if r := w.want(id, lifecycle.Destroyed); !r.FinishedAt.Equal(w.now) {
 				w.t.Errorf("finished at %s", r.FinishedAt)
 			}
-			if len(w.effects) != 2 || w.effects[0].Notice.Kind != lifecycle.NoticeDestroyed || w.effects[1].Kind != lifecycle.Archive {
+			if len(w.effects) != 2 || w.effects[0].Notice.Kind != "destroyed" || w.effects[1].Kind != lifecycle.Archive {
 				w.t.Errorf("effects %v", w.effects)
 			}
 		},
@@ -436,7 +436,7 @@ func rowsOfRest() map[string]func(*world) {
 			w.advance(time.Hour)
 			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.run(id, lifecycle.Result{Outcome: lifecycle.Done, Resources: 3, Counts: &lifecycle.Counts{Change: 1}})
-			if r := w.want(id, lifecycle.Ready); r.Conditions[0].Type != lifecycle.Drifted || w.effects[0].Notice.Kind != lifecycle.NoticeDrifted {
+			if r := w.want(id, lifecycle.Ready); r.Conditions[0].Type != lifecycle.Drifted || w.effects[0].Notice.Kind != "drifted" {
 				w.t.Errorf("got %v %v", r.Conditions, w.effects)
 			}
 			w.advance(time.Hour)

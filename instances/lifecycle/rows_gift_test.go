@@ -35,7 +35,7 @@ func rowsOfGift() map[string]func(*world) {
 			if !r.Owner.Same(user(anna)) || !r.ExpiresAt.Equal(before.ExpiresAt) || !r.Offer.To.Same(user(ben)) || r.Offer.By.Subject != "anna" || !r.Offer.Until().Equal(w.now.Add(7*24*time.Hour)) {
 				w.t.Errorf("offered: %+v %+v", r, r.Offer)
 			}
-			if e := r.Events[0]; e.Action != "offered" || e.Actor != "Anna" || e.Detail != "user ben" || w.effects[0].Notice.Kind != lifecycle.NoticeOffered {
+			if e := r.Events[0]; e.Action != "offered" || e.Actor != "Anna" || e.Detail != "user ben" || w.effects[0].Notice.Kind != "offered" {
 				w.t.Errorf("%+v %v", e, w.effects)
 			}
 			w.refused(anna, lifecycle.Take{ID: id}, lifecycle.ErrDenied, "")
@@ -48,7 +48,7 @@ func rowsOfGift() map[string]func(*world) {
 			if !r.Owner.Same(user(ben)) || r.Owner.Label != "Ben" || r.Offer != nil || !r.ExpiresAt.Equal(before.ExpiresAt) || r.Source != before.Source {
 				w.t.Errorf("taken: %+v", r)
 			}
-			if e := r.Events[0]; e.Action != "taken" || e.Actor != "Ben" || e.Detail != "user ben" || w.effects[0].Notice.Kind != lifecycle.NoticeTaken {
+			if e := r.Events[0]; e.Action != "taken" || e.Actor != "Ben" || e.Detail != "user ben" || w.effects[0].Notice.Kind != "taken" {
 				w.t.Errorf("%+v %v", e, w.effects)
 			}
 			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer)

@@ -26,10 +26,10 @@ func workspaceIdentity(d *Document, id string, r *Record) string {
 
 // twice are the records of workspaces that have another one: all but that with the
 // least id.
-func (d *Document) twice() []Violation {
+func (d *Document) twice() []violation {
 	type key struct{ template, workspace string }
 	first := map[key]string{}
-	var all []Violation
+	var all []violation
 	for _, id := range sortedKeys(d.Records) {
 		r := d.Records[id]
 		if !r.isWorkspace() || !r.Phase.Live() {
@@ -37,7 +37,7 @@ func (d *Document) twice() []Violation {
 		}
 		at := key{r.Template, r.Workspace}
 		if other, ok := first[at]; ok {
-			all = append(all, Violation{Rule: "identity", ID: id, Text: "its workspace has record " + other})
+			all = append(all, violation{Rule: "identity", ID: id, Text: "its workspace has record " + other})
 			continue
 		}
 		first[at] = id

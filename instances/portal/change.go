@@ -171,11 +171,11 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.ContentLength != 0 && (err != nil || mediaType != "application/json") {
 		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body has to be application/json, and say so"}
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case err != nil:
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
-	case len(body) > api.MaxBody:
+	case len(body) > maxBody:
 		return nil, errTooLarge()
 	case len(bytes.TrimSpace(body)) == 0:
 		return nil, nil

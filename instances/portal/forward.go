@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -38,6 +37,9 @@ const (
 	maxStreams    = 256              // answers that go on while something happens
 	forwardStall  = 30 * time.Second // for a client to take a piece of an answer
 )
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 10
 
 // ForwardOptions say between whom requests are handed on. Kit, Leader and
 // Transport are required.
@@ -256,24 +258,24 @@ func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Upgrade") != "" {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: "no other protocol is spoken here"}
 	}
-	if r.ContentLength > api.MaxBody {
+	if r.ContentLength > maxBody {
 		return nil, errTooLarge()
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(forwardBody)) // a writer without deadlines, as in tests, has no connection to stall
-	b, err := io.ReadAll(io.LimitReader(r.Body, api.MaxBody+1))
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	_ = control.SetReadDeadline(time.Time{})
 	switch {
 	case err != nil:
 		return nil, &service.Error{Status: http.StatusRequestTimeout, Text: "the body did not come"}
-	case len(b) > api.MaxBody:
+	case len(b) > maxBody:
 		return nil, errTooLarge()
 	}
 	return b, nil
 }
 
 func errTooLarge() error {
-	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", api.MaxBody>>10)}
+	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", maxBody>>10)}
 }
 
 // noLeader answers what nobody answers now. Whether a change was done is not known:

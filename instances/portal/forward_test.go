@@ -243,9 +243,9 @@ func TestForwardRefuses(t *testing.T) {
 		want    int
 	}{
 		{"no token", "{}", nil, 401},
-		{"too large", strings.Repeat("x", api.MaxBody+1), []string{"Authorization", "Bearer x"}, 413},
+		{"too large", strings.Repeat("x", 64<<10+1), []string{"Authorization", "Bearer x"}, 413},
 		{"another protocol", "", []string{"Authorization", "Bearer x", "Connection", "Upgrade", "Upgrade", "websocket"}, 400},
-		{"as large as it may be", strings.Repeat("x", api.MaxBody), []string{"Authorization", "Bearer x"}, 201},
+		{"as large as it may be", strings.Repeat("x", 64<<10), []string{"Authorization", "Bearer x"}, 201},
 	} {
 		resp, body := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", tt.body, tt.headers...)
 		if resp.StatusCode != tt.want {
@@ -253,7 +253,7 @@ func TestForwardRefuses(t *testing.T) {
 		}
 	}
 	// A body whose length nobody said.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, follower.URL+"/api/v1/instances", io.MultiReader(strings.NewReader(strings.Repeat("x", api.MaxBody+1))))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, follower.URL+"/api/v1/instances", io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10+1))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ package repotest_test
 // there may be, and why. A row may only shrink, and goes when it is not needed.
 const larger = `
 cmd/okara files 74: a command a file
-instances/api names 88: parts to be moved to where they are used
-instances/lifecycle names 152: events are its language
+instances/api names 87: what the server, its clients and its pages say to each other
+instances/lifecycle names 142: events are its language
 internal/access names 121: parts to be moved to where they are used
 internal/addr names 85: every name there is
 internal/depot names 96: what publishes is used by commands and services alike
