@@ -41,7 +41,7 @@ func TestBrowserOffer(t *testing.T) {
 			tab.To("Give away …")
 			tab.Enter()
 			tab.Wait("Somebody else has a week to take it")
-			tab.To("Somebody else")
+			tab.To("Someone else")
 			tab.Press("user:ben")
 			tab.To("Give away")
 			tab.Enter()

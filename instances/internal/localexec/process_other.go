@@ -51,5 +51,5 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 }
 
 func (l *Local) running(string, marker) bool { return false }
-func (l *Local) interrupt(place) error       { return errSystem }
-func (l *Local) kill(place) error            { return errSystem }
+func (l *Local) interrupt(workDir) error     { return errSystem }
+func (l *Local) kill(workDir) error          { return errSystem }
