@@ -3,6 +3,7 @@
 package credentials
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -21,12 +22,17 @@ func Given(registry string, getenv func(string) string) []Setting {
 	}
 	server, err := netaddr.ParseServer(getenv("OKARA_SERVER"))
 	token := strings.TrimSpace(getenv("OKARA_TOKEN"))
-	if err == nil && token != "" && IsToken(token) && (server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())) {
+	if err == nil && token != "" && IsToken(token) && mayGetToken(server) {
 		given = append(given, Setting{
 			Origin: "variable OKARA_TOKEN, for OKARA_SERVER", Prefix: server.Host, Credential: oci.Credential{Username: "okara", Password: token},
 		})
 	}
 	return given
+}
+
+// mayGetToken reports whether a token reaches a server without being in clear on a network.
+func mayGetToken(server *url.URL) bool {
+	return server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())
 }
 
 // IsToken reports whether a text can be a token: one word that needs no quotes.

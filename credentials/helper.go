@@ -174,7 +174,9 @@ func (h helperProgram) find() (string, error) {
 
 func validHelper(name string) bool {
 	bad := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		digit := '0' <= r && r <= '9'
+		return !letter && !digit && !strings.ContainsRune("._-", r)
 	}
 	return name != "" && !strings.ContainsFunc(name, bad)
 }

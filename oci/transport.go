@@ -163,7 +163,8 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 // connection or an unknown name is final as long as nothing was ever answered
 // there: then it is the address that is wrong.
 func (t *transport) transient(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported) {
+	final := isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported)
+	if ctx.Err() != nil || final {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !op.Timeout() {

@@ -83,8 +83,10 @@ func moduleFile(m addr.Module, v addr.Version) string {
 // offers reports whether the answers about the version link to the blob.
 func offers(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobName) bool {
 	sums, signature := proof(a, v, p)
-	return b.Hex == sums.Hex && b.File == sums.File || b.Hex == signature.Hex && b.File == signature.File ||
-		slices.ContainsFunc(p.Platforms, func(t artifact.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex })
+	isSums := b.Hex == sums.Hex && b.File == sums.File
+	isSignature := b.Hex == signature.Hex && b.File == signature.File
+	isPackage := func(t artifact.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex }
+	return isSums || isSignature || slices.ContainsFunc(p.Platforms, isPackage)
 }
 
 // proof returns SHA256SUMS and its signature, without a hash for a version that

@@ -165,8 +165,11 @@ func checkRedirect(redirect string) error {
 		return errors.New("redirect_uri is not an URL")
 	}
 	port, err := strconv.Atoi(u.Port())
-	host := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1"
-	if err != nil || u.Scheme != "http" || !host || u.Path != "/login" || strings.Contains(redirect, "#") || u.RawQuery != "" || u.User != nil || port < loginPort || port > loginLastPort {
+	portOfTool := err == nil && port >= loginPort && port <= loginLastPort
+	thisMachine := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1"
+	loginPage := u.Scheme == "http" && thisMachine && u.Path == "/login"
+	hasMore := strings.Contains(redirect, "#") || u.RawQuery != "" || u.User != nil
+	if !portOfTool || !loginPage || hasMore {
 		return fmt.Errorf("redirect_uri is not http://localhost:PORT/login with a port from %d to %d", loginPort, loginLastPort)
 	}
 	return nil

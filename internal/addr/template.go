@@ -169,9 +169,11 @@ func overlapSegment(a, b []token) bool {
 func overlapToken(a, b token) bool {
 	switch {
 	case a.placeholder == "" && b.placeholder == "":
-		_, behind := numberOf(a.literal, b.literal)
-		_, before := numberOf(b.literal, a.literal)
-		return a.literal == b.literal || a.numbered && behind || b.numbered && before
+		_, numberBehindA := numberOf(a.literal, b.literal)
+		_, numberBehindB := numberOf(b.literal, a.literal)
+		aBecomesB := a.numbered && numberBehindA
+		bBecomesA := b.numbered && numberBehindB
+		return a.literal == b.literal || aBecomesB || bBecomesA
 	case a.placeholder == "":
 		return nameRule().problem(a.literal) == ""
 	case b.placeholder == "":

@@ -254,7 +254,7 @@ func translateClass(s string) (string, int) {
 			b.WriteString(`\` + string(s[i]))
 		case c == '-':
 			b.WriteByte('-')
-		case c == '\\' || c == ']' || c == '[' || c == '^' || c == '&' || c == '~':
+		case strings.IndexByte(`\][^&~`, c) >= 0:
 			b.WriteString(`\` + string(c))
 		default:
 			b.WriteByte(c)

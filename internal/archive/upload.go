@@ -227,7 +227,9 @@ func (u *upload) file(name string, mode fs.FileMode, in io.Reader) (err error) {
 // up as they are written; behind them none may stand, since what is in between may be
 // another link. Thereby no way along links leaves the folder.
 func (u *upload) link(name, target string) error {
-	if target == "" || len(target) > maxPath || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl) || path.IsAbs(target) || strings.Contains(target, `\`) {
+	fits := target != "" && len(target) <= maxPath
+	legible := utf8.ValidString(target) && !strings.ContainsFunc(target, unicode.IsControl)
+	if !fits || !legible || path.IsAbs(target) || strings.Contains(target, `\`) {
 		return fmt.Errorf("%q: a link that names no path inside: %w", name, ErrUnsafe)
 	}
 	if !fs.ValidPath(path.Join(path.Dir(name), target)) || climbs(target) {

@@ -82,15 +82,16 @@ func (a *Arguments) checkRepository() error {
 // registry's grammar is checked when the repository is opened.
 func checkReference(s string) error {
 	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
-	host, path, ok := strings.Cut(s, "/")
+	_, path, hasPath := strings.Cut(s, "/")
 	_, last, _ := cutLast(path, "/")
 	_, after, at := cutLast(s, "@")
+	emptyPart := slices.Contains(strings.Split(s, "/"), "")
 	switch {
 	case at && !strings.HasPrefix(after, "sha"): // not a digest
 		return fmt.Errorf("repository %q has credentials, which `okara login` keeps instead\n%s", "***@"+after, hint)
 	case strings.Contains(s, "://"):
 		return fmt.Errorf("repository %q has a scheme\n%s", s, hint)
-	case !ok || host == "" || path == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "//"):
+	case !hasPath || emptyPart:
 		return fmt.Errorf("repository %q is not a registry and a path\n%s", s, hint)
 	case strings.ContainsAny(last, ":@"):
 		return fmt.Errorf("repository %q has a tag or a digest\n%s", s, hint)

@@ -85,9 +85,11 @@ func (f *Finder) put(e search.Entry) {
 
 // same reports whether two entries say the same.
 func same(a, b search.Entry) bool {
-	return a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time) && a.Description == b.Description && a.Signed == b.Signed &&
-		a.Scan == b.Scan && a.Deprecated == b.Deprecated && a.Tags == b.Tags && slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) &&
-		slices.Equal(a.Calls, b.Calls) && slices.Equal(a.Texts, b.Texts)
+	sameVersion := a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time)
+	sameStatus := a.Signed == b.Signed && a.Scan == b.Scan && a.Deprecated == b.Deprecated
+	sameText := a.Description == b.Description && a.Tags == b.Tags && slices.Equal(a.Texts, b.Texts)
+	sameParts := slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Calls, b.Calls)
+	return sameVersion && sameStatus && sameText && sameParts
 }
 
 // tagsHash is the same as long as the newest version and all tags are.
@@ -257,7 +259,7 @@ func firstWords(markdown string) string {
 			code = code != fence
 			continue
 		}
-		skip := line == "" || strings.IndexByte("#|<!=->*+", line[0]) >= 0 || strings.HasPrefix(line, "[!") || strings.HasPrefix(line, "[![") || len(line) > 4000
+		skip := line == "" || strings.IndexByte("#|<!=->*+", line[0]) >= 0 || strings.HasPrefix(line, "[!") || len(line) > 4000
 		if skip && len(text) > 0 {
 			break
 		}

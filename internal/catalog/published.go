@@ -34,8 +34,9 @@ func (p *Published) Search(q Filter) []addr.Item {
 	var found []addr.Item
 	for _, it := range p.items {
 		m := it.Module
-		if fits(q.Kind, it.Kind) && fits(q.Namespace, m.Namespace) && fits(q.Name, m.Name) && fits(q.System, m.System) &&
-			!slices.ContainsFunc(q.Terms, func(t string) bool { return !strings.Contains(it.String(), t) }) {
+		addressFits := fits(q.Namespace, m.Namespace) && fits(q.Name, m.Name) && fits(q.System, m.System)
+		lacks := func(term string) bool { return !strings.Contains(it.String(), term) }
+		if fits(q.Kind, it.Kind) && addressFits && !slices.ContainsFunc(q.Terms, lacks) {
 			found = append(found, it)
 		}
 	}

@@ -342,10 +342,13 @@ func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Publ
 // which goes after that has moved the tag, and lists anew.
 func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) []string {
 	own := bidPrefix + versionHash(v.Tag())
-	if v.Prerelease() || slices.ContainsFunc(tags, func(tag string) bool {
+	competes := func(tag string) bool {
 		other, ok := addr.VersionFromTag(tag)
-		return ok && !other.Prerelease() && other.Compare(v) > 0 || strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own)
-	}) {
+		higher := ok && !other.Prerelease() && other.Compare(v) > 0
+		bidOfOther := strings.HasPrefix(tag, bidPrefix) && !strings.HasPrefix(tag, own)
+		return higher || bidOfOther
+	}
+	if v.Prerelease() || slices.ContainsFunc(tags, competes) {
 		return moveLatest(ctx, r)
 	}
 	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))

@@ -32,7 +32,8 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 	counts := func(v addr.Version) bool {
 		s := l.Status(v)
 		replaced := s.Deprecated != nil && s.Deprecated.Replacement != ""
-		return !v.Edition() && s.Yanked == nil && !replaced && (r.Usable == nil || r.Usable(v))
+		withdrawn := s.Yanked != nil || replaced
+		return !v.Edition() && !withdrawn && (r.Usable == nil || r.Usable(v))
 	}
 	stays := map[addr.Version]bool{}
 	counted := 0

@@ -164,7 +164,8 @@ func (v *Module) variableFlags(dir string) map[string]variableFlags {
 				return false
 			}
 			value, diags := attribute.Expr.Value(nil)
-			return !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull() && value.True() == want
+			isBool := !diags.HasErrors() && value.Type() == cty.Bool && value.IsWhollyKnown() && !value.IsNull()
+			return isBool && value.True() == want
 		}
 		flags[b.Labels[0]] = variableFlags{notNullable: is("nullable", false), ephemeral: is("ephemeral", true)}
 	})

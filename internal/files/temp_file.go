@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 // made, and where it was to be.
 func NoTemporary(err error) (dir string, ok bool) {
 	e, ok := errors.AsType[*fs.PathError](err)
-	if !ok || e.Op != "open" && e.Op != "mkdir" && e.Op != "createtemp" && e.Op != "mkdirtemp" {
+	if !ok || !slices.Contains([]string{"open", "mkdir", "createtemp", "mkdirtemp"}, e.Op) {
 		return "", false
 	}
 	dir, name := filepath.Split(e.Path)

@@ -56,8 +56,10 @@ func IsInternal(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	// 2130706433, 127.1, 0177.0.0.1, 0x7f000001: the last label of a name is
 	// never a number (https://url.spec.whatwg.org/#ends-in-a-number-checker).
-	return last == "localhost" || last == "" || strings.Trim(last, "0123456789") == "" ||
-		strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
+	decimal := strings.Trim(last, "0123456789") == ""
+	digits, prefixed := strings.CutPrefix(last, "0x")
+	hexadecimal := prefixed && strings.Trim(digits, "0123456789abcdef") == ""
+	return last == "localhost" || last == "" || decimal || hexadecimal
 }
 
 // IsPublic reports whether an address is one that a host of the public

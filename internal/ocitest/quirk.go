@@ -66,12 +66,20 @@ func (q Quirks) wrap(h http.Handler) http.Handler {
 	return h
 }
 
+// keeps reports whether a manifest cannot be deleted by what names it, its tag or its digest.
+func (q Quirks) keeps(p place) bool {
+	if p.digest() {
+		return q.TagDeleteOnly
+	}
+	return q.DigestDeleteOnly
+}
+
 // simple holds the quirks that need no memory.
 func (q Quirks) simple(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parse(r.URL.Path)
 		switch {
-		case r.Method == http.MethodDelete && p.kind == "manifest" && (q.DigestDeleteOnly && !p.digest() || q.TagDeleteOnly && p.digest()):
+		case r.Method == http.MethodDelete && p.kind == "manifest" && q.keeps(p):
 			refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
 			return
 		case r.Method == http.MethodGet && p.kind == "blob" && q.RedirectBlobs != "":

@@ -120,7 +120,10 @@ func (s *Settings) accepts(issuer string) bool {
 
 // silent reports whether nothing says who may do what.
 func (s *Settings) silent() bool {
-	return !s.AnonymousRead && !s.AnonymousWrite && s.Access.Anonymous == nil && s.TokenFile == "" && len(s.Access.Tokens) == 0 && len(s.Access.Rules) == 0 && s.RulesFile == "" && !s.Pass
+	hasAnonymous := s.AnonymousRead || s.AnonymousWrite || s.Access.Anonymous != nil
+	hasTokens := s.TokenFile != "" || len(s.Access.Tokens) > 0
+	hasRules := s.RulesFile != "" || len(s.Access.Rules) > 0
+	return !hasAnonymous && !hasTokens && !hasRules && !s.Pass
 }
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing
@@ -204,7 +207,9 @@ func (s *Settings) login() (*access.Login, error) {
 
 // checkDirect wants a login that is left to the issuer, whose tokens must be accepted.
 func (in *Login) checkDirect(s *Settings) error {
-	if in.SecretFile != "" || in.TokenTTL != "" || (in.NotBefore != "" || len(in.NotBeforeOf) > 0) && s.UI.ClientID == "" || in.GroupsClaim != "" {
+	givesTokens := in.SecretFile != "" || in.TokenTTL != "" || in.GroupsClaim != ""
+	endsSessions := in.NotBefore != "" || len(in.NotBeforeOf) > 0
+	if givesTokens || endsSessions && s.UI.ClientID == "" {
 		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !s.accepts(in.Issuer) {

@@ -154,7 +154,8 @@ func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Respo
 	}
 	repository := embedded.RepositoryOf(r.URL.Path)
 	what, reference, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"+repository+"/"), "/")
-	if !ok || what != "manifests" && (what != "blobs" || r.Method != http.MethodDelete || strings.HasPrefix(reference, "uploads/")) {
+	deletedBlob := what == "blobs" && r.Method == http.MethodDelete && !strings.HasPrefix(reference, "uploads/")
+	if !ok || what != "manifests" && !deletedBlob {
 		return
 	}
 	address, c := pushed(f.o.Layout, repository, reference, r.Method, rec.Header().Get("OCI-Subject"))

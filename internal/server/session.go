@@ -94,7 +94,8 @@ func (u *UI) keys(storage string, stored func(file string) (access.Key, error)) 
 // the way.
 func (s *Settings) plain() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
-	return err == nil && netaddr.IsLoopback(host) && s.TLS.Cert == "" && !s.TLS.SelfSigned && !strings.HasPrefix(s.PublicURL, "https:")
+	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
+	return err == nil && netaddr.IsLoopback(host) && !withTLS
 }
 
 // archiveKey reads the secret that signs archive links, and makes it on the

@@ -207,8 +207,11 @@ func (c *clouds) publicURL(r *http.Request) string {
 	if scheme == "" && c.o.TFE.Local {
 		scheme = "http"
 	}
+	if scheme == "" || r.Host == "" {
+		return ""
+	}
 	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(c.o.BasePath, "/")}
-	if u, err := url.Parse(at.String()); scheme == "" || err != nil || u.Host != r.Host || u.Host == "" || u.User != nil {
+	if u, err := url.Parse(at.String()); err != nil || u.Host != r.Host || u.User != nil {
 		return ""
 	}
 	return at.String()

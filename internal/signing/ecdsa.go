@@ -76,8 +76,10 @@ func openCosign(b, passphrase []byte) ([]byte, error) {
 		return nil, errors.New("damaged encrypted key")
 	}
 	p := box.KDF.Params
-	if box.KDF.Name != "scrypt" || box.Cipher.Name != "nacl/secretbox" || len(box.Cipher.Nonce) != 24 ||
-		p.N < 2 || p.R < 1 || p.P < 1 || p.P > 16 || p.N > maxScrypt/128/p.R {
+	knownKind := box.KDF.Name == "scrypt" && box.Cipher.Name == "nacl/secretbox" && len(box.Cipher.Nonce) == 24
+	possible := p.N >= 2 && p.R >= 1 && p.P >= 1
+	affordable := possible && p.P <= 16 && p.N <= maxScrypt/128/p.R
+	if !knownKind || !affordable {
 		return nil, errors.New("unknown kind of encrypted key")
 	}
 	derived, err := scrypt.Key(passphrase, box.KDF.Salt, p.N, p.R, p.P, 32)

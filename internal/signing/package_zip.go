@@ -107,5 +107,6 @@ func checkEntry(f *zip.File) error {
 // prefix, followed by the version or nothing.
 func isPlugin(name, typ string) bool {
 	rest, ok := strings.CutPrefix(name, "terraform-provider-"+typ)
-	return ok && !strings.Contains(name, "/") && (rest == "" || rest[0] == '_' || rest[0] == '.')
+	versionOrNothing := rest == "" || rest[0] == '_' || rest[0] == '.'
+	return ok && !strings.Contains(name, "/") && versionOrNothing
 }

@@ -38,6 +38,9 @@ type Auth struct {
 	KeyFile             string // its private key, PEM, 0600
 }
 
+// inClear reports whether what is sent to an address is in clear on a network.
+func inClear(u *url.URL) bool { return u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) }
+
 // Validate refuses a credential that names no secret or several, and an address to
 // which a token would go without TLS.
 func (a Auth) Validate() error {
@@ -55,7 +58,7 @@ func (a Auth) Validate() error {
 		return errors.New("app_id needs installation_id and private_key_file")
 	case a.APIURL == "":
 		return nil
-	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()):
+	case err != nil || u.Host == "" || u.User != nil || inClear(u):
 		return errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
 	}
 	return nil

@@ -56,7 +56,8 @@ func anchorField(dir, kind string, v reflect.Value) {
 func below(dir, kind, path string) string {
 	named := kind != "file" && !strings.ContainsAny(path, `/\`)
 	url := kind == "place" && strings.Contains(path, "://")
-	if path == "" || path == "-" || named || url || filepath.IsAbs(path) {
+	noFile := path == "" || path == "-"
+	if noFile || named || url || filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(dir, path)

@@ -25,7 +25,8 @@ type PolicyFiles struct {
 // Read reads the keys, nil if nothing is demanded. A yanked version is accepted:
 // who names one, wants it.
 func (p PolicyFiles) Read() (*Policy, error) {
-	if p.OpenPGP == nil && p.Cosign == nil && p.Require == nil && p.Block == "" && !p.Expired {
+	hasKeys := p.OpenPGP != nil || p.Cosign != nil
+	if !hasKeys && p.Require == nil && p.Block == "" && !p.Expired {
 		return nil, nil
 	}
 	for _, name := range p.Require {

@@ -113,7 +113,8 @@ func (k keptList) answer(resp *http.Response) (*http.Response, error) {
 func (l *Lists) keep(key listKey, resp *http.Response) (*http.Response, error) {
 	etag := resp.Header.Get("ETag")
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if resp.StatusCode != http.StatusOK || etag == "" || err != nil || kind != "application/json" || resp.ContentLength > maxListBody {
+	isJSON := err == nil && kind == "application/json"
+	if resp.StatusCode != http.StatusOK || etag == "" || !isJSON || resp.ContentLength > maxListBody {
 		return resp, nil
 	}
 	head, err := io.ReadAll(io.LimitReader(resp.Body, maxListBody+1))

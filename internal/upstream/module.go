@@ -195,8 +195,10 @@ func parseChecksum(s string) (digest.Digest, error) {
 // gitScheme reports whether a git repository is one that anybody else could name:
 // not a path of this machine, nor what runs a command. Without TLS only loopback.
 func gitScheme(u *url.URL) bool {
-	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && netaddr.IsLoopback(u.Hostname())) &&
-		u.Host != "" && !strings.HasPrefix(u.Hostname(), "-") && !strings.HasPrefix(u.User.Username(), "-")
+	encrypted := u.Scheme == "https" || u.Scheme == "ssh"
+	onThisMachine := u.Scheme == "http" && netaddr.IsLoopback(u.Hostname())
+	looksLikeOption := strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-")
+	return (encrypted || onThisMachine) && u.Host != "" && !looksLikeOption
 }
 
 // LocalGit returns the location of git::file:///PATH, a repository on this machine.

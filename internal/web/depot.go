@@ -288,5 +288,6 @@ func (a Approval) Item() (it addr.Item, v addr.Version, ok bool) {
 func parseEntry(name string) (addr.Item, bool) {
 	kind, address, _ := strings.Cut(name, " ")
 	it, err := addr.ParseItem(address)
-	return it, err == nil && it.Kind == kind && it.String() == address && (kind == addr.KindModule || kind == addr.KindMirror)
+	hasEntries := kind == addr.KindModule || kind == addr.KindMirror
+	return it, err == nil && hasEntries && it.Kind == kind && it.String() == address
 }

@@ -104,6 +104,13 @@ func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text fu
 	return b.String()
 }
 
+// acts reports whether an attribute holds a script or a style.
+func acts(a html.Attribute) bool {
+	address := a.Key == "href" || a.Key == "src" || a.Key == "action"
+	script := strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "javascript:")
+	return address && script || strings.HasPrefix(a.Key, "on") || a.Key == "style"
+}
+
 // shape is the elements of a page with the names of their attributes, in order, and
 // fails the test for one that acts.
 func shape(t *testing.T, text string) []string {
@@ -124,7 +131,7 @@ func shape(t *testing.T, text string) []string {
 		names.WriteString(n.Data)
 		for _, a := range n.Attr {
 			names.WriteString(" " + a.Key)
-			if at := strings.ToLower(strings.TrimSpace(a.Val)); (a.Key == "href" || a.Key == "src" || a.Key == "action") && strings.HasPrefix(at, "javascript:") || strings.HasPrefix(a.Key, "on") || a.Key == "style" {
+			if acts(a) {
 				t.Errorf("%s acts by %s=%.60q", n.Data, a.Key, a.Val)
 			}
 		}

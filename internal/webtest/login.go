@@ -35,8 +35,9 @@ func (i *Issuer) token(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	defer i.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	for n, b := range i.begun {
-		if fmt.Sprint(n) != r.FormValue("code") || b.spent || b.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) ||
-			b.client != r.FormValue("client_id") || b.redirect != r.FormValue("redirect_uri") {
+		verified := b.challenge == base64.RawURLEncoding.EncodeToString(sum[:])
+		sameClient := b.client == r.FormValue("client_id") && b.redirect == r.FormValue("redirect_uri")
+		if fmt.Sprint(n) != r.FormValue("code") || b.spent || !verified || !sameClient {
 			continue
 		}
 		i.begun[n].spent = true

@@ -75,7 +75,9 @@ func ParseOrganization(s string) (string, error) {
 
 // segment reports whether a name can be part of an address.
 func segment(s string) bool {
-	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+	dots := s == "." || s == ".."
+	legible := utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return s != "" && !dots && legible
 }
 
 func (p Ref) String() string { return p.Organization + "/" + p.Name }

@@ -296,11 +296,19 @@ func (s *modules) image(r *site.Request, w http.ResponseWriter) error {
 	return sendImage(w, r.Request, name, b)
 }
 
+// looksLike reports whether bytes can be an image of a kind.
+func looksLike(kind string, b []byte) bool {
+	if kind == "image/svg+xml" {
+		return utf8.Valid(b)
+	}
+	return http.DetectContentType(b) == kind
+}
+
 // sendImage sends what is an image by its name and its bytes. Opened alone it can do
 // nothing: a picture in SVG may hold a script.
 func sendImage(w http.ResponseWriter, r *http.Request, name string, b []byte) error {
 	kind := imageType(name)
-	if found := http.DetectContentType(b); kind == "" || kind != "image/svg+xml" && found != kind || kind == "image/svg+xml" && !utf8.Valid(b) {
+	if kind == "" || !looksLike(kind, b) {
 		return site.NotFound("the module has no image %q", name)
 	}
 	sum := sha256.Sum256(b)

@@ -25,10 +25,13 @@ type Location struct {
 	File func(path string, image bool) string
 }
 
+// isRelative reports whether a link names a file without saying where.
+func isRelative(u *url.URL) bool { return !u.IsAbs() && u.Host == "" && u.Path != "" }
+
 // of is the page of what a relative link names. A link cannot leave the archive.
 func (p Location) of(link string, image bool) string {
 	u, err := url.Parse(link)
-	if err != nil || u.IsAbs() || u.Host != "" || u.Path == "" || p.File == nil {
+	if err != nil || !isRelative(u) || p.File == nil {
 		return ""
 	}
 	name := path.Join(p.Dir, u.Path)

@@ -8,6 +8,11 @@ import (
 	"unicode"
 )
 
+// staysHere reports whether an address is one of this server, of which it names a path alone.
+func staysHere(u *url.URL) bool {
+	return !u.IsAbs() && u.Host == "" && u.Opaque == "" && u.User == nil
+}
+
 // Back makes a way back of the path of a page, /ui/…, that came with a request: what
 // is below /ui/, with its query, or "" for what is no page of this server. A browser
 // takes a backslash for a slash, drops tabs and line feeds, and takes %2e for a dot.
@@ -17,7 +22,7 @@ func Back(path string) string {
 		return ""
 	}
 	u, err := url.Parse(path)
-	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" || u.User != nil {
+	if err != nil || !staysHere(u) {
 		return ""
 	}
 	for _, c := range u.Path {
@@ -25,8 +30,10 @@ func Back(path string) string {
 			return ""
 		}
 	}
+	startPage := rest == "" || u.Path == "/ui/"
 	for segment := range strings.SplitSeq(strings.TrimSuffix(u.Path[len("/ui/"):], "/"), "/") {
-		if segment == "." || segment == ".." || segment == "" && rest != "" && u.Path != "/ui/" {
+		dots := segment == "." || segment == ".."
+		if dots || segment == "" && !startPage {
 			return ""
 		}
 	}

@@ -85,7 +85,9 @@ func (e StatusEvent) Because() string {
 func IsStatusTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, statusTagPrefix)
 	ms, id, ok2 := strings.Cut(rest, "-")
-	return ok && ok2 && len(ms) == 13 && len(id) == 16 && strings.Trim(ms, "0123456789") == "" && strings.Trim(id, "0123456789abcdef") == ""
+	isTime := len(ms) == 13 && strings.Trim(ms, "0123456789") == ""
+	isID := len(id) == 16 && strings.Trim(id, "0123456789abcdef") == ""
+	return ok && ok2 && isTime && isID
 }
 
 // PutStatusEvent stores the event under a tag of its own and returns it with
