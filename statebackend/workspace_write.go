@@ -71,16 +71,12 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 	return l.writeRecord(ctx, old, next)
 }
 
-// sameRecord reports whether two records say the same of a workspace.
+// sameRecord reports whether two records say the same of a workspace, whoever wrote them and when.
 func sameRecord(a, b Record) bool {
-	same := maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings) && a.Created.Equal(b.Created)
-	b.Tag = a.Tag
-	b.Seq = a.Seq
-	b.Nonce = a.Nonce
-	b.By = a.By
-	b.Updated = a.Updated
-	return same && a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description && a.Mode == b.Mode &&
-		a.Tool == b.Tool && a.State == b.State && a.Owner == b.Owner && a.Deleted == b.Deleted
+	sameText := a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description
+	sameSettings := a.Mode == b.Mode && a.Tool == b.Tool && maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings)
+	sameLife := a.State == b.State && a.Owner == b.Owner && a.Created.Equal(b.Created) && a.Deleted == b.Deleted
+	return sameText && sameSettings && sameLife
 }
 
 // checkWorkspaceLimit refuses one more workspace where there are too many. They are read only

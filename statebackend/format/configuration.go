@@ -104,8 +104,9 @@ func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oc
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if image.ArtifactType != artifactConfiguration || image.Annotations[annConfiguration] != t.Record+"-"+t.ID ||
-		len(image.Layers) != 1 || image.Layers[0].MediaType != MediaConfiguration || image.Layers[0].Size > MaxConfiguration {
+	named := image.ArtifactType == artifactConfiguration && image.Annotations[annConfiguration] == t.Record+"-"+t.ID
+	oneUpload := len(image.Layers) == 1 && image.Layers[0].MediaType == MediaConfiguration && image.Layers[0].Size <= MaxConfiguration
+	if !named || !oneUpload {
 		return oci.Descriptor{}, fmt.Errorf("%s@%s is not configuration %s of %s: %w", r, t.Manifest, t.ID, t.Record, oci.ErrCorrupt)
 	}
 	return image.Layers[0], nil

@@ -156,7 +156,8 @@ func cutClaim(s string) (StateTag, bool) {
 	const numberLen, xLen = 12, 16
 	x := len(s) - xLen
 	f := x - 1 - numberLen
-	if f < 2 || s[x-1] != '-' || s[f-1] != '-' || !digits(s[f:x-1]) || strings.Trim(s[x:], "0123456789abcdef") != "" {
+	divided := f >= 2 && s[x-1] == '-' && s[f-1] == '-'
+	if !divided || !digits(s[f:x-1]) || strings.Trim(s[x:], "0123456789abcdef") != "" {
 		return StateTag{}, false
 	}
 	n, err := strconv.ParseInt(s[f:x-1], 10, 64)

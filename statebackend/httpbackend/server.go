@@ -145,7 +145,9 @@ func parsePath(escaped string) (name, workspace string, err error) {
 }
 
 func validSegment(s string) bool {
-	return s != "" && s != "." && s != ".." && len(s) <= maxSegment && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+	dots := s == "." || s == ".."
+	legible := utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return s != "" && !dots && len(s) <= maxSegment && legible
 }
 
 // Mistakes of a request that no store error describes.

@@ -76,7 +76,8 @@ func parseRemoteKey(o object, key string) (object, bool) {
 	key, ok := strings.CutSuffix(key, remoteSuffix)
 	parts := strings.Split(key, "/")
 	half := len(parts) / 2
-	if !ok || half == 0 || len(parts)%2 == 0 || !slices.Equal(parts[:half], parts[half+1:]) || parts[half] == "" {
+	repeated := half > 0 && slices.Equal(parts[:half], parts[half+1:]) // of an odd number of parts only
+	if !ok || !repeated || parts[half] == "" {
 		return object{}, false
 	}
 	o.Repository = strings.Join(parts[:half], "/")

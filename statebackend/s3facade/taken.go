@@ -23,7 +23,8 @@ func (o Options) takenRef() Ref {
 
 // checkTaken refuses what is not the state whose lock was taken beforehand.
 func (f *Facade) checkTaken(r *http.Request, p object) error {
-	if f.o.Taken == nil || p.Ref == f.o.takenRef() && (p.lock || r.Method != http.MethodDelete || r.URL.Query().Has("uploadId")) {
+	deletesState := r.Method == http.MethodDelete && !p.lock && !r.URL.Query().Has("uploadId")
+	if f.o.Taken == nil || p.Ref == f.o.takenRef() && !deletesState {
 		return nil
 	}
 	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has one state, which stays"}

@@ -126,7 +126,9 @@ func (s *server) variableRoutes() variableRoutes { return variableRoutes{s} }
 // New returns the handler of /api/v2/, or an error that names the option at fault.
 // It makes no request.
 func New(o Options) (http.Handler, error) {
-	if o.Kit == nil || o.Keys == nil || o.Open == nil || o.Allow == nil || o.Right == nil || o.PublicURL == nil {
+	stores := o.Keys != nil && o.Open != nil
+	rights := o.Allow != nil && o.Right != nil
+	if o.Kit == nil || !stores || !rights || o.PublicURL == nil {
 		return nil, errors.New("no kit, keys, stores, rights or address")
 	}
 	if o.Now == nil {
@@ -280,9 +282,12 @@ func setHeader(h http.Header) {
 // clean reports whether each segment of an escaped path names something.
 func clean(path string) bool {
 	rest, _ := strings.CutPrefix(path, "/")
-	for i, segment := range strings.Split(rest, "/") {
+	segments := strings.Split(rest, "/")
+	for i, segment := range segments {
 		s, err := url.PathUnescape(segment)
-		if err != nil || s == "." || s == ".." || s == "" && i < 2 || s == "" && strings.Count(rest, "/") != i {
+		dots := s == "." || s == ".."
+		mayBeEmpty := i >= 2 && i == len(segments)-1
+		if err != nil || dots || s == "" && !mayBeEmpty {
 			return false
 		}
 	}
@@ -308,8 +313,9 @@ func within(r *http.Request) (*http.Request, context.CancelFunc) {
 // allow decides whether a request may do something to a place, before anything is
 // looked up. What is not the name of an organization is not found.
 func (s *server) allow(r *http.Request, action access.Action, p workspaceRef) (access.Grant, error) {
-	if p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization)) ||
-		p.workspace != "" && !validWorkspace(p.workspace) {
+	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
+	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
+	if noOrganization || noWorkspace {
 		return access.Grant{}, absent("no organization or workspace can have this name")
 	}
 	if action != manage {

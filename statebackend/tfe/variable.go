@@ -414,6 +414,14 @@ func full(err error) error {
 	return err
 }
 
+// has reports whether a variable is the holder's: of its set, or else of its workspace.
+func (h holder) has(one variables.Variable) bool {
+	if h.set != nil {
+		return one.Set == h.set.ID
+	}
+	return one.Set == "" && one.Workspace == h.workspace
+}
+
 // named is the variable that a request names, which must be the holder's.
 func (h holder) named(r *http.Request) (variables.Variable, error) {
 	id, ok := cutID(r.PathValue("variable"), variablePrefix)
@@ -424,7 +432,7 @@ func (h holder) named(r *http.Request) (variables.Variable, error) {
 	if err != nil {
 		return variables.Variable{}, err
 	}
-	if one == nil || h.set == nil && (one.Set != "" || one.Workspace != h.workspace) || h.set != nil && one.Set != h.set.ID {
+	if one == nil || !h.has(*one) {
 		return variables.Variable{}, errNoID()
 	}
 	return *one, nil

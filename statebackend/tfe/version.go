@@ -181,7 +181,9 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 	if n := states.Numbers(at.workspace); len(n) > 0 {
 		var err error
 		newest, err = at.store.Describe(ctx, at.workspace, n[0])
-		if err == nil && !newest.Empty && !newest.Deleted || err != nil && !errors.Is(err, oci.ErrNotFound) {
+		found := err == nil && !newest.Empty && !newest.Deleted
+		failed := err != nil && !errors.Is(err, oci.ErrNotFound)
+		if found || failed {
 			return newest, err
 		}
 	}

@@ -253,7 +253,8 @@ func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply 
 	if err := apply(&again); err != nil {
 		return statebackend.Record{}, err
 	}
-	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || again.Tool != r.Tool || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
+	sameFields := again.Description == r.Description && again.Project == r.Project && again.Mode == r.Mode && again.Tool == r.Tool
+	if !sameFields || !maps.Equal(again.Tags, r.Tags) || !maps.Equal(again.Settings, r.Settings) {
 		return statebackend.Record{}, taken
 	}
 	states, err := at.states(ctx)

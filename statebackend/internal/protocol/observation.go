@@ -57,8 +57,10 @@ func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time
 // Abandoned reports whether an unreadable claim was seen often and long enough: by our
 // own clock, and by that of the registry where it has one.
 func (g Observation) Abandoned() bool {
-	return g.Heartbeat == "" && g.Answers >= AbandonedAnswers && g.seen.Sub(g.since) >= abandonedTime &&
-		(g.first.IsZero() || g.last.Sub(g.first) >= abandonedTime)
+	often := g.Answers >= AbandonedAnswers
+	longByUs := g.seen.Sub(g.since) >= abandonedTime
+	longByRegistry := g.first.IsZero() || g.last.Sub(g.first) >= abandonedTime
+	return g.Heartbeat == "" && often && longByUs && longByRegistry
 }
 
 // Expired reports whether the lease of the claim l, which was seen, may be taken

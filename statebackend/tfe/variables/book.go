@@ -277,7 +277,9 @@ func (b Book) PutUse(ctx context.Context, u Use, deleted bool, by string) error 
 func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
 	its := of("workspace", workspace)
 	return b.end(ctx, by, func(t tag) bool { return t.kind == kindUse || t.parent == its }, func(r record) bool {
-		return r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace || r.Use != nil && r.Use.Workspace == workspace
+		isItsVariable := r.Variable != nil && r.Variable.Set == "" && r.Variable.Workspace == workspace
+		isItsUse := r.Use != nil && r.Use.Workspace == workspace
+		return isItsVariable || isItsUse
 	})
 }
 
