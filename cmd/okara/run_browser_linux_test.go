@@ -117,7 +117,7 @@ func TestBrowserConfirm(t *testing.T) {
 	p.To("Token")
 	p.Press(runPerson)
 	p.Enter()
-	p.Wait("Its plan is made")
+	p.Wait("The plan is ready")
 	p.Wait("terraform_data.one will be created")
 	p.To("Confirm and apply")
 	p.Enter()

@@ -23,7 +23,7 @@ func TestBrowserRun(t *testing.T) {
 		w.start(t)
 		p := b.Tab(t, w.URL+"/ui/"+at+"3", webtest.Look{Width: 1280, Theme: "light", Script: script})
 		logIn(p, callerToken(reader))
-		p.Wait("Its plan is made")
+		p.Wait("The plan is ready")
 		p.To("Confirm and apply")
 		p.Enter()
 		p.Wait("being applied")

@@ -84,7 +84,7 @@ func TestRunPages(t *testing.T) {
 	shows(reader, "runs", "shop/default", "waits to be confirmed", "applied")
 	shows(reader, "runs/shop/default", "Run 4", "destroy", "plan failed with exit status 1", "1 added, 0 changed, 0 destroyed", "first &lt;/title&gt;", `href="./../../states/shop/default"`)
 	shows(reader, at+"1", "Confirmed by", "boss", `class="plan-add"`, "Apply</h2>")
-	body := shows(reader, at+"3", "Its plan is made", "1 to add", `class="plan-add"`, "&lt;script&gt;")
+	body := shows(reader, at+"3", "The plan is ready", "1 to add", `class="plan-add"`, "&lt;script&gt;")
 	if strings.Contains(body, `action="`+"./../../../"+at) {
 		t.Error("who may only read is offered to decide")
 	}
