@@ -76,8 +76,13 @@ func (c check) file(f *ast.File) {
 	if c.test {
 		return
 	}
+	inner := map[*ast.BinaryExpr]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if !inner[n] {
+				c.condition(n, inner)
+			}
 		case *ast.CallExpr:
 			c.call(n)
 		case *ast.BlockStmt:
@@ -112,6 +117,54 @@ func (c check) packed(list []ast.Stmt) {
 		}
 		if !swaps {
 			c.errorf(a, "%d assignments in one statement: give each a line", len(a.Rhs))
+		}
+	}
+}
+
+// maxTerms is how many conditions one expression may join. More are named: by a variable
+// or a function that says what some of them ask together.
+const maxTerms = 4
+
+// condition refuses one with too many terms. The expressions within it are noted as inner.
+func (c check) condition(b *ast.BinaryExpr, inner map[*ast.BinaryExpr]bool) {
+	if n := terms(b, inner); n > maxTerms {
+		c.errorf(b, "name what these %d terms ask", n)
+	}
+}
+
+// terms counts what && and || join in an expression, through parentheses and negations.
+func terms(e ast.Expr, inner map[*ast.BinaryExpr]bool) int {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return terms(e.X, inner)
+	case *ast.UnaryExpr:
+		if e.Op == token.NOT {
+			return terms(e.X, inner)
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.LAND || e.Op == token.LOR {
+			inner[e] = true
+			return terms(e.X, inner) + terms(e.Y, inner)
+		}
+	}
+	return 1
+}
+
+// TestTerms shows what counts as one term of a condition.
+func TestTerms(t *testing.T) {
+	for text, want := range map[string]int{
+		`a == b`:                         1,
+		`a && b || !(c && !d) || e == 1`: 5,
+		`a && ((b) || c < 2) && !d`:      4,
+		`a && f(b && c, d || e)`:         2,
+		`a && (b || c) == d`:             2,
+	} {
+		e, err := parser.ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := terms(e, map[*ast.BinaryExpr]bool{}); got != want {
+			t.Errorf("%s: %d terms", text, got)
 		}
 	}
 }
