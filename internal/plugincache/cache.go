@@ -46,10 +46,14 @@ type Module struct {
 }
 
 // Link makes a link to each package that the lock file names, the cache has and the module
-// lacks. A module without a lock file gets none. It returns how many packages of the module
-// are in the cache now.
+// lacks. A module without a lock file gets none. Links to what the lock file does not name
+// are removed, since terraform installs through such a link into the cache. It returns how
+// many packages of the module are in the cache now.
 func (c Cache) Link(m Module) (linked int, err error) {
 	_, packages, err := c.locked(m)
+	if err := c.unlink(m, packages); err != nil {
+		return 0, err
+	}
 	for _, p := range packages {
 		if err := dropDangling(p.installed); err != nil {
 			return linked, err
@@ -73,6 +77,38 @@ func (c Cache) Link(m Module) (linked int, err error) {
 		linked++
 	}
 	return linked, err
+}
+
+// unlink removes the links of a module into the cache that its lock file does not vouch for.
+func (c Cache) unlink(m Module, packages []locked) error {
+	all, err := filepath.Glob(filepath.Join(escape(m.DataDir), "providers", "*", "*", "*", "*", "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range all {
+		to, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(to, c.dir+string(filepath.Separator)) {
+			continue // no link, or not one of ours
+		}
+		vouched := slices.ContainsFunc(packages, func(p locked) bool {
+			return p.installed == path && p.cached == filepath.Dir(to) && slices.Contains(p.hashes, filepath.Base(to))
+		})
+		if vouched {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// escape makes a pattern of [filepath.Glob] that matches the name alone.
+func escape(name string) string {
+	if runtime.GOOS == "windows" {
+		return name // there is no escaping there, and no pattern in its names but [
+	}
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 // Keep moves the packages that an init has installed into the cache and puts links in
@@ -203,8 +239,9 @@ func (c Cache) keep(l locked) error {
 		return err
 	}
 	target := filepath.Join(l.cached, hash)
-	if _, err := os.Stat(target); err != nil {
-		if err := c.moveIn(l.installed, target); err != nil {
+	if there, err := dirhash.HashDir(target, "", dirhash.Hash1); err != nil || there != h1 {
+		damaged := !errors.Is(err, fs.ErrNotExist)
+		if err := c.moveIn(l.installed, target, damaged); err != nil {
 			return fmt.Errorf("plugin cache: %w", err)
 		}
 	}
@@ -223,8 +260,8 @@ func onlyFiles(dir string) error {
 }
 
 // moveIn copies a folder to a temporary one, by hard links where the file system can, and
-// moves it to target.
-func (c Cache) moveIn(from, target string) (err error) {
+// moves it to target, in the place of a damaged one.
+func (c Cache) moveIn(from, target string, damaged bool) (err error) {
 	partial, remove, err := c.tempDir()
 	if err != nil {
 		return err
@@ -233,6 +270,11 @@ func (c Cache) moveIn(from, target string) (err error) {
 	whole := filepath.Join(partial, "package")
 	if err := copyTree(from, whole); err != nil {
 		return err
+	}
+	if damaged {
+		if err := os.Rename(target, filepath.Join(partial, "damaged")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return moveTo(whole, target)
 }

@@ -3,8 +3,10 @@
 package plugincache_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -97,6 +99,68 @@ func TestShare(t *testing.T) {
 	if len(kept) != 2 || err != nil {
 		t.Error(kept, err)
 	}
+}
+
+// TestUnvouchedLink: before an init no module has a link to a package that its lock file
+// does not name, since terraform would write through it into the cache.
+func TestUnvouchedLink(t *testing.T) {
+	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(lock string) error{
+		"no lock file":        os.Remove,
+		"of another platform": func(lock string) error { return lockWith(lock, "zh:00") },
+		"of other content": func(lock string) error {
+			return lockWith(lock, "h1:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
+		},
+		"lock file of nothing": func(lock string) error { return os.WriteFile(lock, nil, 0o600) },
+	} {
+		m := installed(t, "ours")
+		if n, err := c.Keep(m); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if n, err := c.Link(m); n != 1 || err != nil {
+			t.Errorf("%s: before: %d, %v", name, n, err)
+		}
+		if err := change(filepath.Join(m.Dir, lockfile.Name)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Link(m); n != 0 || err != nil {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+		if _, err := os.Lstat(filepath.Join(m.DataDir, "providers", place, platform())); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the link is there: %v", name, err)
+		}
+	}
+}
+
+func lockWith(file, hash string) error {
+	return os.WriteFile(file, fmt.Appendf(nil, "provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q]\n}\n", hash), 0o600)
+}
+
+// TestDamagedIsReplaced: what an init has verified takes the place of a damaged package.
+func TestDamagedIsReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	c, err := plugincache.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := installed(t, "ours")
+	if n, err := c.Keep(first); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*", "terraform-provider-dns"))
+	if len(kept) != 1 || err != nil {
+		t.Fatal(kept, err)
+	}
+	write(t, kept[0], "damaged")
+	second := installed(t, "ours")
+	if n, err := c.Keep(second); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	has(t, second, "ours")
+	has(t, first, "ours")
 }
 
 // TestShareAtOnce keeps the same package from many inits, of which each has it afterwards.
