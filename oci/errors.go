@@ -75,6 +75,13 @@ type ResponseError struct {
 	accepted func() bool // asks whether a 401 is about something else than the credential; nil: it is not
 }
 
+// DiskFull reports whether the registry had no room for what it was sent. The registry of
+// the distribution project says so in the text of a 500.
+func (e *ResponseError) DiskFull() bool {
+	said := strings.ToLower(e.Message)
+	return e.Status == http.StatusInsufficientStorage || strings.Contains(said, "no space left") || strings.Contains(said, "quota exceeded")
+}
+
 func (e *ResponseError) Error() string {
 	s := fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
 	if len(e.Codes) > 0 {

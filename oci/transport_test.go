@@ -96,16 +96,26 @@ func TestUploadRepeats(t *testing.T) {
 	}
 }
 
-// A registry whose disk is full is not sent the same bytes again.
+// A registry whose disk is full is not sent the same bytes again, in whichever way it says so.
 func TestUploadToFullDisk(t *testing.T) {
-	full := &ocitest.Fault{Match: ocitest.On(http.MethodPut, "upload"), Times: -1, Do: ocitest.Status(http.StatusInsufficientStorage, -1)}
-	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: full})
-	err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", make([]byte, 1<<20)))
-	if e, ok := errors.AsType[*oci.ResponseError](err); !ok || e.Status != http.StatusInsufficientStorage {
-		t.Errorf("got %v, want status 507", err)
-	}
-	if full.Seen() != 1 {
-		t.Errorf("%d attempts, want 1", full.Seen())
+	for name, do := range map[string]ocitest.Act{
+		"507": ocitest.Status(http.StatusInsufficientStorage, -1),
+		"500": func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			body := `{"errors":[{"code":"UNKNOWN","message":"unknown error","detail":"write /var/lib/registry/data: no space left on device"}]}`
+			return &http.Response{StatusCode: 500, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			full := &ocitest.Fault{Match: ocitest.On(http.MethodPut, "upload"), Times: -1, Do: do}
+			r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: full})
+			err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", make([]byte, 1<<20)))
+			if e, ok := errors.AsType[*oci.ResponseError](err); !ok || !e.DiskFull() {
+				t.Errorf("got %v, want a full disk", err)
+			}
+			if full.Seen() != 1 {
+				t.Errorf("%d attempts, want 1", full.Seen())
+			}
+		})
 	}
 }
 

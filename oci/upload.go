@@ -174,7 +174,7 @@ func (p push) again(ctx context.Context, err error, attempt int) (time.Duration,
 	}
 	pause := backoff(retry.InitialBackoff, retry.MaxBackoff, attempt)
 	if e, ok := errors.AsType[*ResponseError](err); ok {
-		if e.RetryAfter > retry.MaxBackoff || e.Status == http.StatusInsufficientStorage { // a full disk: the next try would fill it again
+		if e.RetryAfter > retry.MaxBackoff || e.DiskFull() { // a full disk: the next try would fill it again
 			return 0, false
 		}
 		pause = max(pause, e.RetryAfter)

@@ -88,8 +88,8 @@ func classify(err error) (int, string) {
 	}
 	answer, answered := errors.AsType[*oci.ResponseError](err)
 	switch {
-	case answered && answer.Status == http.StatusInsufficientStorage:
-		return answer.Status, err.Error() // asking again frees no disk
+	case answered && answer.DiskFull():
+		return http.StatusInsufficientStorage, err.Error() // asking again frees no disk
 	case answered, errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
 		return http.StatusBadGateway, err.Error()
 	}

@@ -70,7 +70,7 @@ func streams(programs []program, t tools) ([]row, error) {
 		what string
 		urls map[string]string
 	}{
-		{"archives of 200 MiB through a front-end, 5 clients", through},
+		{"archives of 200 MiB through a front-end, for 5 clients of OpenTofu", through},
 		{"the same from the built-in registry", within},
 	} {
 		var beside []float64

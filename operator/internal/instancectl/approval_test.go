@@ -103,8 +103,8 @@ func TestApprovalDoors(t *testing.T) {
 
 	s.ask("oidc:anna")
 	s.run(leader, "it waits", s.is(s.id, "Requested"))
-	s.refuses(leader, "oidc:anna", "somebody else")
-	s.refuses(leader, "portal:https://idp#anna", "somebody else")
+	s.refuses(leader, "oidc:anna", "someone other than")
+	s.refuses(leader, "portal:https://idp#anna", "someone other than")
 	of := v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}
 	if got := s.hear(leader, &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{Target: of, Plan: v1alpha1.PlanRequest, Approver: "oidc:ben"}}); got.Result != v1alpha1.ApprovalStale || !strings.Contains(got.Message, "spec.generation is missing") {
 		t.Errorf("%+v", got)
@@ -122,8 +122,8 @@ func TestApprovalDoors(t *testing.T) {
 	if n, _ := s.engine.attempts(s.id); n != launched {
 		t.Errorf("an update ran that nobody approved: %d attempts became %d", launched, n)
 	}
-	s.refuses(leader, "portal:https://idp#carl", "somebody else") // asked for it
-	s.refuses(leader, "portal:https://idp#anna", "somebody else") // owns it
+	s.refuses(leader, "portal:https://idp#carl", "someone other than") // asked for it
+	s.refuses(leader, "portal:https://idp#anna", "someone other than") // owns it
 	if got := s.approve(leader, "oidc:ben"); got.Result != v1alpha1.ApprovalApplied {
 		t.Fatalf("%+v", got)
 	}
@@ -138,7 +138,7 @@ func TestApprovalDoors(t *testing.T) {
 	if got := s.all()[s.id].Status.ExpiresAt.Time; !got.Equal(end) {
 		t.Errorf("it ends at %s, and nobody approved that", got)
 	}
-	s.refuses(leader, "portal:https://idp#anna", "somebody else")
+	s.refuses(leader, "portal:https://idp#anna", "someone other than")
 	if got := s.approve(leader, "portal:https://idp#ben"); got.Result != v1alpha1.ApprovalApplied {
 		t.Fatalf("%+v", got)
 	}
