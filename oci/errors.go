@@ -78,8 +78,8 @@ type ResponseError struct {
 // DiskFull reports whether the registry had no room for what it was sent. The registry of
 // the distribution project says so in the text of a 500.
 func (e *ResponseError) DiskFull() bool {
-	said := strings.ToLower(e.Message)
-	return e.Status == http.StatusInsufficientStorage || strings.Contains(said, "no space left") || strings.Contains(said, "quota exceeded")
+	message := strings.ToLower(e.Message)
+	return e.Status == http.StatusInsufficientStorage || strings.Contains(message, "no space left") || strings.Contains(message, "quota exceeded")
 }
 
 func (e *ResponseError) Error() string {

@@ -85,9 +85,10 @@ type Blobs struct {
 }
 
 type blobFile struct {
-	name string
-	size int64
-	used time.Time // as the file has it
+	name  string
+	size  int64
+	used  time.Time // as the file has it
+	whole bool      // its bytes were compared with its digest, and used was its time then
 }
 
 // blobFetch is a fetch that runs. The fields are set when opened is closed.
@@ -159,10 +160,13 @@ func (c *Blobs) path(name string) string { return filepath.Join(c.dir, name) }
 func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	name := b.name()
 	c.mu.Lock()
-	if f := c.kept(name, size); f != nil {
+	if f, whole := c.kept(name, size); f != nil {
 		c.mu.Unlock()
-		c.count("hit")
-		return f, nil, nil, nil
+		if whole || c.check(f, b) {
+			c.count("hit")
+			return f, nil, nil, nil
+		}
+		c.mu.Lock()
 	}
 	fetch, running := c.fetches[name]
 	if !running {
@@ -207,30 +211,68 @@ func (c *Blobs) Size(b Blob) (int64, bool) {
 	return el.Value.(*blobFile).size, true
 }
 
-// kept returns a file that is complete, or nil. It needs mu.
-func (c *Blobs) kept(name string, size int64) *os.File {
+// kept returns a file that is complete, or nil, and whether its bytes are known to be those
+// of its digest: a file of a process before, or one that somebody has written to since, is
+// to be checked. It needs mu.
+func (c *Blobs) kept(name string, size int64) (f *os.File, whole bool) {
 	el, ok := c.files[name]
 	if !ok {
-		return nil
+		return nil, false
 	}
 	file := el.Value.(*blobFile)
 	if file.size != size {
 		c.remove(el) // damaged
-		return nil
+		return nil, false
 	}
 	f, err := os.Open(c.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		c.remove(el) // another process made room
 	}
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	c.order.MoveToFront(el)
+	file.whole = file.whole && file.used.Equal(timeOf(f))
 	if now := time.Now(); now.Sub(file.used) > touchAfter {
-		file.used = now
 		_ = os.Chtimes(c.path(name), time.Time{}, now) // the order after a restart is a little worse
+		file.used = timeOf(f)
 	}
-	return f
+	return f, file.whole
+}
+
+// timeOf is when a file was written; zero: nobody knows.
+func timeOf(f *os.File) time.Time {
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// check compares a file with its digest. It closes and removes a damaged one.
+func (c *Blobs) check(f *os.File, b Blob) bool {
+	written := timeOf(f)
+	sum := sha256.New()
+	_, err := io.Copy(sum, f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	whole := err == nil && hex.EncodeToString(sum.Sum(nil)) == b.Hex
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, known := c.files[b.name()]
+	switch {
+	case whole && known:
+		file := el.Value.(*blobFile)
+		file.whole = file.used.Equal(written)
+	case !whole && known:
+		c.log.Error("a damaged file is removed from the blob cache", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
+		c.remove(el)
+	}
+	if !whole {
+		_ = f.Close() // it was only read
+	}
+	return whole
 }
 
 // makeRoom removes files until there is room for one more of this size, and reports
@@ -276,7 +318,12 @@ func (c *Blobs) fetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) 
 	case err != nil:
 		c.log.Warn("blob not kept", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
 	case f.spool != nil:
-		c.insert(&blobFile{name: b.name(), size: f.size, used: time.Now()})
+		file := &blobFile{name: b.name(), size: f.size, used: time.Now()}
+		if info, err := os.Stat(c.path(file.name)); err == nil {
+			file.used = info.ModTime()
+			file.whole = true // the spool has compared it
+		}
+		c.insert(file)
 	}
 }
 

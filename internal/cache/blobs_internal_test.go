@@ -244,6 +244,48 @@ func TestCacheCrash(t *testing.T) {
 	}
 }
 
+// TestCacheDamaged: a file that was damaged while nobody or while this process used it is
+// read again from the registry, not given to anybody; one that is whole is hashed once.
+func TestCacheDamaged(t *testing.T) {
+	dir := t.TempDir()
+	const text = "what the registry has"
+	name := filepath.Join(dir, blobOf(text).name())
+	damage := func() {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(strings.Replace(text, "has", "had", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(c *Blobs, fetches int64) {
+		t.Helper()
+		o := &opens{text: text}
+		if got, err := c.get(t.Context(), text, o.open); err != nil || got != text {
+			t.Errorf("got %q, %v", got, err)
+		}
+		for fetching := true; fetching; {
+			c.mu.Lock()
+			fetching = len(c.fetches) > 0
+			c.mu.Unlock()
+		}
+		if o.n.Load() != fetches {
+			t.Errorf("the registry was asked %d times, want %d", o.n.Load(), fetches)
+		}
+	}
+	c := mustCache(t, dir, 1000)
+	read(c, 1)
+	read(c, 0)
+	damage()
+	read(c, 1)
+	damage()
+	c = mustCache(t, dir, 1000)
+	read(c, 1)
+	c = mustCache(t, dir, 1000)
+	read(c, 0)
+	if file := c.order.Front().Value.(*blobFile); !file.whole {
+		t.Error("the file is hashed with each download")
+	}
+}
+
 // TestCacheRepositories asks for what one repository gave in the name of others,
 // while it is on its way, once it is kept, and after a restart.
 func TestCacheRepositories(t *testing.T) {
