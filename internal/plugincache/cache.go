@@ -233,7 +233,7 @@ func (c Cache) keep(l locked) error {
 	}
 	hash, ok := hexOf(h1)
 	if !ok || !slices.Contains(l.hashes, hash) {
-		return fmt.Errorf("plugin cache: %s is not what the lock file says, and stays where it is", l.installed)
+		return fmt.Errorf("plugin cache: the lock file has no h1: of %s, which stays where it is", l.installed)
 	}
 	if err := os.MkdirAll(l.cached, 0o700); err != nil {
 		return err
