@@ -131,7 +131,15 @@ func (s *site) impersonates(user string) client.Client {
 	})))
 	config := rest.CopyConfig(cluster.Admin(s.t))
 	config.Impersonate.UserName = user
-	return s.connect(config)
+	c := s.connect(config)
+	var last error
+	if err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = c.List(ctx, &v1alpha1.ApprovalList{}, client.InNamespace(instances))
+		return last == nil, nil
+	}); err != nil {
+		s.t.Fatalf("the API server does not learn of the binding of %s: %v", user, last)
+	}
+	return c
 }
 
 func (s *site) anna() string { return "system:serviceaccount:" + s.tenants + ":anna" }
