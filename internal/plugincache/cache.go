@@ -36,7 +36,7 @@ func New(dir string) (Cache, error) {
 	if !filepath.IsAbs(dir) {
 		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)
 	}
-	return Cache{dir: dir}, nil
+	return Cache{dir: filepath.Clean(dir)}, nil
 }
 
 // Module is a root module.

@@ -104,7 +104,7 @@ func TestShare(t *testing.T) {
 // TestUnvouchedLink: before an init no module has a link to a package that its lock file
 // does not name, since terraform would write through it into the cache.
 func TestUnvouchedLink(t *testing.T) {
-	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache"))
+	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache") + "/") // as people write it
 	if err != nil {
 		t.Fatal(err)
 	}
