@@ -445,3 +445,20 @@ func checkAddresses(name string, list []string) error {
 	}
 	return nil
 }
+
+// given is what a run gets of its workspace, beside what it brings along.
+func (v variableRoutes) given(ctx context.Context, at located, requested map[string]json.RawMessage) (variables.Given, error) {
+	book, err := v.book(ctx, at.organization)
+	if err != nil {
+		return variables.Given{}, err
+	}
+	own, sets, err := book.Of(ctx, at.workspaceRef.workspace, projectName(at.live()))
+	if err != nil {
+		return variables.Given{}, err
+	}
+	given, err := variables.Give(own, sets, requested)
+	if err != nil {
+		err = invalid("%w\nhint: give it another value", err)
+	}
+	return given, err
+}

@@ -5,7 +5,6 @@ package tfe
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -483,21 +482,4 @@ func (v variableRoutes) delete(w http.ResponseWriter, r *http.Request) error {
 		h.record(one, "delete", http.StatusNoContent)
 		return noContent(w)
 	})
-}
-
-// given is what a run gets of its workspace, beside what it brings along.
-func (v variableRoutes) given(ctx context.Context, at located, requested map[string]json.RawMessage) (variables.Given, error) {
-	book, err := v.book(ctx, at.organization)
-	if err != nil {
-		return variables.Given{}, err
-	}
-	own, sets, err := book.Of(ctx, at.workspaceRef.workspace, projectName(at.live()))
-	if err != nil {
-		return variables.Given{}, err
-	}
-	given, err := variables.Give(own, sets, requested)
-	if err != nil {
-		err = invalid("%w\nhint: give it another value", err)
-	}
-	return given, err
 }
