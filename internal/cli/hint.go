@@ -178,7 +178,7 @@ func unavailableHint(err error) string {
 func answerHint(status int, message string) string {
 	text := strings.ToLower(message)
 	switch {
-	case strings.Contains(text, "no space left"), strings.Contains(text, "quota exceeded"), status == http.StatusInsufficientStorage:
+	case (&oci.ResponseError{Status: status, Message: message}).DiskFull():
 		return "the registry's disk is full; free space there, in okara's own with `okara state prune` and `okara admin gc`"
 	case strings.Contains(text, "read-only file system"):
 		return "the registry cannot write to its disk; mount it for writing"
