@@ -17,8 +17,10 @@
 // HASH is the h1 hash of the package in hexadecimal. So packages of one version with other
 // content, from a mirror that builds its own, stand beside each other, and a link is only
 // ever made to what a lock file names. A folder appears whole, by a rename, and never
-// changes. Deleting any of it, or all, costs a download: a link that leads nowhere is
-// removed before the next init.
+// changes; a damaged one is replaced by what an init has verified. Deleting any of it, or
+// all, costs a download. Before an init a link that leads nowhere is removed, and one that
+// the lock file does not vouch for: terraform installs into the folder that it finds, also
+// through a link.
 //
 // # For tools that must not write
 //
