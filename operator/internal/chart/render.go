@@ -23,16 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Options say what to render.
+// Options selects the chart and the values that Render uses.
 type Options struct {
 	Dir       string // of the chart
 	Namespace string
 	Values    map[string]any
-	APIs      []string // that the cluster has besides those of Kubernetes, as GROUP/VERSION
+	APIs      []string // API versions of the cluster besides those of Kubernetes, as GROUP/VERSION
 }
 
-// Render returns the text of each template that makes objects, by its name. Values that
-// the schema of the chart refuses are an error.
+// Render returns the rendered text of each template that yields objects, keyed by the
+// file name of the template. Values that violate the schema of the chart are an error.
 func Render(o Options) (map[string]string, error) {
 	c, err := loader.LoadDir(o.Dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func Render(o Options) (map[string]string, error) {
 	return out, nil
 }
 
-// Objects returns what Render does as objects, in the order of the templates.
+// Objects returns the output of Render as objects, in the order of the templates.
 func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	texts, err := Render(o)
 	if err != nil {
@@ -74,7 +74,7 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// Parse reads a stream of objects. Documents without content are passed over.
+// Parse reads a stream of objects and skips documents without content.
 func Parse(text string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
@@ -90,8 +90,7 @@ func Parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Create creates objects one after another. The API server refuses fields that it does
-// not know.
+// Create creates objects one after another. The API server rejects unknown fields.
 func Create(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
 	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
@@ -106,7 +105,7 @@ func Create(ctx context.Context, config *rest.Config, objects []*unstructured.Un
 	return nil
 }
 
-// Delete deletes objects, the last one first. Those that are gone are passed over.
+// Delete deletes objects in reverse order and skips those that no longer exist.
 func Delete(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
 	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
