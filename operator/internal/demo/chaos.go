@@ -26,27 +26,29 @@ import (
 )
 
 const (
-	// chaosEach is how many Instances there are, and how many objects of a kind.
+	// chaosEach is the number of Instances, and the number of objects of the kind.
 	chaosEach = 50
-	// chaosTenants have the objects; their namespaces are deleted now and then.
+	// chaosTenants is the number of tenants that own the objects. Their namespaces are
+	// deleted now and then.
 	chaosTenants = 10
-	// settle is how long everything may take afterwards until it is as it should be.
+	// settle is how long the cluster may take afterwards to reach the desired state.
 	settle = 15 * time.Minute
 )
 
-// storm is a cluster in which everything is killed at random.
+// storm is a cluster whose components are killed at random.
 type storm struct {
 	*fleet
 	cloud   *cloud
-	manager func() error // kills kube-controller-manager, and starts it again
-	user    string       // makes the Instances
+	manager func() error // kills kube-controller-manager and starts it again
+	user    string       // creates the Instances
 	names   int
 	did     map[string]int
 }
 
-// chaos kills the operator, the controllers and the registry at random, empties statuses and
-// deletes namespaces and objects, for some time. At the end nothing runs that no object
-// names, nothing is named that does not run, and no object is stuck without a reason.
+// chaos kills the operator, the controllers and the registry at random, empties statuses
+// and deletes namespaces and objects, for the given time. At the end no resource runs
+// without an object that names it, every named resource runs, and no object is stuck
+// without a reason.
 func chaos(ctx context.Context, length time.Duration) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -130,13 +132,13 @@ func (s *storm) populate(ctx context.Context) error {
 	})
 }
 
-// defineKind makes a kind, without objects.
+// defineKind creates a kind without objects.
 func (s *storm) defineKind(ctx context.Context) error {
 	s.objects = 0
 	return s.define(ctx)
 }
 
-// objectsOf are the Instances and the objects of the kind.
+// objectsOf returns the Instances and the objects of the kind.
 func (s *storm) objectsOf(ctx context.Context) (all []*unstructured.Unstructured, err error) {
 	for _, of := range [][2]string{{"okara.dev/v1alpha1", "InstanceList"}, {"apps.okara.dev/v1alpha1", "VPCList"}} {
 		list := &unstructured.UnstructuredList{}
@@ -154,7 +156,7 @@ func (s *storm) objectsOf(ctx context.Context) (all []*unstructured.Unstructured
 
 func tenantName(n int) string { return fmt.Sprintf("chaos-%d", n) }
 
-// refill makes Instances and objects until there are enough, each of a new name.
+// refill creates Instances and objects with new names until there are enough.
 func (s *storm) refill(ctx context.Context) error {
 	all, err := s.objectsOf(ctx)
 	if err != nil {
@@ -186,14 +188,14 @@ func (s *storm) refill(ctx context.Context) error {
 			"apiVersion": "apps.okara.dev/v1alpha1", "kind": "VPC",
 			"metadata": map[string]any{"namespace": ns.Name, "name": name}, "spec": map[string]any{"name": name},
 		}})
-		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) { // the namespace goes
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) { // the namespace is being deleted
 			return err
 		}
 	}
 	return nil
 }
 
-// rage does something bad every second.
+// rage does one kind of harm every second.
 func (s *storm) rage(ctx context.Context, length time.Duration) error {
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Second) {
 		what, do := s.harm()
@@ -211,7 +213,7 @@ func (s *storm) rage(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// harm chooses what is done next.
+// harm picks the next kind of harm at random.
 func (s *storm) harm() (string, func(context.Context) error) {
 	switch n := rand.IntN(100); {
 	case n < 8:
@@ -255,13 +257,13 @@ func (s *storm) killRegistry(context.Context) error {
 
 func (s *storm) deleteTenant(ctx context.Context) error {
 	err := s.set.CoreV1().Namespaces().Delete(ctx, tenantName(rand.IntN(chaosTenants)), metav1.DeleteOptions{})
-	if apierrors.IsConflict(err) { // it goes already
+	if apierrors.IsConflict(err) { // it is already being deleted
 		return nil
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// any is one of the objects.
+// any returns one of the objects at random.
 func (s *storm) any(ctx context.Context) (*unstructured.Unstructured, error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil || len(all) == 0 {
@@ -279,7 +281,7 @@ func (s *storm) emptyStatus(ctx context.Context) error {
 	if err := s.client.Status().Update(ctx, o); !apierrors.IsConflict(err) {
 		return client.IgnoreNotFound(err)
 	}
-	return nil // somebody wrote it meanwhile
+	return nil // another writer changed it meanwhile
 }
 
 func (s *storm) deleteObject(ctx context.Context) error {
@@ -290,7 +292,7 @@ func (s *storm) deleteObject(ctx context.Context) error {
 	return client.IgnoreNotFound(s.client.Delete(ctx, o))
 }
 
-// calm waits until everything is as it should be, and tells what is not.
+// calm waits until every object is in the desired state, and reports those that are not.
 func (s *storm) calm(ctx context.Context) error {
 	var wrong []string
 	told := time.Now()
@@ -298,7 +300,7 @@ func (s *storm) calm(ctx context.Context) error {
 		time.Sleep(2 * time.Second)
 		now, err := s.wrong(ctx)
 		if err != nil {
-			return false, ctx.Err() // the API server has much to do
+			return false, ctx.Err() // the API server is busy
 		}
 		if wrong = now; len(wrong) > 0 && time.Since(told) > 20*time.Second {
 			told = time.Now()
@@ -320,8 +322,9 @@ func errorsOf(texts []string) (all []error) {
 	return all
 }
 
-// wrong is what is not as it should be: an object that is not Ready, a thing that no object
-// names, one that is named and not there, and what was made for an object that is gone.
+// wrong lists the deviations from the desired state: objects that are not Ready,
+// resources that no object names, resources that are named but missing, and run
+// namespaces whose object is gone.
 func (s *storm) wrong(ctx context.Context) (wrong []string, err error) {
 	all, err := s.objectsOf(ctx)
 	if err != nil {

@@ -27,14 +27,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// cloud stands for tofu-controller and for what its runs make: of each Terraform one thing,
-// named by the address of its state. It keeps the rules of tofu-controller that matter for
-// an end: a suspended Terraform is not finalised, and one whose source or token is gone
-// hangs. States are written to okara serve, with the token of the run.
+// cloud stands in for tofu-controller and for the resources that its runs create: one
+// resource per Terraform, named by the address of its state. It follows the rules of
+// tofu-controller that matter for deletion: a suspended Terraform is not finalised, and
+// one whose source or token is gone hangs. States are written to okara serve, with the
+// token of the run.
 type cloud struct {
 	client client.Client
 	set    kubernetes.Interface
-	away   atomic.Bool // it was killed
+	away   atomic.Bool // the controller was killed
 
 	mu   sync.Mutex // guards the field below
 	made map[string]string
@@ -42,14 +43,14 @@ type cloud struct {
 
 const cloudFinalizer = "finalizers.tf.contrib.fluxcd.io"
 
-// things are what is there, each with the Terraform that made it.
+// things returns the existing resources, each with the Terraform that created it.
 func (c *cloud) things() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.made)
 }
 
-// work looks at all Terraforms again and again, as long as ctx lives.
+// work reconciles all Terraforms repeatedly until ctx ends.
 func (c *cloud) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !c.away.Load() {
@@ -74,7 +75,7 @@ func (c *cloud) reconcile(ctx context.Context) error {
 		g.Go(func() error {
 			err := c.handle(ctx, &list.Items[i])
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return nil // somebody was first: the next pass
+				return nil // another writer was first: retry in the next reconcile
 			}
 			return err
 		})
@@ -82,7 +83,7 @@ func (c *cloud) reconcile(ctx context.Context) error {
 	return g.Wait()
 }
 
-// handle does what there is to do for one Terraform.
+// handle reconciles one Terraform.
 func (c *cloud) handle(ctx context.Context, o *unstructured.Unstructured) error {
 	if c.away.Load() || fluxobj.Suspended(o) {
 		return nil
@@ -107,7 +108,7 @@ func (c *cloud) handle(ctx context.Context, o *unstructured.Unstructured) error 
 	return c.say(ctx, o, "1.0.0@"+digest, nil)
 }
 
-// finalize destroys what a Terraform made, if it shall.
+// finalize destroys the resource of a Terraform if its spec says so.
 func (c *cloud) finalize(ctx context.Context, o *unstructured.Unstructured) error {
 	if !slices.Contains(o.GetFinalizers(), cloudFinalizer) {
 		return nil
@@ -125,7 +126,7 @@ func (c *cloud) finalize(ctx context.Context, o *unstructured.Unstructured) erro
 	return c.client.Update(ctx, o)
 }
 
-// source is the digest of the module.
+// source returns the digest of the module.
 func (c *cloud) source(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	source := &unstructured.Unstructured{}
 	source.SetAPIVersion(fluxobj.SourceVersion)
@@ -136,7 +137,7 @@ func (c *cloud) source(ctx context.Context, o *unstructured.Unstructured) (strin
 
 var stateAddress = regexp.MustCompile(`\baddress\s*=\s*"([^"]+)"`)
 
-// write makes the thing of a Terraform, or destroys it, and writes that into its state.
+// write creates or destroys the resource of a Terraform, and records that in its state.
 func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists bool) error {
 	m := stateAddress.FindStringSubmatch(fluxobj.Text(o, "spec", "backendConfig", "customConfiguration"))
 	if m == nil {
@@ -178,7 +179,7 @@ func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists 
 	return nil
 }
 
-// lockedError says that somebody else has the lock of a state.
+// lockedError says that another holder has the lock of a state.
 type lockedError struct {
 	ID   string
 	text string
@@ -186,7 +187,7 @@ type lockedError struct {
 
 func (e *lockedError) Error() string { return "the state is locked: " + e.text }
 
-// say writes how a run ended, as tofu-controller does.
+// say records the result of a run in the status, as tofu-controller does.
 func (c *cloud) say(ctx context.Context, o *unstructured.Unstructured, revision string, wrong error) error {
 	ready := map[string]any{"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 	conditions := []any{ready}

@@ -26,7 +26,8 @@ import (
 )
 
 // cluster starts the control plane and installs the chart. There are no nodes: the two
-// programs of the chart run beside it, the operator with the rights that the chart gives.
+// programs of the chart run as processes, the operator with the rights that the chart
+// grants.
 func (w *world) cluster(ctx context.Context) error {
 	admin, err := w.kube.Start()
 	if err != nil {
@@ -66,7 +67,7 @@ func (w *world) cluster(ctx context.Context) error {
 	return err
 }
 
-// installChart creates the kinds, and then everything that helm would.
+// installChart creates the CRDs and then every other object that helm would create.
 func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
 	dir := filepath.Join(w.root, "charts", "okara")
 	text, err := os.ReadFile(filepath.Join(dir, "crds.yaml"))
@@ -100,7 +101,7 @@ func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// ignoreMissing takes a kind that is not served yet for no error.
+// ignoreMissing returns nil for an error that says a kind is not served yet.
 func ignoreMissing(err error) error {
 	if meta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil {
 		return nil
@@ -121,7 +122,7 @@ func (w *world) grantTenant(ctx context.Context, set *kubernetes.Clientset) erro
 	return err
 }
 
-// token is how a service account connects.
+// token returns a configuration that connects as a service account.
 func token(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
 	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -150,7 +151,7 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return clientcmd.WriteToFile(*k, file)
 }
 
-// startOperator starts it as its pod would.
+// startOperator starts the operator with the flags that its pod has.
 func (w *world) startOperator() (err error) {
 	args := []string{
 		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// figure is something measured, what it should be, and the most that it may be.
+// figure is a measured value with its target and its upper bound.
 type figure struct {
 	what                 string
 	value, target, bound float64
@@ -55,16 +55,16 @@ func (f *fleet) leaseWrites(ctx context.Context) (n *atomic.Int64, stop func()) 
 	return n, w.Stop
 }
 
-// counts is what was asked of whom, and what the operator keeps.
+// counts holds the numbers of requests and writes, and the memory of the operator.
 type counts struct {
 	registry, origin        float64
-	statusWrites, ourWrites float64 // of kinds of okara
-	fluxWrites, runWrites   float64 // of objects of runs, without what the test writes
+	statusWrites, ourWrites float64 // of objects of okara's kinds
+	fluxWrites, runWrites   float64 // of objects of runs, without the writes of the test
 	lists                   float64
 	heap, resident          float64
 }
 
-// count reads the metrics of all.
+// count reads the metrics of the operator, the registry, the origin and the API server.
 func (f *fleet) count(ctx context.Context) (counts, error) {
 	own, err1 := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
 	registry, err2 := scrape(ctx, http.DefaultClient, "http://"+f.front+"/metrics")
@@ -84,7 +84,7 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 		registry: registry.sum("okara_http_requests_total", `route="/v2/`),
 		origin:   origin.sum("okara_http_requests_total", `route="/v2/`),
 	}
-	// Labels of the groups whose objects the operator and Flux have.
+	// Labels of the API groups of the operator's and Flux's objects.
 	ours := []string{`group="okara.dev"`, `group="apps.okara.dev"`}
 	flux := []string{`group="source.toolkit.fluxcd.io"`, `group="infra.contrib.fluxcd.io"`}
 	for _, verb := range []string{"PUT", "PATCH", "POST", "DELETE", "APPLY"} {
@@ -112,13 +112,13 @@ func (f *fleet) count(ctx context.Context) (counts, error) {
 	return c, nil
 }
 
-// page is the text of metrics.
+// page is the text of a metrics endpoint, by line.
 type page []string
 
 // sample splits a line of metrics into the name with its labels, and the value.
 var sample = regexp.MustCompile(`^([a-z_]+)(\{.*\})? ([0-9.e+-]+)$`)
 
-// sum adds up the samples of a metric that have all of the labels.
+// sum adds up the samples of a metric that have all the given labels.
 func (p page) sum(name string, labels ...string) (sum float64) {
 	for _, line := range p {
 		m := sample.FindStringSubmatch(line)

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// releases is how many versions the module of the demonstration has, and scaleReleases
-// how many each Module of many.
+// releases is the number of versions of the demonstration's module. scaleReleases is the
+// number of versions of each Module in a scale test.
 const (
 	releases      = 12
 	scaleReleases = 3

@@ -22,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// perNamespace is how many Modules a namespace has.
+// perNamespace is the number of Modules in a namespace.
 const perNamespace = 100
 
-// size is how many of what a cluster has.
+// size is the number of objects of each kind in a cluster.
 type size struct{ modules, instances, objects int }
 
 // fleet is a cluster with many objects.
@@ -54,9 +54,10 @@ func sizeOf(text string) (s size, err error) {
 	return s, nil
 }
 
-// scale has one operator work on many objects, and prints what that costs beside what
-// it should. An idle hour of Modules is one run of each: its interval is an hour, and a
-// namespace whose annotation changes has all its Modules run at once, at whatever time.
+// scale has one operator manage many objects, and prints the cost beside the target. An
+// idle hour of Modules is one reconcile of each, since their interval is an hour.
+// Changing the annotation of a namespace starts the reconciles of all its Modules at
+// once.
 func scale(ctx context.Context, s size, releases int) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -65,7 +66,7 @@ func scale(ctx context.Context, s size, releases int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close(err != nil)) }()
-	w.lease = "1m" // as by default
+	w.lease = "1m" // the default
 	if w.metrics, err = freeAddress(); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (f *fleet) prepare(ctx context.Context) (err error) {
 
 func (f *fleet) namespace(n int) string { return fmt.Sprintf("fleet-%d", n/perNamespace) }
 
-// freeAddress is one that nobody listens on.
+// freeAddress returns an address on which no process listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -147,7 +148,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// fill creates the Modules and waits until all are Ready.
+// fill creates the Modules and waits until all of them are Ready.
 func (f *fleet) fill(ctx context.Context) error {
 	for n := 0; n < f.modules; n += perNamespace {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace(n)}}
@@ -178,9 +179,9 @@ func (f *fleet) fill(ctx context.Context) error {
 	})
 }
 
-// hour has each Module run once more, and compares.
+// hour has each Module reconcile once more, and compares the counts.
 func (f *fleet) hour(ctx context.Context) error {
-	time.Sleep(5 * time.Second) // what events wake is done with
+	time.Sleep(5 * time.Second) // the reconciles that events triggered are done
 	before, err := f.count(ctx)
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func (f *fleet) hour(ctx context.Context) error {
 	var after counts
 	if err := until(ctx, 20*time.Minute, func() (bool, error) {
 		time.Sleep(2 * time.Second)
-		last := after.origin // which a run asks once, and a look at an entry that waits in the queue not at all
+		last := after.origin // a reconcile asks the origin once; checking a queued entry does not ask it
 		after, err = f.count(ctx)
 		return after.origin-before.origin >= float64(f.modules) && after.origin == last, err
 	}); err != nil {
@@ -215,8 +216,8 @@ func (f *fleet) hour(ctx context.Context) error {
 		{"heap of the operator, MiB", after.heap, 256, 512},
 		{"memory of the operator, MiB", after.resident, 256, 512},
 		{"requests to the origin per Module", (after.origin - before.origin) / each, 1, 1},
-		// The tags, the record, and the newest version, since a tag that was moved shows
-		// nowhere else; the others take turns, each once in a day.
+		// The tags, the record, and the newest version, since nothing else shows that a
+		// tag was moved. The other versions are checked in rotation, each once a day.
 		{"requests to the registry per Module", (after.registry - before.registry) / each, 2, 3 + float64(f.releases-1)/2},
 		{"writes of statuses", after.statusWrites - before.statusWrites, 0, 0},
 		{"other writes of objects of okara.dev", after.ourWrites - before.ourWrites, 0, 0},

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// kindObjects are those of the kind that the test defines.
+// kindObjects returns an empty list for objects of the kind that the test defines.
 func kindObjects(kind string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("apps.okara.dev/v1alpha1")
@@ -25,7 +25,8 @@ func kindObjects(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// define makes a kind of a module and objects of it, and waits until all are Ready.
+// define creates a kind for a module and objects of it, and waits until all of them are
+// Ready.
 func (f *fleet) define(ctx context.Context) error {
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "VPC", Plural: "vpcs", Singular: "vpc"}
@@ -68,8 +69,8 @@ func (f *fleet) define(ctx context.Context) error {
 	})
 }
 
-// hourOfObjects has tofu-controller say something of each Terraform, as it does after the
-// run of each hour, that is no news.
+// hourOfObjects has tofu-controller update the status of each Terraform as it does after
+// each hourly run, without any change.
 func (f *fleet) hourOfObjects(ctx context.Context) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(terraformVersion)

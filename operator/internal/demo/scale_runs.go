@@ -30,12 +30,12 @@ const (
 	instancesNamespace = "okara-instances"
 	clusterName        = "scale"
 	terraformVersion   = "infra.contrib.fluxcd.io/v1alpha2"
-	// looks is how often the operator looks at all instances in an idle hour.
+	// looks is how often the operator reconciles all instances in an idle hour.
 	looks = 6
 )
 
-// prepareRuns makes what runs need: the kinds of Flux, a module, and somebody who says
-// that each Terraform was applied. No tofu runs.
+// prepareRuns creates what runs need: the kinds of Flux, a module, and a goroutine that
+// marks each Terraform as applied. No tofu runs.
 func (f *fleet) prepareRuns(ctx context.Context) error {
 	if err := rig.FluxKinds(ctx, f.admin); err != nil {
 		return err
@@ -50,8 +50,9 @@ func (f *fleet) prepareRuns(ctx context.Context) error {
 	return f.play(ctx)
 }
 
-// frontConfig has okara serve take the tokens of runs. The operator finds the keys that
-// are made here; okara serve reads the public ones, as of a ConfigMap in its pod.
+// frontConfig configures okara serve to accept the tokens of runs. The operator finds the
+// keys that are created here; okara serve reads the public ones, as from a ConfigMap in
+// its pod.
 func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	c, err := client.New(f.admin, client.Options{})
 	if err != nil {
@@ -75,7 +76,7 @@ func (f *fleet) frontConfig(ctx context.Context) (string, error) {
 	return file, errors.Join(os.WriteFile(keys, []byte(m.Data[runaccess.IssuerKey]), 0o600), os.WriteFile(file, []byte(text), 0o600))
 }
 
-// play says of each Terraform what tofu-controller would, as long as ctx lives.
+// play writes the statuses that tofu-controller would write, until ctx ends.
 func (f *fleet) play(ctx context.Context) error {
 	c, err := client.NewWithWatch(f.admin, client.Options{})
 	if err != nil {
@@ -97,7 +98,7 @@ func (f *fleet) play(ctx context.Context) error {
 					changed <- o
 				}
 			}
-			if w, err = c.Watch(ctx, list); err != nil { // it ended by itself, or everything ends
+			if w, err = c.Watch(ctx, list); err != nil { // the watch or the context ended
 				return
 			}
 		}
@@ -114,7 +115,7 @@ func (f *fleet) play(ctx context.Context) error {
 	return nil
 }
 
-// applied writes the status of a Terraform whose run ended well.
+// applied writes the status of a Terraform whose run succeeded.
 func applied(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	asked := o.GetAnnotations()[fluxobj.AnnotationRequest]
 	seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
@@ -135,14 +136,14 @@ func applied(ctx context.Context, c client.Client, o *unstructured.Unstructured)
 			"type": "Ready", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		}},
 	}
-	if err := c.Status().Update(ctx, o); !apierrors.IsConflict(err) { // then another event comes
+	if err := c.Status().Update(ctx, o); !apierrors.IsConflict(err) { // a conflict means that another event follows
 		return client.IgnoreNotFound(err)
 	}
 	return nil
 }
 
-// launch creates a Template and its Instances, each of another user, and waits until all
-// are Ready.
+// launch creates a Template and its Instances, each for a different user, and waits until
+// all of them are Ready.
 func (f *fleet) launch(ctx context.Context) error {
 	who, err := f.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
@@ -179,7 +180,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	})
 }
 
-// instanceID is the nth name that an Instance can have.
+// instanceID returns the nth valid name of an Instance.
 func instanceID(n int) string {
 	const letters = "abcdefghjkmnpqrstvwxyz"
 	id := []byte("aaaaaaaaaa")
@@ -190,7 +191,7 @@ func instanceID(n int) string {
 	return string(id)
 }
 
-// each does something n times, eight at a time.
+// each calls do n times, eight at a time.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
@@ -200,7 +201,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return g.Wait()
 }
 
-// await waits until n objects are ready, and says every ten seconds how many are.
+// await waits until n objects are ready, and prints every ten seconds how many are.
 func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (ready int, why string, err error)) error {
 	return until(ctx, time.Hour, func() (bool, error) {
 		ready, why, err := look(ctx)
@@ -216,8 +217,8 @@ func (f *fleet) await(ctx context.Context, n int, look func(context.Context) (re
 	})
 }
 
-// hourOfInstances has the operator look at all instances as often as it does in an hour in
-// which nobody asks for anything.
+// hourOfInstances has the operator reconcile all instances as often as it does in an hour
+// without requests.
 func (f *fleet) hourOfInstances(ctx context.Context) error {
 	t := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: instancesNamespace, Name: "sandbox.vpc"}}
 	return f.idle(ctx, f.instances, counts{ourWrites: looks}, func() error {
@@ -230,14 +231,14 @@ func (f *fleet) hourOfInstances(ctx context.Context) error {
 	})
 }
 
-// touch changes nothing of an object that means anything.
+// touch changes an annotation of an object that no controller reads.
 func touch(ctx context.Context, c client.Client, o client.Object, n int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scale.example.com/look":"%d"}}}`, n)
 	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch))
 }
 
-// looked does what a controller of the operator looks at, and waits until it has looked
-// so often.
+// looked calls do, which triggers a controller of the operator, and waits until that
+// controller has reconciled the given number of times.
 func (f *fleet) looked(ctx context.Context, controller string, often int, do func() error) error {
 	passes := func() (float64, error) {
 		own, err := scrape(ctx, http.DefaultClient, "http://"+f.metrics+"/metrics")
@@ -259,10 +260,10 @@ func (f *fleet) looked(ctx context.Context, controller string, often int, do fun
 	return nil
 }
 
-// idle prints what was asked of whom while something happened that changes nothing, beside
-// what it may be, for n objects. own is what the test itself wrote.
+// idle prints the numbers of requests and writes while happen does something that changes
+// nothing, beside their bounds, for n objects. own are the writes of the test itself.
 func (f *fleet) idle(ctx context.Context, n int, own counts, happen func() error) error {
-	time.Sleep(5 * time.Second) // what events wake is done with
+	time.Sleep(5 * time.Second) // the reconciles that events triggered are done
 	before, err := f.count(ctx)
 	if err != nil {
 		return err

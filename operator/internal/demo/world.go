@@ -34,7 +34,7 @@ const (
 	newest = "1.11.0"
 )
 
-// world is everything that the demonstration runs on.
+// world is the environment of the demonstration.
 type world struct {
 	root, dir  string
 	remove     func() error
@@ -43,13 +43,13 @@ type world struct {
 	kubeconfig string // of the operator
 	tenant     client.Client
 	server     *httptest.Server // git
-	origin     string           // HOST:PORT of it
+	origin     string           // HOST:PORT of the git server
 	git        string           // source of the module
 	front      string           // HOST:PORT of the registry and its front-end
 	operator   *process
-	lease      string   // of the operator
-	metrics    string   // HOST:PORT of it
-	runs       []string // flags of one that runs what objects ask for
+	lease      string   // duration of the operator's lease
+	metrics    string   // HOST:PORT of the operator's metrics
+	runs       []string // flags of an operator that runs modules
 	processes  []*process
 	before     map[string]string
 }
@@ -72,14 +72,14 @@ func (w *world) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// env is the environment of every program: none of the user's configuration takes part.
+// env returns the environment of every program, without the user's own configuration.
 func (w *world) env() []string {
 	return append(os.Environ(), "HOME="+w.path("home"), "XDG_DATA_HOME="+w.path("home"), "XDG_CONFIG_HOME="+w.path("home"), "DOCKER_CONFIG="+w.path("home"),
 		"TMPDIR="+w.path("tmp"), "TF_CLI_CONFIG_FILE="+w.path("cli.tfrc"), "CHECKPOINT_DISABLE=1", "OKARA_REGISTRY=", "KUBECONFIG=",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 }
 
-// program is where make has put one.
+// program returns the path at which make has put a program.
 func (w *world) program(name string) string {
 	if name == "tofu" {
 		return filepath.Join(w.root, ".cache/tofu/1.12.6/tofu")
@@ -87,7 +87,7 @@ func (w *world) program(name string) string {
 	return filepath.Join(w.root, "bin", name)
 }
 
-// run runs a program to its end and shows it.
+// run runs a program to its end and prints its command line and output.
 func (w *world) run(ctx context.Context, name string, args ...string) error {
 	fmt.Println("$", name, strings.ReplaceAll(strings.Join(args, " "), w.dir+"/", ""))
 	cmd := exec.CommandContext(ctx, w.program(name), args...)
@@ -97,7 +97,7 @@ func (w *world) run(ctx context.Context, name string, args ...string) error {
 	return cmd.Run()
 }
 
-// process is a program that runs until it is told to end.
+// process is a program that runs until it is stopped.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -105,11 +105,11 @@ type process struct {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // it may have ended already
 	_ = p.cmd.Wait()
 }
 
-// start starts a program that writes its log into a file.
+// start starts a program that logs to a file.
 func (w *world) start(name, program string, args ...string) (*process, error) {
 	log, err := os.OpenFile(w.path(fmt.Sprintf("%s-%d.log", name, len(w.processes))), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *world) start(name, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// listening finds where okara serve says that it listens.
+// listening finds the address on which okara serve says that it listens.
 var listening = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
 
 // serve starts a registry with a front-end, and returns HOST:PORT.
@@ -135,7 +135,7 @@ func (w *world) serve(name string, flags ...string) (string, error) {
 	return w.serveAt("127.0.0.1:0", name, flags...)
 }
 
-// serveAt is serve at an address.
+// serveAt is like serve, with a given address.
 func (w *world) serveAt(address, name string, flags ...string) (string, error) {
 	p, err := w.start(name, "okara", append([]string{"serve", "--listen", address, "--storage", w.path(name)}, flags...)...)
 	if err != nil {
@@ -152,7 +152,7 @@ func (w *world) serveAt(address, name string, flags ...string) (string, error) {
 	return at, err
 }
 
-// outside starts what is not in the cluster.
+// outside starts the servers outside the cluster.
 func (w *world) outside(context.Context) (err error) {
 	if err := w.gitServer(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (w *world) outside(context.Context) (err error) {
 	return nil
 }
 
-// gitServer makes a repository and serves it over https by git's own program.
+// gitServer creates a repository and serves it over HTTPS with git's own program.
 func (w *world) gitServer() error {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -199,7 +199,7 @@ func writeCertificate(file string, c *x509.Certificate) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), 0o600)
 }
 
-// versions are the tags of the module in a registry with their digests.
+// versions returns the tags of the module in a registry with their digests.
 func (w *world) versions(ctx context.Context, registry string) (map[string]string, error) {
 	base := "http://" + registry + "/v2/modules/" + module
 	var list struct{ Tags []string }
@@ -215,14 +215,14 @@ func (w *world) versions(ctx context.Context, registry string) (map[string]strin
 		if err != nil {
 			return nil, err
 		}
-		if digest := header.Get("Docker-Content-Digest"); digest != "" { // "": it is being put
+		if digest := header.Get("Docker-Content-Digest"); digest != "" { // empty while the manifest is being uploaded
 			all[tag] = digest
 		}
 	}
 	return all, nil
 }
 
-// get asks for a JSON document. What is not there leaves it empty.
+// get requests a JSON document. If it does not exist, into is left unchanged.
 func get(ctx context.Context, url string, into any) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -245,11 +245,11 @@ func get(ctx context.Context, url string, into any) (http.Header, error) {
 	return resp.Header, json.NewDecoder(resp.Body).Decode(into)
 }
 
-// close ends what was started, and shows the logs if something went wrong.
+// close stops the processes, and prints their logs on failure.
 func (w *world) close(failed bool) error {
 	for _, p := range w.processes {
 		if failed {
-			b, _ := os.ReadFile(p.log) // shown as far as it can be read
+			b, _ := os.ReadFile(p.log) // printed as far as it can be read
 			fmt.Fprintf(os.Stderr, "\nthe log of %s:\n%s", p.name, b[max(0, len(b)-4096):])
 		}
 		p.kill()
