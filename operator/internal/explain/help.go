@@ -4,18 +4,20 @@ package explain
 
 import "github.com/seed-141914ff/okara/operator/api/v1alpha1"
 
-// again asks for another try.
+// again is the command that requests another try.
 const again = "kubectl annotate {ref}{in} --overwrite " + v1alpha1.AnnotationRequest + "=\"$(date)\"   # asks for another try now"
 
 // reasonRequested is the reason of an Instance that waits for its first approval.
 const reasonRequested = "Requested"
 
-// needsDecision reports whether what has that reason goes on when somebody says so.
+// needsDecision reports whether an object with the given reason waits for a user's
+// decision.
 func needsDecision(reason string) bool {
 	return reason == v1alpha1.ReasonHeld || reason == v1alpha1.ReasonPlanned || reason == reasonRequested
 }
 
-// helpOf is what helps against a reason, as texts and commands; nil where waiting does.
+// helpOf returns the texts and commands that help against a reason. It returns nil if
+// waiting helps.
 func helpOf(reason string) []string {
 	switch reason {
 	case v1alpha1.ReasonFailed, "Retry":
@@ -48,7 +50,7 @@ func helpOf(reason string) []string {
 	return helpOfRuns(reason)
 }
 
-// helpOfRuns is what helps against the reasons of what runs.
+// helpOfRuns returns the texts and commands that help against the reasons of runs.
 func helpOfRuns(reason string) []string {
 	switch reason {
 	case v1alpha1.ReasonSuspended:

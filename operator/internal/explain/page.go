@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// maxEvents and maxEntries bound what is shown of many.
+// maxEvents and maxEntries bound the numbers of events and entries that are shown.
 const (
 	maxEvents  = 8
 	maxEntries = 10
@@ -34,13 +34,13 @@ type Explainer struct {
 	Now    time.Time
 }
 
-// page is what is being written.
+// page is the page under construction.
 type page struct {
 	*Explainer
 	o    *unstructured.Unstructured
 	out  strings.Builder
 	help []string
-	told bool // a fact is
+	told bool // a fact was written
 }
 
 // Explain returns the page about an object.
@@ -57,7 +57,7 @@ func (e *Explainer) Explain(ctx context.Context, o *unstructured.Unstructured) s
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
-// name names an object to users, and to kubectl.
+// name returns the name of an object for users and for kubectl.
 func name(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()
@@ -65,10 +65,10 @@ func name(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
-// pods are those of the operator.
+// pods is the command that lists the pods of the operator.
 const pods = "kubectl get pods -A -l app.kubernetes.io/name=okara-operator   # does it run?"
 
-// in is the option of kubectl for the namespace of the object.
+// in returns the kubectl option for the namespace of the object.
 func (p *page) in() string {
 	if p.o.GetNamespace() == "" {
 		return ""
@@ -76,12 +76,12 @@ func (p *page) in() string {
 	return " -n " + p.o.GetNamespace()
 }
 
-// ref is the object as an argument of kubectl.
+// ref returns the object as an argument of kubectl.
 func (p *page) ref() string {
 	return strings.ToLower(p.o.GetKind()) + "." + p.o.GroupVersionKind().Group + "/" + p.o.GetName()
 }
 
-// heading says what the conditions do.
+// heading writes what the conditions say.
 func (p *page) heading() {
 	all := fluxobj.Conditions(p.o)
 	ready := all[v1alpha1.ConditionReady]
@@ -131,14 +131,14 @@ func (p *page) since(rfc3339 string) string {
 	return duration.HumanDuration(p.Now.Sub(at))
 }
 
-// block shows a foreign text of many lines.
+// block writes a multi-line text of another program.
 func (p *page) block(s string) {
 	for line := range strings.Lines(text.Head(s)) {
 		p.line("    %s", strings.TrimRight(line, "\n"))
 	}
 }
 
-// fact is a line about the object. The first is behind an empty one.
+// fact writes a line about the object. An empty line precedes the first fact.
 func (p *page) fact(format string, args ...any) {
 	if !p.told {
 		p.told = true
@@ -147,7 +147,7 @@ func (p *page) fact(format string, args ...any) {
 	p.line("  "+format, args...)
 }
 
-// facts are fields that most kinds have.
+// facts writes the fields that most kinds have.
 func (p *page) facts() {
 	for _, f := range []struct {
 		label string
@@ -173,13 +173,14 @@ func (p *page) facts() {
 	}
 }
 
-// planOf is the plan of an Instance that waits.
+// planOf returns the plan of an Instance that waits for approval.
 func planOf(o *unstructured.Unstructured) string {
 	plan, _, _ := unstructured.NestedString(o.Object, "status", "plan")
 	return plan
 }
 
-// heldBack is the digest of a Version that waits for approval, or that a scan holds back.
+// heldBack returns the digest of a Version that waits for approval or that a scan holds
+// back.
 func heldBack(o *unstructured.Unstructured) string {
 	if ready := fluxobj.Conditions(o)[v1alpha1.ConditionReady]; o.GetKind() != "Version" || ready.Reason != v1alpha1.ReasonHeld {
 		return ""
@@ -187,7 +188,7 @@ func heldBack(o *unstructured.Unstructured) string {
 	return fluxobj.Text(o, "status", "digest")
 }
 
-// entries are those of a Depot that are not Ready.
+// entries writes the entries of a Depot that are not Ready.
 func (p *page) entries() {
 	list, _, _ := unstructured.NestedSlice(p.o.Object, "status", "entries")
 	shown := 0
@@ -205,7 +206,7 @@ func (p *page) entries() {
 	}
 }
 
-// kindsOfRuns are what runs consist of.
+// kindsOfRuns lists the kinds of objects that runs consist of.
 func kindsOfRuns() []string {
 	return []string{
 		"source.toolkit.fluxcd.io/v1/OCIRepositoryList", "source.toolkit.fluxcd.io/v1/HelmRepositoryList", "source.toolkit.fluxcd.io/v1/GitRepositoryList",
@@ -213,7 +214,7 @@ func kindsOfRuns() []string {
 	}
 }
 
-// made is what the operator made for the object, and how that goes.
+// made writes the objects that the operator created for the object, and their state.
 func (p *page) made(ctx context.Context) {
 	ns := fluxobj.Text(p.o, "status", "namespace")
 	if ns == "" {
@@ -241,7 +242,7 @@ func (p *page) made(ctx context.Context) {
 	}
 }
 
-// run tells how an object of Flux goes.
+// run writes the state of an object of Flux.
 func (p *page) run(o *unstructured.Unstructured) {
 	ready := fluxobj.Conditions(o)["Ready"]
 	says := cmp.Or(ready.Reason, "no controller has processed it: is its controller running?")
@@ -258,7 +259,7 @@ func (p *page) run(o *unstructured.Unstructured) {
 	}
 }
 
-// events are the last ones of the object.
+// events writes the latest events of the object.
 func (p *page) events(ctx context.Context) {
 	var list eventsv1.EventList
 	if err := p.Client.List(ctx, &list, client.InNamespace(cmp.Or(p.o.GetNamespace(), "default"))); err != nil {
@@ -278,7 +279,7 @@ func (p *page) events(ctx context.Context) {
 	}
 }
 
-// lastOf is when an event was last.
+// lastOf returns when an event last occurred.
 func lastOf(e eventsv1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time
@@ -289,7 +290,7 @@ func lastOf(e eventsv1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// commands are those that help. Each is there once, filled in for the object.
+// commands writes the commands that help, each once, filled in for the object.
 func (p *page) commands() {
 	if len(p.help) == 0 {
 		return
@@ -306,7 +307,7 @@ func (p *page) commands() {
 	}
 }
 
-// approval is how the plan that waits is let through.
+// approval returns the steps that approve the waiting plan.
 func (p *page) approval(plan string) []string {
 	return []string{
 		"create an Approval; read the plan first:",
