@@ -20,7 +20,7 @@ const (
 	countEvery   = 24 // clean-ups
 )
 
-// cleaner looks for what objects left that are gone. The replica that leads does.
+// cleaner cleans up after objects that no longer exist. Only the leader does this.
 type cleaner struct {
 	direct  client.Client
 	objects *kindrun.Objects
@@ -28,7 +28,7 @@ type cleaner struct {
 	log     *slog.Logger
 }
 
-// newCleaner makes one with its metric, which is one of the process.
+// newCleaner returns a cleaner and registers its metric with the process.
 func newCleaner(c client.Client, objects *kindrun.Objects, log *slog.Logger) (*cleaner, error) {
 	s := &cleaner{c, objects, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "okara_states_unowned", Help: "States of runs that have resources and whose object is gone. Counted daily; they are not destroyed automatically.",

@@ -41,7 +41,7 @@ const explainExample = `  okara-operator explain vpc prod -n tenant-acme
   okara-operator explain okinst abcdefghjk -n okara-instances
   okara-operator explain modulekind vpcs`
 
-// explainFlags are those of explain.
+// explainFlags holds the flags of explain.
 type explainFlags struct{ kubeconfig, namespace string }
 
 func newExplain() *cobra.Command {
@@ -103,7 +103,7 @@ func (f *explainFlags) explain(ctx context.Context, kind, name string, out io.Wr
 	return err
 }
 
-// kindOf finds a kind of okara by any name that kubectl takes.
+// kindOf finds a kind of okara by any name that kubectl accepts.
 func kindOf(config *rest.Config, name string) (*meta.RESTMapping, meta.RESTMapper, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

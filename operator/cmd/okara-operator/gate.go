@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/plangate"
 )
 
-// gateSite is the plan gate, and how tofu-controller reaches it.
+// gateSite configures the plan gate, and how tofu-controller reaches it.
 type gateSite struct {
 	address      string
 	certificates string
@@ -27,7 +27,7 @@ func (s *gateSite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
 }
 
-// check says what is wrong with the flags.
+// check validates the flags.
 func (s *gateSite) check() error {
 	if (s.address == "") != (s.certificates == "") {
 		return usagef("--plan-gate-address and --plan-gate-certificates belong together, one is missing")
@@ -53,7 +53,7 @@ func isGateURL(text string) bool {
 	return u.User == nil && u.Path == plangate.Path
 }
 
-// webhook is the URL that runs have, "" where there is no gate.
+// webhook returns the gate URL for runs, or "" if there is no gate.
 func (s *gateSite) webhook(namespace string) string {
 	if s.address == "" || s.url != "" {
 		return s.url
@@ -61,7 +61,7 @@ func (s *gateSite) webhook(namespace string) string {
 	return fmt.Sprintf("https://okara-operator.%s.svc%s", namespace, plangate.Path)
 }
 
-// start has a manager serve the gate.
+// start adds the gate to a manager.
 func (s *gateSite) start(mgr ctrl.Manager, namespace string, log *slog.Logger) error {
 	if s.address == "" {
 		return nil

@@ -36,8 +36,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runSite is how runs reach okara serve and its states, and which namespace has the
-// instances. Without a URL nothing is run.
+// runSite configures how runs reach okara serve and its states, and which namespace holds
+// the instances. Without a URL no module is run.
 type runSite struct {
 	serve      string
 	cluster    string
@@ -62,7 +62,7 @@ func (s *runSite) add(f *pflag.FlagSet) {
 
 func (s *runSite) on() bool { return s.serve != "" }
 
-// check says what is wrong with the flags.
+// check validates the flags.
 func (s *runSite) check() error {
 	if !s.on() {
 		if s.cluster != "" || s.pullSecret != "" || s.config != "" || s.unbounded {
@@ -98,7 +98,7 @@ func checkCluster(name string) error {
 	return nil
 }
 
-// cached says which objects the cache of the operator has of instances.
+// cached adds the objects of instances that the operator caches.
 func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object]cache.ByObject {
 	if !s.on() {
 		return all
@@ -112,7 +112,7 @@ func (s *runSite) cached(all map[client.Object]cache.ByObject) map[client.Object
 	return all
 }
 
-// settings are what the file says of all templates; nothing without one.
+// settings returns the settings of all templates, from the file and the flags.
 func (s *runSite) settings() (instancectl.Settings, error) {
 	out := instancectl.Settings{Namespace: s.instances}
 	users, err := instancectl.ParseUsers(s.users)
@@ -134,11 +134,11 @@ func (s *runSite) settings() (instancectl.Settings, error) {
 	return out, portalError(err)
 }
 
-// boundsTimeout is how long the policies may take to be in force: the chart makes them
-// along with the operator.
+// boundsTimeout is how long the policies may take to be in force, since the chart creates
+// them together with the operator.
 const boundsTimeout = time.Minute
 
-// bounded refuses to run modules where no policy bounds what the operator writes.
+// bounded returns an error if no policy bounds the objects that the operator writes.
 func (f *flags) bounded(ctx context.Context, c client.Client) error {
 	if f.runs.unbounded {
 		return nil
@@ -157,12 +157,12 @@ func (f *flags) bounded(ctx context.Context, c client.Client) error {
 	return last
 }
 
-// direct is a client that reads what is there now.
+// direct returns a client that reads the current objects, without a cache.
 func direct(mgr ctrl.Manager) (client.Client, error) {
 	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 }
 
-// access makes what prepares runs a part of a manager.
+// access adds the component that prepares runs to a manager.
 func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Logger) (*runaccess.Access, error) {
 	issuer, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: c, Namespace: f.namespace, Cluster: f.runs.cluster})
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *flags) access(mgr ctrl.Manager, c client.Client, r *reach, log *slog.Lo
 	return runaccess.New(o)
 }
 
-// stores opens states, each once: a store remembers the locks that it won.
+// stores opens each state once, since a store remembers the locks that it holds.
 func (r *reach) stores(log *slog.Logger) func(name string) (*statebackend.Store, error) {
 	var mu sync.Mutex
 	all := map[string]*statebackend.Store{}
@@ -230,17 +230,17 @@ func (f *flags) startInstances(mgr ctrl.Manager, r runsOf, clock *instancectl.Cl
 	})
 }
 
-// runsOf is what all that runs modules has in common.
+// runsOf is what the controllers that run modules have in common.
 type runsOf struct {
 	*reach
-	direct client.Client // reads what is there now, not a cache
+	direct client.Client // reads the current objects, without a cache
 	access *runaccess.Access
 	flux   *fluxexec.Executor
 	list   *catalog.Catalog
 }
 
-// startRuns adds the controllers of what runs modules to a manager. An operator of some
-// namespaces has no kinds: they are of no namespace.
+// startRuns adds the controllers that run modules to a manager. An operator that watches
+// only some namespaces has no kinds, since they are cluster-scoped.
 func (f *flags) startRuns(ctx context.Context, mgr ctrl.Manager, r *reach, clock *instancectl.Clock, log *slog.Logger) error {
 	c, err := direct(mgr)
 	if err != nil {

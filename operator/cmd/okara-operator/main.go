@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // where the system has no time zones
+	_ "time/tzdata" // for systems without time zone data
 
 	"github.com/spf13/cobra"
 
@@ -80,7 +80,7 @@ func isUsage(err error) bool {
 	return usage || address
 }
 
-// hintError carries what the user can do next.
+// hintError is an error with a hint about what the user can do next.
 type hintError struct {
 	err  error
 	hint string
@@ -101,7 +101,7 @@ func newRoot() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			// a shell that is not known is a mistake
+			// an unknown shell is a usage error
 			c.Args = noArgs
 			c.RunE = help
 		}

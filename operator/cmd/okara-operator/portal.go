@@ -40,7 +40,7 @@ with 2 where a flag or the file is wrong.`
 
 const portalExample = `  okara-operator portal --config /etc/okara/portal.hcl`
 
-// portalFlags are those of portal.
+// portalFlags holds the flags of portal.
 type portalFlags struct {
 	kubeconfig string
 	config     string
@@ -49,8 +49,7 @@ type portalFlags struct {
 	verbose    bool
 }
 
-// instancesNamespace is the one whose Templates and Instances count, where no flag says
-// otherwise.
+// instancesNamespace is the default namespace of Templates and Instances.
 const instancesNamespace = "okara-instances"
 
 func newPortal() *cobra.Command {
@@ -117,10 +116,10 @@ func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
 	return mgr.Start(ctx)
 }
 
-// portalDrain is how long running requests may take when the portal ends.
+// portalDrain is how long requests in progress may take when the portal stops.
 const portalDrain = 20 * time.Second
 
-// serve answers requests until ctx ends and those that run are answered.
+// serve answers requests until ctx ends, and then finishes those in progress.
 func serve(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, log *slog.Logger) error {
 	o := httpserve.Options{Addr: s.Listen, Handler: p, Drain: portalDrain, Logger: slog.New(debugOnly{log.Handler()})}
 	if s.TLS != nil {
@@ -137,7 +136,7 @@ func serve(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, 
 	return srv.Serve(ctx)
 }
 
-// debugOnly logs requests where --verbose asks for them.
+// debugOnly logs requests only if --verbose is set.
 type debugOnly struct{ slog.Handler }
 
 func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
@@ -147,7 +146,7 @@ func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// portalError tells a mistake in the file from what may pass.
+// portalError tells a mistake in the file from a temporary error.
 func portalError(err error) error {
 	if _, ok := errors.AsType[*syntax.SettingError](err); ok {
 		return &usageError{err}
@@ -155,7 +154,8 @@ func portalError(err error) error {
 	return err
 }
 
-// manager makes the cache of the portal's namespace, and what serves the metrics.
+// manager creates the manager with the cache of the portal's namespace and the metrics
+// server.
 func (f *portalFlags) manager(config *rest.Config, metrics string) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

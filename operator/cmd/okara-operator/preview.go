@@ -24,18 +24,19 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// unknownUID is that of objects which have none yet: a cluster gives it.
+// unknownUID stands for the UID of objects that have none yet, since the cluster assigns
+// it.
 const unknownUID types.UID = "00000000-0000-0000-0000-000000000000"
 
-// operatorSite says what the flags of an operator do.
+// operatorSite holds the settings that the flags of an operator give.
 type operatorSite struct {
 	Registry kindspec.Registry
 	Where    runaccess.Where
-	Gate     string // of plans
+	Gate     string // URL of the plan gate
 	Flux     string // namespace of tofu-controller
 }
 
-// definitionObjects is what a definition becomes: its kind, and the roles of it.
+// definitionObjects returns the objects that a definition becomes: its CRD and its roles.
 func definitionObjects(k *kindspec.Kind) []any {
 	all := []any{k.CRD()}
 	for _, role := range kindspec.ClusterRoles(k.Definition) {
@@ -44,8 +45,9 @@ func definitionObjects(k *kindspec.Kind) []any {
 	return all
 }
 
-// object is what an object of a kind becomes, in the order in which it is made. The error
-// is for who wrote the object or its definition; one of its own has a path.
+// object returns the objects that an object of a kind becomes, in the order of creation.
+// The error is meant for the author of the object or its definition; an error about the
+// object has a path.
 func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured) ([]any, error) {
 	o := given.DeepCopy()
 	if o.GetUID() == "" {
@@ -78,12 +80,12 @@ func (s operatorSite) object(k *kindspec.Kind, given *unstructured.Unstructured)
 	return slices.Concat(all, flux, outputs(k, o)), nil
 }
 
-// unknown are the fields that an API server would drop, or refuse to a strict client.
+// unknown lists the fields that an API server would drop, or reject from a strict client.
 func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.ErrorList) {
 	after := given.DeepCopy()
-	_ = k.Admit(after) // what is wrong beside is said of the object itself
+	_ = k.Admit(after) // other errors are reported for the object itself
 	for _, part := range [][]string{nil, {"spec"}, {"spec", kindspec.RunField}} {
-		before, _, _ := unstructured.NestedMap(given.Object, part...) // another form is an error of its own
+		before, _, _ := unstructured.NestedMap(given.Object, part...) // a wrong type is an error of its own
 		known, _, _ := unstructured.NestedMap(after.Object, part...)
 		for _, name := range slices.Sorted(maps.Keys(before)) {
 			if _, is := known[name]; !is && before[name] != nil {
@@ -95,7 +97,8 @@ func unknown(k *kindspec.Kind, given *unstructured.Unstructured) (errs field.Err
 	return errs
 }
 
-// runNamespace is where an object runs, if it has that for itself.
+// runNamespace returns the objects of the namespace that is created for an object's runs,
+// if any.
 func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructured, want kindrun.Wanted) (all []any) {
 	if want.Run.Namespace == o.GetNamespace() {
 		return nil
@@ -110,7 +113,7 @@ func (s operatorSite) runNamespace(k *kindspec.Kind, o *unstructured.Unstructure
 	return all
 }
 
-// secrets are what a run reaches okara serve and its module with.
+// secrets returns the Secrets with which a run reaches okara serve and its module.
 func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 	all := []any{
 		secret(r, ready.State.TokenSecret, corev1.SecretTypeOpaque, map[string]string{"token": "of the run, for okara serve"}),
@@ -133,7 +136,7 @@ func (s operatorSite) secrets(r runaccess.Run, ready runaccess.Ready) []any {
 	return all
 }
 
-// secret is one without its values: instead of them it says what they are.
+// secret returns a Secret that describes its values instead of containing them.
 func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[string]string) *corev1.Secret {
 	o := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
@@ -146,7 +149,8 @@ func secret(r runaccess.Run, name string, kind corev1.SecretType, what map[strin
 	return o
 }
 
-// outputs are what users see of a run, and who may.
+// outputs returns the Secret with the outputs that users see, and the role of its
+// readers.
 func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	include := k.Definition.Spec.Outputs.Include
 	if len(include) == 0 {
@@ -166,8 +170,8 @@ func outputs(k *kindspec.Kind, o *unstructured.Unstructured) (all []any) {
 	return all
 }
 
-// instance is what an Instance of a Template becomes with a version of its module, in the
-// order in which it is made. The error is for who wrote one of them.
+// instance returns the objects that an Instance of a Template becomes with a version of
+// its module, in the order of creation. The error is meant for the author of either.
 func (s operatorSite) instance(t *v1alpha1.Template, given *v1alpha1.Instance, version v1alpha1.ResolvedModule, m kindspec.Module) ([]any, error) {
 	o := given.DeepCopy()
 	if o.UID == "" {

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
 
-// registrySite is the registry that is filled, and how it and the origins are reached.
+// registrySite configures the registry to fill, and how it and the origins are reached.
 type registrySite struct {
 	registry  string
 	fronts    []string
@@ -51,7 +51,7 @@ func (s *registrySite) add(f *pflag.FlagSet) {
 
 func userAgent() string { return "okara-operator/" + buildinfo.Version() }
 
-// check says what is wrong with the flags.
+// check validates the flags.
 func (s *registrySite) check() error {
 	if s.registry == "" {
 		return usagef("no registry is given: name it with --registry HOST[:PORT][/PREFIX]")
@@ -80,7 +80,7 @@ func (s *registrySite) check() error {
 	return nil
 }
 
-// layout splits the registry into its host and where things lie in it.
+// layout splits the registry into its host and the layout of its paths.
 func (s *registrySite) layout() (string, addr.Layout, error) {
 	host, prefix, err := addr.SplitRegistry(s.registry)
 	layout := addr.Layout{Prefix: prefix}
@@ -107,21 +107,21 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// reach is the registry, as the operator reaches it.
+// reach is a client for the registry, with its host and layout.
 type reach struct {
 	client *oci.Client
 	host   string
 	layout addr.Layout
 }
 
-// registryConnect bounds one try to connect, and retry the tries, so that a registry that is
-// away is told within ten seconds, in conditions, events and the log. Objects are tried
-// again anyway.
+// registryConnect bounds one connection attempt. Together with the attempts of retry it
+// means that an unreachable registry is reported within ten seconds, in conditions,
+// events and the log. Objects are retried anyway.
 const registryConnect = 2500 * time.Millisecond
 
 func retry() oci.Retry { return oci.Retry{MaxAttempts: 3, InitialBackoff: 500 * time.Millisecond} }
 
-// reach returns the registry. It makes no request.
+// reach returns the client for the registry. It makes no request.
 func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
 	host, layout, err := s.layout()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *registrySite) reach(log *slog.Logger) (*reach, error) {
 	return &reach{client: c, host: host, layout: layout}, err
 }
 
-// open returns what the controllers need of the registry and of the origins.
+// open returns the options that the controllers need for the registry and the origins.
 func (s *registrySite) open(r *reach) (registryctl.Options, error) {
 	tenants, err := s.tenants(r.host, r.layout)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *registrySite) open(r *reach) (registryctl.Options, error) {
 	}, nil
 }
 
-// tenants reads the origins, over a transport that reaches none of this network's
-// addresses but those that are allowed.
+// tenants returns the reader of the origins. Its transport connects to addresses of the
+// local network only if they are allowed.
 func (s *registrySite) tenants(host string, layout addr.Layout) (*supply.Tenants, error) {
 	guard := upstream.NewGuard(slices.Concat(s.allowed, upstream.Proxies(os.Getenv)))
 	var transport http.RoundTripper

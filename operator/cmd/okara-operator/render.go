@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// maxRuns bounds a file, in bytes. One object of a cluster has less.
+// maxRuns is the maximum size of a file in bytes. An object in a cluster is smaller.
 const maxRuns = 4 << 20
 
 const renderLong = `Print what runs, definitions of kinds, their objects and Instances become. FILE has them as YAML
@@ -81,7 +81,7 @@ func newRender() *cobra.Command {
 	return cmd
 }
 
-// document is one of a file. What has no kind is a run.
+// document is one document of a file. A document without a kind is a run.
 type document struct {
 	at   string // FILE: document N
 	kind metav1.TypeMeta
@@ -93,7 +93,7 @@ func (d document) is(kind string) bool {
 	return d.kind.Kind == kind && d.kind.APIVersion == v1alpha1.GroupVersion().String()
 }
 
-// render prints what all documents become, or nothing.
+// render prints the objects that all documents become, or none after an error.
 func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) error {
 	var docs []document
 	for _, name := range files {
@@ -121,7 +121,7 @@ func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) err
 	return f.print(all, out)
 }
 
-// wrongDocument says which document an error is about, and what helps.
+// wrongDocument adds the document that an error is about, and a hint.
 func wrongDocument(d document, err error) error {
 	hint := "`okara-operator render --help` shows a run"
 	if e, ok := errors.AsType[*hintError](err); ok {
@@ -140,7 +140,7 @@ func renderRun(text []byte) ([]any, error) {
 	return fluxexec.Build(s)
 }
 
-// print prints objects as documents, or as one List.
+// print prints objects as YAML documents, or as one JSON List.
 func (f *renderFlags) print(all []any, out io.Writer) error {
 	var b bytes.Buffer
 	if f.json {

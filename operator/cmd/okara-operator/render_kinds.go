@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
 
-// renderFlags are what a cluster, an operator and a registry would say.
+// renderFlags holds what a cluster, an operator and a registry would otherwise provide.
 type renderFlags struct {
 	registry  string
 	serve     string
@@ -62,7 +62,7 @@ func (f *renderFlags) check() error {
 	return nil
 }
 
-// resolved is the version that objects run; nil: nobody said.
+// resolved returns the version that objects run, or nil if no flag gives it.
 func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
 	if f.version == "" {
 		return nil, nil
@@ -75,7 +75,7 @@ func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
 	return &v1alpha1.ResolvedModule{Version: v.String(), Digest: sum}, nil
 }
 
-// kinds are those that documents define, by the kind of their objects.
+// kinds returns the kinds that documents define, by the kind of their objects.
 func (f *renderFlags) kinds(docs []document) (map[string]*kindspec.Kind, error) {
 	all := map[string]*kindspec.Kind{}
 	for _, d := range docs {
@@ -100,7 +100,7 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 	if err := yaml.UnmarshalStrict(text, def); err != nil {
 		return nil, err
 	}
-	if version, _ := f.resolved(); version != nil { // checked before
+	if version, _ := f.resolved(); version != nil { // check has validated it
 		def.Status.Module = version
 	}
 	if def.UID == "" {
@@ -116,7 +116,8 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 	return kindspec.New(def, m)
 }
 
-// describe is what okara publish would say of a module, whose folder --module names.
+// describe returns the description that okara publish would store for a module whose
+// folder --module names.
 func (f *renderFlags) describe(module, path string) (kindspec.Module, error) {
 	if f.module == "" {
 		return kindspec.Module{}, &hintError{fmt.Errorf("the inputs of module %s are not known", module),

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// defined is what documents define.
+// defined holds the definitions among the documents.
 type defined struct {
 	kinds     map[string]*kindspec.Kind // by the kind of their objects
 	templates map[string]*v1alpha1.Template
@@ -35,7 +35,7 @@ func (f *renderFlags) defined(docs []document) (d defined, err error) {
 		if err := yaml.UnmarshalStrict(doc.text, t); err != nil {
 			return d, wrongDocument(doc, err)
 		}
-		t.Spec.Executor = cmp.Or(t.Spec.Executor, v1alpha1.ExecutorTerraform) // as the API server does
+		t.Spec.Executor = cmp.Or(t.Spec.Executor, v1alpha1.ExecutorTerraform) // as the API server defaults it
 		if d.templates[t.Name] != nil {
 			return d, wrongDocument(doc, fmt.Errorf("Template %s is there twice", t.Name))
 		}
@@ -44,7 +44,7 @@ func (f *renderFlags) defined(docs []document) (d defined, err error) {
 	return d, nil
 }
 
-// objects are what a document becomes. A Template becomes nothing by itself.
+// objects returns the objects that a document becomes. A Template alone becomes nothing.
 func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 	switch {
 	case d.kind.Kind == "":
@@ -65,7 +65,7 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 	return nil, fmt.Errorf("%s %s is nothing that is rendered: runs, ModuleKinds, objects of their kinds, Templates and Instances are", d.kind.APIVersion, d.kind.Kind)
 }
 
-// object is what an object of a kind becomes.
+// object returns the objects that an object of a kind becomes.
 func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
 		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
@@ -87,7 +87,7 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	return at.object(k, &o)
 }
 
-// instance is what an Instance becomes.
+// instance returns the objects that an Instance becomes.
 func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Template) ([]any, error) {
 	var o v1alpha1.Instance
 	if err := yaml.UnmarshalStrict(d.text, &o); err != nil {
@@ -125,7 +125,7 @@ func noVersion() error {
 	return &hintError{fmt.Errorf("no version of the module is chosen"), "name it by --version VERSION@DIGEST, which okara publish and okara show print"}
 }
 
-// site is what has to be known of an operator to render objects.
+// site returns the operator settings that are required to render objects.
 func (f *renderFlags) site(kind string) (operatorSite, error) {
 	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
 		if flag.value == "" {

@@ -59,7 +59,7 @@ const runExample = `  # in a cluster
   okara-operator run --kubeconfig ~/.kube/config --namespace okara-system \
     --registry registry.example.com/platform`
 
-// flags are those of run.
+// flags holds the flags of run.
 type flags struct {
 	site       registrySite
 	gate       gateSite
@@ -100,7 +100,7 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// check says what is wrong with the flags, before anything is connected to.
+// check validates the flags before any connection is made.
 func (f *flags) check() error {
 	if err := f.site.check(); err != nil {
 		return err
@@ -177,7 +177,8 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	return mgr.Start(ctx)
 }
 
-// connect says how to reach the cluster, and finds out in which namespace this runs.
+// connect returns the configuration of the cluster connection, and sets the operator's
+// namespace.
 func connect(f *flags) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -190,19 +191,21 @@ func connect(f *flags) (*rest.Config, error) {
 		if f.namespace, _, err = loaded.Namespace(); err != nil {
 			return nil, err
 		}
-		// It is also what a kubeconfig without one means, and its objects may use every address.
+		// A kubeconfig without a namespace also yields "default", whose objects may use
+		// every address.
 		if f.namespace == metav1.NamespaceDefault {
 			return nil, usagef("the namespace of the operator is not known: name it with --namespace")
 		}
 	}
-	config.QPS = -1 // the API server shares out by itself
+	config.QPS = -1 // the API server limits requests itself
 	return config, nil
 }
 
-// readyTimeout is less than what a probe waits by default.
+// readyTimeout is shorter than the default timeout of a probe.
 const readyTimeout = 500 * time.Millisecond
 
-// manager makes what runs the controllers. A leader that ends gives its lease back.
+// manager creates the manager that runs the controllers. A leader that stops releases its
+// lease.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, fluxobj.AddToScheme, apiextensions.AddToScheme} {
@@ -242,7 +245,7 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	})
 }
 
-// count adds the figures of objects to those of the process.
+// count registers the metrics of objects with those of the process.
 func (f *flags) count(mgr ctrl.Manager) (ctrl.Manager, error) {
 	lists := []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}, &v1alpha1.AccessRuleList{}}
 	if f.runs.on() {
