@@ -12,17 +12,17 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Annotations of a Terraform. Who writes them approves plans: no right to write
-// Terraforms to tenants.
+// Annotations of a Terraform. Writing them approves plans, so tenants must not have the
+// right to write Terraforms.
 const (
-	// AnnotationPlan is what the plan gate saw, a [Gated] as JSON.
+	// AnnotationPlan is what the plan gate saw: a [Gated] as JSON.
 	AnnotationPlan = "okara.dev/plan"
-	// AnnotationApproved is DIGEST@GENERATION: what may be applied at the generation
-	// that comes of the approval.
+	// AnnotationApproved is DIGEST@GENERATION: the plan that may be applied, at the
+	// generation that the approval creates.
 	AnnotationApproved = "okara.dev/approved-plan"
 )
 
-// Gated is what the plan gate keeps of the last plan that it was shown.
+// Gated is what the plan gate records of the last plan that it was shown.
 type Gated struct {
 	Digest     string `json:"digest"`     // of the changes with their values: 64 hexadecimal digits
 	Generation int64  `json:"generation"` // of the Terraform that was planned
@@ -32,10 +32,11 @@ type Gated struct {
 	Removes    int    `json:"removes,omitempty"`
 }
 
-// digestLength is that of a digest of the gate.
+// digestLength is the length of a digest of the gate.
 const digestLength = 64
 
-// gateOf reads what the gate saw. What is none of it is nothing.
+// gateOf reads what the gate saw. It returns the zero value if the annotation is missing
+// or invalid.
 func gateOf(live *unstructured.Unstructured) Gated {
 	var g Gated
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[AnnotationPlan]), &g); err != nil || len(g.Digest) != digestLength {
@@ -44,20 +45,20 @@ func gateOf(live *unstructured.Unstructured) Gated {
 	return g
 }
 
-// refused reports whether the gate refused to have the plan applied that is approved.
+// refused reports whether the gate refused to apply the approved plan.
 func (g Gated) refused(live *unstructured.Unstructured) bool {
 	return g.Refused && g.Generation == live.GetGeneration()
 }
 
-// Approved is the annotation by which the gate knows an approved plan.
+// Approved returns the value of [AnnotationApproved] for a plan.
 func Approved(digest string, generation int64) string {
 	return fmt.Sprintf("%s@%d", digest, generation)
 }
 
-// StaleError says that a plan is not the one that waits (Stale).
+// StaleError says that a plan is not the one that waits for approval (Stale).
 type StaleError struct {
-	Plan string // that was to be approved
-	Now  string // that waits; "": none
+	Plan string // the plan that was to be approved
+	Now  string // the plan that waits; "" if none does
 }
 
 func (e *StaleError) Error() string {
@@ -67,18 +68,18 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("plan %s is not the one that waits: read plan %s", e.Plan, e.Now)
 }
 
-// GateMissingError says that nobody has seen the plan that waits, so that what would be
-// applied could be another one (PlanGateMissing).
+// GateMissingError says that the gate has not seen the plan that waits, so that a
+// different plan could be applied (PlanGateMissing).
 type GateMissingError struct{ Name string }
 
 func (e *GateMissingError) Error() string {
 	return fmt.Sprintf("the plan gate has not seen the plan of Terraform %s: start the operator with --plan-gate-address, and give tofu-controller its certificates", e.Name)
 }
 
-// Approve has the plan of an id applied, if it is the one that waits. It is applied when
-// the gate is shown the same changes once more; if the world has changed by then, it is
-// refused, and the next [Executor.Apply] has a new plan made. A plan that was approved
-// already is approved. The error is a [*StaleError] or a [*GateMissingError].
+// Approve approves the plan with the given ID, if it is the one that waits. The plan is
+// applied when the gate is shown the same changes once more. If the changes differ by
+// then, the gate refuses, and the next [Executor.Apply] requests a new plan. Approving an
+// approved plan again succeeds. The error is a [*StaleError] or a [*GateMissingError].
 func (e *Executor) Approve(ctx context.Context, s Spec, plan string) error {
 	c, live, err := e.live(ctx, s.about())
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// What approvePlan of a Terraform may be beside the id of a plan.
+// Values of approvePlan of a Terraform other than the ID of a plan.
 const (
 	approveAuto = "auto"
 	approveNone = "disable"
 )
 
-// rarely is an interval that does not end.
+// rarely is an interval so long that it practically never ends.
 const rarely = 365 * 24 * time.Hour
 
 func (s Spec) build() (source, main any, err error) {
@@ -59,7 +59,7 @@ func (s *Spec) source() *ociRepository {
 	}
 }
 
-// object is what a source has of it.
+// object returns the verification block of a source.
 func (v *Verify) object() verify {
 	if v == nil {
 		return verify{}
@@ -102,9 +102,9 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 	return o
 }
 
-// approval says who lets plans be applied, and when one is made. Without tofu-controller's
-// look for drift each run plans: with it, a manual one would tell of drift and never plan
-// its repair.
+// approval sets how plans are approved, and when one is made. Without tofu-controller's
+// drift detection each run plans. With it, a run with manual approval would report drift
+// and never plan the repair.
 func (s *Spec) approval(spec *terraformSpec) {
 	switch s.Approval {
 	case ApprovalManual:
@@ -140,7 +140,7 @@ func (v VariablesFrom) object() varsFrom {
 	return from
 }
 
-// vars are the variables in the order of their names.
+// vars returns the variables in the order of their names.
 func (s *Spec) vars() ([]tfVar, error) {
 	var list []tfVar
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
@@ -153,7 +153,7 @@ func (s *Spec) vars() ([]tfVar, error) {
 	return list, nil
 }
 
-// podTemplate is zero where the runner is as tofu-controller starts it.
+// podTemplate returns the zero value if the runner is the default one of tofu-controller.
 func (s *Spec) podTemplate() runnerPodTemplate {
 	var spec Runner
 	if s.Runner != nil {
@@ -167,8 +167,8 @@ func (s *Spec) podTemplate() runnerPodTemplate {
 	return runnerPodTemplate{spec}
 }
 
-// backend is the block of HCL that names the state. [State.check] lets no address pass
-// that is more than a string there.
+// backend returns the HCL block that names the state. [State.check] accepts only
+// addresses that cannot break out of the string.
 func (s State) backend() string {
 	login := ""
 	if s.TokenSecret != "" {
@@ -185,7 +185,7 @@ func (s State) backend() string {
 `, s.Address, login)
 }
 
-// env is what the http backend reads of its environment.
+// env returns the environment variables that the http backend reads.
 func (s State) env() []corev1.EnvVar {
 	var list []corev1.EnvVar
 	if s.TokenSecret != "" {

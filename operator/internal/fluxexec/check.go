@@ -26,10 +26,10 @@ func fieldf(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// variable is a name that a module can give an input.
+// variable matches the names that a module can give an input.
 var variable = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
 
-// check finds the first mistake.
+// check returns the first mistake.
 func (s *Spec) check() error {
 	if err := checkObjects(s.Namespace, s.Name, s.Drift); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// checkObjects looks at what all runs have.
+// checkObjects checks what all runs have in common.
 func checkObjects(namespace, name string, drift Drift) error {
 	if len(name) > maxName || len(validation.IsDNS1035Label(name)) > 0 {
 		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", name, maxName)
@@ -66,7 +66,7 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// checkWays looks at what is one of a few.
+// checkWays checks the enumerations.
 func (s *Spec) checkWays() error {
 	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
 		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
@@ -115,8 +115,8 @@ func (s *Spec) checkVariables() error {
 	return nil
 }
 
-// own are variables of the environment that come of other fields, or make tofu print what
-// tofu-controller cannot read.
+// own matches environment variables that other fields set, or that make tofu print output
+// which tofu-controller cannot parse.
 var own = regexp.MustCompile(`^(TF_HTTP_.*|TF_ENCRYPTION|TF_CLI_CONFIG_FILE|TF_CLI_ARGS.*|TF_LOG.*)$`)
 
 func (s *Spec) checkRunner() error {
@@ -135,7 +135,7 @@ func (s *Spec) checkRunner() error {
 	return nil
 }
 
-// checkNames looks at the names of other objects.
+// checkNames checks the names of other objects.
 func (s *Spec) checkNames() error {
 	names := []struct{ field, name string }{
 		{"serviceAccountName", s.ServiceAccountName},
@@ -203,7 +203,7 @@ func staysInside(p string) bool {
 	return !path.IsAbs(p) && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// check wants an address that can be written into HCL as it is.
+// check requires an address that can be written into HCL without escaping.
 func (s State) check() error {
 	u, err := url.Parse(s.Address)
 	if err != nil || !isWeb(u) || u.Host == "" || u.User != nil {

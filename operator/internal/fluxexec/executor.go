@@ -14,27 +14,28 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// AnnotationAttempt of an object of a run has the Attempt that it is of.
+// AnnotationAttempt of an object of a run holds its Attempt.
 const AnnotationAttempt = "okara.dev/attempt"
 
-// Work is what an [Executor] carries out: the run of a module, a [Spec], or the release of
-// a chart, a [Release].
+// Work is what an [Executor] carries out: the run of a module (a [Spec]) or the release
+// of a chart (a [Release]).
 type Work interface {
 	about() about
-	// build returns the source and what reads it, as JSON makes objects of them.
+	// build returns the source and the object that reads it, as values to encode as JSON.
 	build() (source, main any, err error)
-	// adjust makes main what depends on live, nil where it is not there yet.
+	// adjust sets the fields of main that depend on live, which is nil if it does not
+	// exist yet.
 	adjust(live, main *unstructured.Unstructured) error
 	observe(live *unstructured.Unstructured) Status
-	// stopped are the fields of a spec by which no further run begins.
+	// stopped returns the spec fields that keep further runs from starting.
 	stopped(live *unstructured.Unstructured) map[string]any
-	// ending is what has to be changed before the next step of an end; nil: nothing.
+	// ending returns the changes required before the next step of a deletion, or nil.
 	ending(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error)
-	// rest removes what is left beside the source, and reports whether it is gone.
+	// rest removes what is left besides the source, and reports whether it is gone.
 	rest(ctx context.Context, c fluxobj.Client) (gone bool, err error)
 }
 
-// about says which objects a work has.
+// about identifies the objects of a work.
 type about struct {
 	version, kind, sourceKind string
 	key, sourceKey            client.ObjectKey
@@ -42,19 +43,21 @@ type about struct {
 	request, attempt          string
 }
 
-// Namespace has the objects of a work, and UID is that of what it is made for.
+// Namespace returns the namespace of the objects of a work. UID returns the UID of the
+// object that the work is for.
 func Namespace(w Work) string { return w.about().key.Namespace }
 func UID(w Work) types.UID    { return w.about().uid }
 
-// asks is the annotation that asks for a run when anything of it changes: what users ask
-// for, the attempt, or the source, which is the same as long as its generation is.
+// asks returns the value of the annotation that requests a run when any part of it
+// changes: the user's request, the attempt, or the source, identified by its UID and
+// generation.
 func (a about) asks(source *unstructured.Unstructured) string {
 	return strings.Join([]string{a.request, a.attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
 }
 
-// Build returns the objects of a run, in the order in which they are made: the source
-// first, since a Terraform needs it as long as it lives. Deleting goes the other way,
-// and waits for the Terraform to be gone. The error is a [fieldError].
+// Build returns the objects of a run in the order of creation: the source first, since a
+// Terraform needs it throughout its lifetime. Deletion takes the reverse order, and waits
+// for the Terraform to be gone. The error is a [*FieldError].
 func Build(w Work) ([]any, error) {
 	source, main, err := w.build()
 	if err != nil {
@@ -63,7 +66,8 @@ func Build(w Work) ([]any, error) {
 	return []any{source, main}, nil
 }
 
-// Observe reads the status of a live Terraform or HelmRelease, nil if there is none.
+// Observe reads the status of a live Terraform or HelmRelease, which is nil if there is
+// none.
 func Observe(w Work, live *unstructured.Unstructured) Status {
 	if live == nil {
 		return Status{Phase: Absent}
@@ -71,24 +75,24 @@ func Observe(w Work, live *unstructured.Unstructured) Status {
 	return w.observe(live)
 }
 
-// Executor carries runs out by objects of a cluster. Its methods may be repeated, and be
-// called on any replica.
+// Executor carries out runs with objects of a cluster. Its methods may be repeated, and
+// may be called on any replica.
 //
-// Errors, besides those of the API server: [*FieldError] for a run that cannot be,
-// [*fluxobj.TakenError] where an object of its name is somebody else's (NameTaken), and
-// [*fluxobj.MissingError] where the cluster has no such kind (ExecutorMissing).
+// Errors, besides those of the API server, are [*FieldError] for an invalid run,
+// [*fluxobj.TakenError] if another owner has an object of that name (NameTaken), and
+// [*fluxobj.MissingError] if the cluster has no such kind (ExecutorMissing).
 type Executor struct {
-	Client client.Client // reads what is there now, not a cache
+	Client client.Client // reads the current objects, without a cache
 }
 
-// live returns what reads the objects of a work, and the Terraform or HelmRelease.
+// live returns a client for the objects of a work, and the Terraform or HelmRelease.
 func (e *Executor) live(ctx context.Context, a about) (fluxobj.Client, *unstructured.Unstructured, error) {
 	c := fluxobj.Client{Client: e.Client, UID: a.uid}
 	live, err := c.Get(ctx, a.version, a.kind, a.key)
 	return c, live, err
 }
 
-// objects are those of a work as the cluster takes them.
+// objects returns the objects of a work as the API server accepts them.
 func objects(w Work) (source, main *unstructured.Unstructured, err error) {
 	if w.about().uid == "" {
 		return nil, nil, fieldf("uid", "what is the run made for?")
@@ -104,18 +108,18 @@ func objects(w Work) (source, main *unstructured.Unstructured, err error) {
 	return source, main, err
 }
 
-// Apply makes the objects of a run as they should be, and reports whether it wrote any.
-// Each write takes back an approval that was not carried out yet (T4): it was of another
-// run. An approval that was carried out, or refused by the gate, is taken back, too. A
-// source that had to be written, as a new Request or Attempt, makes the controller run
-// at once (T16). Of a run that is being deleted the source alone is made sure of (T1).
-// The account of a release has to be there, with its rights.
+// Apply creates or updates the objects of a run, and reports whether it wrote any. Each
+// write revokes an approval that has not been carried out (T4), since it was for another
+// run. An approval that was carried out, or refused by the gate, is revoked, too. Writing
+// the source, or a new Request or Attempt, makes the controller run at once (T16). For a
+// run that is being deleted, only the source is ensured (T1). The account of a release
+// must exist, with its rights.
 func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) {
 	source, main, err := objects(w)
 	if err != nil {
 		return false, err
 	}
-	c, live, err := e.live(ctx, w.about()) // before the source: it may be taken
+	c, live, err := e.live(ctx, w.about()) // before the source, since the name may be taken
 	if err != nil {
 		return false, err
 	}
@@ -131,8 +135,8 @@ func (e *Executor) Apply(ctx context.Context, w Work) (changed bool, err error) 
 	return changed || wrote, err
 }
 
-// Observe tells how a run goes. One that does not get on may wait for its source, which
-// says more of it.
+// Observe returns the status of a run. If the run makes no progress, the status has the
+// failure of its source, if any.
 func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
 	c, live, err := e.live(ctx, w.about())
 	if err != nil {
@@ -143,8 +147,8 @@ func (e *Executor) Observe(ctx context.Context, w Work) (Status, error) {
 	return status, err
 }
 
-// look has a run that does not get on tell why its source does not come, where it does not.
-// Another one's source says nothing of it.
+// look replaces the failure of a run that makes no progress by that of its source, if the
+// source failed. The source of another owner is ignored.
 func (s *Status) look(ctx context.Context, c fluxobj.Client, a about) error {
 	if s.Phase != Running && s.Phase != Destroying {
 		return nil
@@ -158,13 +162,13 @@ func (s *Status) look(ctx context.Context, c fluxobj.Client, a about) error {
 	}
 	arrived := source != nil && fluxobj.Conditions(source)["Ready"].True()
 	if failed := failureOf(source); failed != (Failure{}) || sourceFails(s.Failure.Reason) && !arrived {
-		s.Failure = failed // none as long as the source is being fetched
+		s.Failure = failed // empty while the source is being fetched
 	}
 	return nil
 }
 
-// Cancel keeps the controller from beginning another run. One that goes on ends first.
-// An [Executor.Apply] of a work without Suspend undoes it.
+// Cancel keeps the controller from starting another run. A run in progress ends first.
+// [Executor.Apply] with a work without Suspend undoes it.
 func (e *Executor) Cancel(ctx context.Context, w Work) error {
 	c, live, err := e.live(ctx, w.about())
 	if err != nil || live == nil || fluxobj.Suspended(live) {
@@ -173,12 +177,13 @@ func (e *Executor) Cancel(ctx context.Context, w Work) error {
 	return c.Change(ctx, live, map[string]any{"spec": w.stopped(live)})
 }
 
-// Destroy takes the next step to the end of a run, and reports whether its Terraform or
-// HelmRelease is gone. The Secrets that the run reads have to be there until then, and its
-// source, which Destroy makes sure of (T1). What it made outside is destroyed unless the
-// work has Keep. Then the caller looks at the state, and at last calls [Executor.Clean].
+// Destroy takes the next step of destroying a run, and reports whether its Terraform or
+// HelmRelease is gone. Until then, the Secrets that the run reads must exist, and its
+// source, which Destroy ensures (T1). The resources of the run are destroyed unless the
+// work has Keep. Afterwards the caller checks the state, and finally calls
+// [Executor.Clean].
 //
-// A suspended Terraform is deleted first and goes on then (T13): the other way round it
+// A suspended Terraform is deleted first and resumed then (T13): in the opposite order it
 // would run once more. A release whose account is gone is not deleted: the error is an
 // [*AccountError] (H2).
 func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
@@ -188,7 +193,7 @@ func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
 	}
 	c, live, err := e.live(ctx, w.about())
 	switch {
-	case fluxobj.IsTaken(err): // ours was never made
+	case fluxobj.IsTaken(err): // our object was never created
 		return true, nil
 	case err != nil || live == nil:
 		return err == nil, err
@@ -203,9 +208,10 @@ func (e *Executor) Destroy(ctx context.Context, w Work) (gone bool, err error) {
 	return false, err
 }
 
-// Drop takes the next step to the end of a Terraform without a run: what it made outside
-// stays. It reports whether the Terraform is gone. One that is suspended is not finalised
-// by tofu-controller (T13), whose finalizer goes then.
+// Drop takes the next step of removing a Terraform without a run, which leaves its
+// resources in place. It reports whether the Terraform is gone. The Terraform is
+// suspended first, so that tofu-controller does not finalise it (T13), and Drop removes
+// its finalizers.
 func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
 	c, live, err := e.live(ctx, w.about())
 	switch {
@@ -222,8 +228,8 @@ func (e *Executor) Drop(ctx context.Context, w Work) (gone bool, err error) {
 }
 
 // Clean removes what a run leaves when its Terraform or HelmRelease is gone, and reports
-// whether all of it is: the source, the Secret of the raw outputs (T7) and, of a release
-// that was kept, its HelmChart (H4).
+// whether everything is removed: the source, the Secret of the raw outputs (T7) and the
+// HelmChart of a release that was kept (H4).
 func (e *Executor) Clean(ctx context.Context, w Work) (gone bool, err error) {
 	a := w.about()
 	c := fluxobj.Client{Client: e.Client, UID: a.uid}

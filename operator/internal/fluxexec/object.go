@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// head is what each object begins with.
+// head is the common beginning of all objects.
 type head struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metadata `json:"metadata"`
 }
 
-// metadata is what is written of an object's metadata.
+// metadata holds the fields of an object's metadata that are written.
 type metadata struct {
 	Namespace   string            `json:"namespace"`
 	Name        string            `json:"name"`
@@ -23,12 +23,12 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// headOf is that of an object of a run, which has its labels.
+// headOf returns the head of an object of a run, with its labels.
 func headOf(apiVersion, kind, namespace, name string, labels map[string]string) head {
 	return head{metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, metadata{Namespace: namespace, Name: name, Labels: labels}}
 }
 
-// attempt is the annotation of one, nil where nobody counts.
+// attempt returns the annotation of an attempt, or nil if the work has no attempts.
 func attempt(name string) map[string]string {
 	if name == "" {
 		return nil
@@ -36,12 +36,12 @@ func attempt(name string) map[string]string {
 	return map[string]string{AnnotationAttempt: name}
 }
 
-// nameRef names an object of the same namespace; zero: none.
+// nameRef names an object of the same namespace, or none if it is zero.
 type nameRef struct {
 	Name string `json:"name"`
 }
 
-// ociRepository is source-controller's v1.
+// ociRepository is an OCIRepository, source-controller's v1.
 type ociRepository struct {
 	head `json:",inline"`
 	Spec ociSpec `json:"spec"`
@@ -88,7 +88,7 @@ type httpSpec struct {
 	SecretRef nameRef         `json:"secretRef,omitzero"`
 }
 
-// gitRepository is source-controller's v1.
+// gitRepository is a GitRepository, source-controller's v1.
 type gitRepository struct {
 	head `json:",inline"`
 	Spec gitSpec `json:"spec"`
@@ -108,7 +108,7 @@ type gitRef struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// terraform is tofu-controller's v1alpha2.
+// terraform is a Terraform, tofu-controller's v1alpha2.
 type terraform struct {
 	head `json:",inline"`
 	Spec terraformSpec `json:"spec"`
@@ -118,7 +118,7 @@ type terraformSpec struct {
 	Interval                   metav1.Duration        `json:"interval"`
 	RetryInterval              metav1.Duration        `json:"retryInterval,omitzero"`
 	Path                       string                 `json:"path,omitempty"`
-	Suspend                    bool                   `json:"suspend"` // written out, or who applies the object would not undo it
+	Suspend                    bool                   `json:"suspend"` // written out, or an apply would not undo it
 	ApprovePlan                string                 `json:"approvePlan"`
 	StoreReadablePlan          string                 `json:"storeReadablePlan,omitempty"`
 	Webhooks                   []webhook              `json:"webhooks,omitempty"`

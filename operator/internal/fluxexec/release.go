@@ -16,42 +16,43 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// Release is a release of a chart.
+// Release describes a release of a chart.
 type Release struct {
-	Namespace string            `json:"namespace"` // of the objects, and of what is installed
+	Namespace string            `json:"namespace"` // of the objects and of the installed resources
 	Name      string            `json:"name"`      // of each object, and of the release
 	Labels    map[string]string `json:"labels,omitempty"`
-	UID       types.UID         `json:"uid,omitempty"`     // as [Spec] has it
-	Attempt   string            `json:"attempt,omitempty"` // as [Spec] has it
+	UID       types.UID         `json:"uid,omitempty"`     // as in [Spec]
+	Attempt   string            `json:"attempt,omitempty"` // as in [Spec]
 
 	Chart Chart `json:"chart"`
-	// ChartNamespace has the source of the chart and the Secret by which it is fetched, which
-	// who installs cannot read there; "": Namespace.
+	// ChartNamespace holds the source of the chart and the Secret for fetching it, which
+	// the installing account cannot read there. "" means Namespace.
 	ChartNamespace string `json:"chartNamespace,omitempty"`
-	// Values are an object of JSON; what ValuesFrom has comes first, and loses.
+	// Values is a JSON object. It overrides the values of ValuesFrom.
 	Values     json.RawMessage `json:"values,omitempty"`
 	ValuesFrom []SecretKey     `json:"valuesFrom,omitempty"`
 
-	// ServiceAccountName is who installs: its rights bound what the chart can do (H1).
+	// ServiceAccountName is the account that installs. Its rights bound what the chart
+	// can do (H1).
 	ServiceAccountName string `json:"serviceAccountName"`
 
-	Interval metav1.Duration `json:"interval,omitzero"` // between two looks; 0: 10m
+	Interval metav1.Duration `json:"interval,omitzero"` // between two checks; 0: 10m
 	Timeout  metav1.Duration `json:"timeout,omitzero"`  // of each action; 0: 5m
-	Drift    Drift           `json:"drift,omitempty"`   // "": Repair. Report: helm-controller tells it as events
+	Drift    Drift           `json:"drift,omitempty"`   // "": Repair. With Report, helm-controller reports drift as events
 	Suspend  bool            `json:"suspend,omitempty"` // stops the next action
-	// Keep leaves what was installed alone when the release is deleted.
+	// Keep leaves the installed resources in place when the release is deleted.
 	Keep bool `json:"keep,omitempty"`
 }
 
-// Chart has one of three sources.
+// Chart has exactly one of three sources.
 type Chart struct {
 	OCI  *OCI  `json:"oci,omitempty"`
 	HTTP *HTTP `json:"http,omitempty"`
 	Git  *Git  `json:"git,omitempty"`
 }
 
-// OCI is a chart of a registry, as helm push stores it: by its digest, or the newest of a
-// range of versions.
+// OCI is a chart in a registry, as helm push stores it, identified by its digest or as
+// the newest version in a range.
 type OCI struct {
 	Repository string `json:"repository"` // HOST[:PORT]/NAME
 	Digest     string `json:"digest,omitempty"`
@@ -60,7 +61,7 @@ type OCI struct {
 	PlainHTTP  bool   `json:"plainHTTP,omitempty"`
 }
 
-// HTTP is a chart of a repository with an index.
+// HTTP is a chart in a repository with an index.
 type HTTP struct {
 	URL     string `json:"url"`
 	Chart   string `json:"chart"`
@@ -69,7 +70,7 @@ type HTTP struct {
 }
 
 // Git is a chart in a folder of a Git repository. At most one of Branch, Tag, Semver and
-// Commit is set; without one it is the branch main.
+// Commit is set. The default is the branch main.
 type Git struct {
 	URL    string `json:"url"`  // https or ssh
 	Path   string `json:"path"` // of the folder
@@ -80,7 +81,7 @@ type Git struct {
 	Secret string `json:"secret,omitempty"` // username and password, or identity and known_hosts
 }
 
-// check finds the first mistake.
+// check returns the first mistake.
 func (r *Release) check() error {
 	if err := checkObjects(r.Namespace, r.Name, r.Drift); err != nil {
 		return err
@@ -161,7 +162,7 @@ func isURL(text string, schemes ...string) bool {
 	return !secret && (u.User == nil || u.Scheme == "ssh")
 }
 
-// set counts those that are not "".
+// set counts the arguments that are not "".
 func set(names ...string) int {
 	n := 0
 	for _, name := range names {

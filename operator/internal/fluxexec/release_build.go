@@ -26,14 +26,14 @@ const (
 	chartKind                   = "HelmChart"
 )
 
-// tries is how often a failed install or upgrade is made again.
+// tries is how often a failed install or upgrade is retried.
 const tries = 3
 
-// annotationReset has helm-controller forget, with the request of the same value, what
-// failed before: another attempt begins anew (H5).
+// annotationReset makes helm-controller reset its failure counters if its value equals
+// that of the request, so that another attempt starts afresh (H5).
 const annotationReset = "reconcile.fluxcd.io/resetAt"
 
-// AccountError says that the account of a release is not there.
+// AccountError says that the account of a release does not exist.
 type AccountError struct{ Namespace, Name string }
 
 func (e *AccountError) Error() string {
@@ -56,7 +56,7 @@ func (r *Release) head(apiVersion, kind, namespace string) head {
 	return headOf(apiVersion, kind, namespace, r.Name, fluxobj.Labels(r.Labels, r.UID))
 }
 
-// sourceKind is that of the chart's source.
+// sourceKind returns the kind of the chart's source.
 func (c Chart) sourceKind() string {
 	switch {
 	case c.HTTP != nil:
@@ -83,7 +83,7 @@ func (r *Release) source() any {
 	}
 	o := r.Chart.OCI
 	if o.Digest != "" {
-		interval.Duration = 24 * time.Hour // it never changes
+		interval.Duration = 24 * time.Hour // a digest never changes
 	}
 	return &ociRepository{h, ociSpec{
 		URL:           "oci://" + o.Repository,
@@ -134,7 +134,8 @@ func (r *Release) release() *release {
 	return o
 }
 
-// chart is what helm-controller makes a HelmChart of, with our labels.
+// chart returns the template from which helm-controller creates a HelmChart, with our
+// labels.
 func (r *Release) chart(spec chartSpec) chartTemplate {
 	return chartTemplate{Metadata: chartMeta{fluxobj.Labels(r.Labels, r.UID)}, Spec: spec}
 }
@@ -158,8 +159,8 @@ func (r Release) stopped(*unstructured.Unstructured) map[string]any {
 	return map[string]any{"suspend": true}
 }
 
-// ending wants the account of a release to be there until what it installed is gone (H2),
-// and has the release suspended exactly where that shall stay (H3).
+// ending requires the account of a release to exist until the installed resources are
+// gone (H2), and suspends the release exactly if those shall stay (H3).
 func (r Release) ending(ctx context.Context, c fluxobj.Client, live, _ *unstructured.Unstructured) (map[string]any, error) {
 	if live.GetDeletionTimestamp() != nil {
 		return nil, nil
@@ -188,7 +189,7 @@ func (r Release) rest(ctx context.Context, c fluxobj.Client) (gone bool, err err
 	return c.Clean(ctx, fluxobj.SourceVersion, chartKind, client.ObjectKey{Namespace: r.about().sourceKey.Namespace, Name: r.Namespace + "-" + r.Name})
 }
 
-// observe takes versions of the chart for the revisions.
+// observe reports chart versions as the revisions.
 func (r Release) observe(live *unstructured.Unstructured) Status {
 	conditions := fluxobj.Conditions(live)
 	ready := conditions["Ready"]
@@ -214,8 +215,8 @@ func (r Release) observe(live *unstructured.Unstructured) Status {
 	return status.failing(live, ready)
 }
 
-// pinned reports whether the release is of the digest or the commit that it names, if any.
-// What is in git has the first digits of its commit in the version of the chart.
+// pinned reports whether the release has the digest or the commit that it names, if any.
+// The version of a chart from Git contains the first digits of its commit.
 func (r *Release) pinned(live *unstructured.Unstructured) bool {
 	switch {
 	case r.Chart.OCI != nil && r.Chart.OCI.Digest != "":
@@ -226,9 +227,9 @@ func (r *Release) pinned(live *unstructured.Unstructured) bool {
 	return true
 }
 
-// installed is the version of the chart that was installed last.
+// installed returns the version of the chart that was installed last.
 func installed(live *unstructured.Unstructured) string {
-	history, _, _ := unstructured.NestedSlice(live.Object, "status", "history") // another form is none
+	history, _, _ := unstructured.NestedSlice(live.Object, "status", "history") // invalid means none
 	if len(history) == 0 {
 		return ""
 	}
@@ -237,22 +238,22 @@ func installed(live *unstructured.Unstructured) string {
 	return version
 }
 
-// Found is a chart as source-controller has it.
+// Found identifies a chart that source-controller has found.
 type Found struct {
-	Version string // or its tag, or the first digits of its digest or commit
-	Digest  string // sha256: of the manifest or the archive; of a chart in git sha1: and the commit
+	Version string // the version of the chart, its tag, or the first digits of its digest or commit
+	Digest  string // sha256: of the manifest or the archive; for a chart in Git, sha1: and the commit
 }
 
-// PendingError says that source-controller has not looked for a chart yet.
+// PendingError says that source-controller has not fetched a chart yet.
 type PendingError struct{ Kind, Name string }
 
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("source-controller has not fetched %s %s yet", e.Kind, e.Name)
 }
 
-// Resolve has source-controller look for the chart of a Release, of which only Namespace,
-// Name, UID, Labels and Chart count, and tells what it means now. The objects that look
-// for it go with their owner.
+// Resolve has source-controller look up the chart of a Release, of which only Namespace,
+// Name, UID, Labels and Chart count, and returns the current version. The objects of the
+// lookup are deleted with their owner.
 func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerReference) (Found, error) {
 	if err := r.Chart.check(); err != nil {
 		return Found{}, err
@@ -279,7 +280,7 @@ func (e *Executor) Resolve(ctx context.Context, r Release, owner metav1.OwnerRef
 	return r.Chart.found(live), nil
 }
 
-// Unlook deletes what [Executor.Resolve] made for a chart of another kind.
+// Unlook deletes the objects that [Executor.Resolve] created for a chart of another kind.
 func (e *Executor) Unlook(ctx context.Context, r Release) error {
 	for _, kind := range []string{fluxobj.OCIKind, httpKind, gitKind, chartKind} {
 		if kind == r.Chart.sourceKind() || kind == chartKind && r.Chart.HTTP != nil {
@@ -292,7 +293,7 @@ func (e *Executor) Unlook(ctx context.Context, r Release) error {
 	return nil
 }
 
-// lookup finds a version in the index of a repository.
+// lookup returns the HelmChart that finds a version in the index of a repository.
 func (r *Release) lookup() *httpChart {
 	h := r.Chart.HTTP
 	return &httpChart{r.head(fluxobj.SourceVersion, chartKind, r.Namespace), httpChartSpec{
@@ -300,8 +301,8 @@ func (r *Release) lookup() *httpChart {
 	}}
 }
 
-// fetched is nil for an object of source-controller that has what it is to have. While a
-// fetch fails, the condition alone says of which generation it is.
+// fetched returns nil if source-controller has fetched what the object describes. While a
+// fetch fails, only the condition has the observed generation.
 func fetched(o *unstructured.Unstructured) error {
 	ready := fluxobj.Conditions(o)["Ready"]
 	seen := max(ready.Generation, fluxobj.Number(o, "status", "observedGeneration"))
@@ -330,7 +331,7 @@ func (c Chart) found(o *unstructured.Unstructured) Found {
 	return f
 }
 
-// shortest is how many digits of a digest or a commit tell it from others.
+// shortest is the number of digits that abbreviate a digest or a commit.
 const shortest = 12
 
 func short(digest string) string {

@@ -12,30 +12,30 @@ import (
 
 const (
 	// MaxModule is the largest archive of a module, in bytes, that tofu-controller's
-	// runner takes as it is installed.
+	// runner accepts with its default settings.
 	MaxModule = 4 << 20
-	// maxName leaves room for what controllers put before and behind a name.
+	// maxName leaves room for the prefixes and suffixes that controllers add to a name.
 	maxName = 53
 )
 
-// Drift says what becomes of resources that somebody changed.
+// Drift says how a run treats resources that were changed outside it.
 type Drift string
 
-// Ways with drift.
+// Values of Drift.
 const (
-	DriftRepair Drift = "Repair" // the next run changes them back, or has a plan for it that waits; what "" is
-	DriftReport Drift = "Report" // the run tells and changes nothing
-	DriftIgnore Drift = "Ignore" // nobody looks: a run is made when something of the Spec changes
+	DriftRepair Drift = "Repair" // the default: the next run reverts the changes, or plans that and waits for approval
+	DriftReport Drift = "Report" // the run reports drift and changes nothing
+	DriftIgnore Drift = "Ignore" // drift is not detected: a run starts only when the Spec changes
 )
 
-// Approval says who lets a plan be applied.
+// Approval says how plans are approved.
 type Approval string
 
-// Ways of approval.
+// Values of Approval.
 const (
-	ApprovalAuto   Approval = "Auto"   // nobody has to; what "" is
+	ApprovalAuto   Approval = "Auto"   // the default: plans need no approval
 	ApprovalManual Approval = "Manual" // each plan waits for [Executor.Approve]
-	ApprovalNone   Approval = "None"   // nothing is ever applied: the run compares
+	ApprovalNone   Approval = "None"   // nothing is ever applied: the run only compares
 )
 
 // Spec is a run of a module.
@@ -43,20 +43,20 @@ type Spec struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"` // of each object
 	Labels    map[string]string `json:"labels,omitempty"`
-	// UID is that of the object that the run is made for. [Executor] demands it: it is
-	// how objects of the operator are told from those of others.
+	// UID is the UID of the object that the run is made for. [Executor] requires it to
+	// tell objects of the operator from those of others.
 	UID types.UID `json:"uid,omitempty"`
-	// Attempt names a try. Another one is a run, though nothing else changed.
+	// Attempt names a try. A new value starts a run even if nothing else changed.
 	Attempt string `json:"attempt,omitempty"`
-	// Request is any string. Another one asks for a run at once; the callers put into it
-	// what users asked for, and what changes with each Secret that the run reads (T16).
+	// Request is any string. A new value requests a run at once. The callers include the
+	// user's requests, and values that change with each Secret that the run reads (T16).
 	Request string `json:"request,omitempty"`
 
 	Module             Module                     `json:"module"`
 	ServiceAccountName string                     `json:"serviceAccountName,omitempty"` // of the runner; "": tf-runner
 	Runner             *Runner                    `json:"runner,omitempty"`
 	Variables          map[string]json.RawMessage `json:"variables,omitempty"`
-	VariablesFrom      []VariablesFrom            `json:"variablesFrom,omitempty"` // they win
+	VariablesFrom      []VariablesFrom            `json:"variablesFrom,omitempty"` // override Variables
 	State              State                      `json:"state"`
 	// Encryption is the key of a Secret with a configuration of OpenTofu's encryption of
 	// state and plans, as TF_ENCRYPTION takes it.
@@ -70,21 +70,21 @@ type Spec struct {
 	Gate string `json:"gate,omitempty"`
 
 	Interval      metav1.Duration `json:"interval,omitzero"`      // between two runs; 0: 10m
-	RetryInterval metav1.Duration `json:"retryInterval,omitzero"` // after a failure; 0: that of the controller, 15s, which grows
+	RetryInterval metav1.Duration `json:"retryInterval,omitzero"` // after a failure; 0: the controller's default, 15s, which grows
 	LockTimeout   metav1.Duration `json:"lockTimeout,omitzero"`   // how long a run waits for the lock of the state; 0: it fails at once
 	Drift         Drift           `json:"drift,omitempty"`
-	Retries       int             `json:"retries,omitempty"` // of a run that failed, until something changes; 0: no bound
-	// ForceUnlock is the id of a lock of the state that the next run breaks.
+	Retries       int             `json:"retries,omitempty"` // of a failed run, until something changes; 0: unlimited
+	// ForceUnlock is the ID of a lock of the state that the next run breaks.
 	ForceUnlock string `json:"forceUnlock,omitempty"`
-	// Suspend stops the next run. It stops no run that goes on, and no deletion.
+	// Suspend stops the next run. It affects neither a run in progress nor a deletion.
 	Suspend bool `json:"suspend,omitempty"`
-	// Keep leaves the resources alone when the run is deleted.
+	// Keep leaves the resources in place when the run is deleted.
 	Keep bool `json:"keep,omitempty"`
 
 	HealthChecks []HealthCheck `json:"healthChecks,omitempty"` // after each run
-	// Outputs are the ones that OutputsSecret gets; without any it gets all.
+	// Outputs lists the outputs that OutputsSecret gets. If empty, it gets all.
 	Outputs       []string `json:"outputs,omitempty"`
-	OutputsSecret string   `json:"outputsSecret,omitempty"` // "": outputs are written nowhere
+	OutputsSecret string   `json:"outputsSecret,omitempty"` // "": outputs are not written
 }
 
 // Module is a version of a module in a registry.
@@ -92,31 +92,31 @@ type Module struct {
 	Repository string  `json:"repository"`           // HOST[:PORT]/NAME
 	Digest     string  `json:"digest"`               // sha256:…, of the manifest
 	Version    string  `json:"version,omitempty"`    // only in the names of plans
-	Size       int64   `json:"size,omitempty"`       // of the archive, in bytes; 0: not known
-	Path       string  `json:"path,omitempty"`       // of the root module inside
+	Size       int64   `json:"size,omitempty"`       // of the archive, in bytes; 0: unknown
+	Path       string  `json:"path,omitempty"`       // of the root module in the archive
 	PullSecret string  `json:"pullSecret,omitempty"` // of type kubernetes.io/dockerconfigjson
 	CASecret   string  `json:"caSecret,omitempty"`   // its key ca.crt has the registry's CA
 	PlainHTTP  bool    `json:"plainHTTP,omitempty"`
 	Verify     *Verify `json:"verify,omitempty"`
-	// Provider logs in with the identity of a cloud: aws, azure or gcp; with that of
-	// ServiceAccountName, or with that of source-controller.
+	// Provider is the cloud whose identity logs in: aws, azure or gcp. The identity is
+	// that of ServiceAccountName, or of source-controller if that is empty.
 	Provider           string `json:"provider,omitempty"`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 }
 
-// Verify says whose signature by cosign a module must have.
+// Verify says which cosign signature a module must have.
 type Verify struct {
 	Secret     string     `json:"secret,omitempty"` // its keys *.pub have public keys; "": keyless
 	Identities []Identity `json:"identities,omitempty"`
 }
 
-// Identity is who signs without a key; both are regular expressions.
+// Identity identifies a keyless signer. Both fields are regular expressions.
 type Identity struct {
 	Issuer  string `json:"issuer"`
 	Subject string `json:"subject"`
 }
 
-// Runner is what differs from the runner that tofu-controller starts by itself.
+// Runner overrides properties of tofu-controller's default runner.
 type Runner struct {
 	Image        string                       `json:"image,omitempty"`
 	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
@@ -125,7 +125,7 @@ type Runner struct {
 	Env          []corev1.EnvVar              `json:"env,omitempty"`
 }
 
-// HealthCheck is asked after a run. Address and URL may have outputs as {{.NAME}}.
+// HealthCheck is performed after a run. Address and URL may contain outputs as {{.NAME}}.
 type HealthCheck struct {
 	Name    string          `json:"name"`
 	Type    string          `json:"type"`              // tcp or http
@@ -134,13 +134,13 @@ type HealthCheck struct {
 	Timeout metav1.Duration `json:"timeout,omitzero"`  // 0: 20s
 }
 
-// SecretKey is a key of a Secret of the run's namespace.
+// SecretKey is a key of a Secret in the run's namespace.
 type SecretKey struct {
 	Secret string `json:"secret"`
 	Key    string `json:"key"`
 }
 
-// VariablesFrom are values that a Secret or a ConfigMap has.
+// VariablesFrom sets variables from a Secret or a ConfigMap.
 type VariablesFrom struct {
 	Secret    string            `json:"secret,omitempty"`
 	ConfigMap string            `json:"configMap,omitempty"`
@@ -150,7 +150,7 @@ type VariablesFrom struct {
 // State is where okara serve keeps the state.
 type State struct {
 	Address     string  `json:"address"`               // URL/state/NAME/WORKSPACE
-	TokenSecret string  `json:"tokenSecret,omitempty"` // its key token has a token with the right to write it
+	TokenSecret string  `json:"tokenSecret,omitempty"` // its key token holds a token with the right to write the state
 	CA          *CAFrom `json:"ca,omitempty"`
 }
 

@@ -12,58 +12,59 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Phase says how far a run is.
+// Phase is the phase of a run.
 type Phase string
 
-// Phases.
+// Values of Phase.
 const (
 	Absent     Phase = "Absent"     // there is no Terraform
 	Running    Phase = "Running"    // it runs, or will; Status.Message has the last failure, if any
-	Waiting    Phase = "Waiting"    // it cannot go on for now: Status.Reason
+	Waiting    Phase = "Waiting"    // it cannot continue for now: Status.Reason
 	Planned    Phase = "Planned"    // a plan waits for approval: Status.Plan
-	Applied    Phase = "Applied"    // all is as the Spec says
-	Drifted    Phase = "Drifted"    // somebody changed what was applied: Status.Message
+	Applied    Phase = "Applied"    // everything is as the Spec says
+	Drifted    Phase = "Drifted"    // resources were changed outside the run: Status.Message
 	Failed     Phase = "Failed"     // the controller gave up: Spec.Retries
-	Suspended  Phase = "Suspended"  // no run begins
-	Destroying Phase = "Destroying" // the Terraform is deleted, and still there
+	Suspended  Phase = "Suspended"  // no run starts
+	Destroying Phase = "Destroying" // the Terraform is being deleted
 )
 
 // Reasons of Waiting, and of a plan that cannot be approved.
 const (
 	StateLocked     = "StateLocked"     // by Status.Lock
-	PlanGateMissing = "PlanGateMissing" // nobody saw the plan: Spec.Gate
+	PlanGateMissing = "PlanGateMissing" // the gate has not seen the plan: Spec.Gate
 )
 
-// Status is what is known of a run.
+// Status is the status of a run.
 type Status struct {
 	Phase   Phase
 	Reason  string // of Waiting; else that of tofu-controller's condition Ready
-	Message string // of tofu-controller, as it is: bound it before it is written anywhere
-	Attempt string // of the objects; another than Spec.Attempt has not begun
-	Lock    string // id of the lock of the state that is in the way
+	Message string // of tofu-controller, unbounded: truncate it before writing it anywhere
+	Attempt string // of the objects; if it differs from Spec.Attempt, that attempt has not started
+	Lock    string // ID of the lock of the state that blocks the run
 
-	// Failure is why the last try did not get through; zero: it did, or nothing is known of
-	// one since something changed last. It may be the source's, before there was a try.
+	// Failure is why the last try failed. It is zero if that succeeded, or if no failure
+	// is known since the last change. Before the first try it may be the failure of the
+	// source.
 	Failure Failure
 
-	Plan *Plan // that waits; of Planned
-	// Failures are those since something changed last, but for a destroy.
+	Plan *Plan // the plan that waits, if Planned
+	// Failures counts the failures since the last change, except those of a destroy.
 	Failures int64
-	// FailedAt is when the last try of a destroy failed, RFC 3339; "": none has, or the
-	// next one goes on. tofu-controller does not count them.
+	// FailedAt is when the last try of a destroy failed, in RFC 3339. It is "" if none
+	// failed, or if the next one is in progress. tofu-controller does not count them.
 	FailedAt string
 	// AppliedRevision and PlannedRevision are tofu-controller's: TAG@DIGEST or DIGEST.
 	AppliedRevision string
 	PlannedRevision string
 }
 
-// Failure is what a controller of Flux says of one.
+// Failure is a failure that a controller of Flux reports.
 type Failure struct {
 	Reason  string // a word
 	Message string // the first lines of what the tool said
 }
 
-// failure is what a condition tells of the object as it is; zero: nothing is wrong.
+// failure returns the failure that a condition reports for the current object, or zero.
 func failure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
 	if !ready.False() || ready.Generation != 0 && ready.Generation != o.GetGeneration() {
 		return Failure{}
@@ -71,8 +72,8 @@ func failure(o *unstructured.Unstructured, ready fluxobj.Condition) Failure {
 	return Failure{ready.Reason, text.Head(ready.Message)}
 }
 
-// failureOf is what an object of Flux tells of itself; zero: nothing is wrong, or it is not
-// there.
+// failureOf returns the failure that an object of Flux reports, or zero if there is none
+// or the object is nil.
 func failureOf(o *unstructured.Unstructured) Failure {
 	if o == nil {
 		return Failure{}
@@ -80,29 +81,29 @@ func failureOf(o *unstructured.Unstructured) Failure {
 	return failure(o, fluxobj.Conditions(o)["Ready"])
 }
 
-// Plan is one that waits for approval.
+// Plan is a plan that waits for approval.
 type Plan struct {
-	// ID names it to users: VERSION-MODULE.PLAN, the last two being what digests begin
-	// with. "" if the gate has not seen it.
+	// ID names the plan for users: VERSION-MODULE.PLAN, of which the last two are
+	// prefixes of digests. It is "" if the gate has not seen the plan.
 	ID         string
 	Reason     string // PlanGateMissing, if it cannot be approved
 	Generation int64  // of the Terraform
 	Adds       int
 	Changes    int
 	Removes    int
-	ConfigMap  string // its key tfplan has it as text; a long one is in several, by labels
+	ConfigMap  string // its key tfplan holds the text; a long plan is in several, found by labels
 }
 
-// TurnedAway reports whether okara serve refused the run its state, as far as OpenTofu
-// tells: it shows the code of the answer alone, 409, not the text.
+// TurnedAway reports whether okara serve refused the run its state. OpenTofu shows only
+// the status code of the response, 409, and not its text.
 func (s Status) TurnedAway() bool { return strings.Contains(s.Message, " 409") }
 
-// statusOf is what is known of any run whose Terraform or HelmRelease is there.
+// statusOf returns the common part of the status of a Terraform or HelmRelease.
 func statusOf(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
 	return Status{Phase: Running, Reason: ready.Reason, Message: ready.Message, Attempt: live.GetAnnotations()[AnnotationAttempt]}
 }
 
-// failing is the status with what went wrong, where it is of that.
+// failing adds the failure to a status in a phase that can have one.
 func (s Status) failing(live *unstructured.Unstructured, ready fluxobj.Condition) Status {
 	if slices.Contains([]Phase{Running, Destroying, Failed}, s.Phase) {
 		s.Failure = failure(live, ready)
@@ -147,11 +148,11 @@ func (s Spec) observe(live *unstructured.Unstructured) Status {
 	return status.failing(live, ready)
 }
 
-// sourceFails reports reasons that go with the source, which Apply makes sure of.
+// sourceFails reports whether a reason is about the source, which Apply ensures.
 func sourceFails(reason string) bool { return reason == "ArtifactFailed" || reason == "SourceNotReady" }
 
-// lock is the id of the lock that the last try met. The condition StateLocked stays when
-// the lock has gone.
+// lock returns the ID of the lock that blocked the last try. The condition StateLocked
+// remains after the lock is gone.
 func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxobj.Condition) string {
 	id := fluxobj.Text(live, "status", "lock", "pending")
 	if id == "" || !conditions["StateLocked"].True() || !conditions["Ready"].False() || !strings.Contains(conditions["Ready"].Message, id) {
@@ -160,12 +161,12 @@ func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxo
 	return id
 }
 
-// pinned reports whether a revision is the module of the run (T3).
+// pinned reports whether a revision has the module digest of the run (T3).
 func (s *Spec) pinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
 
-// applied reports whether a Terraform is as its spec is, and the module that of the run.
-// A plan without changes is not applied: it moves lastPlannedRevision alone. A run that
-// only ever compared has no plan.
+// applied reports whether a Terraform matches its spec and the module of the run. A plan
+// without changes is not applied and moves only lastPlannedRevision. A run that only
+// compares has no plan.
 func (s *Spec) applied(live *unstructured.Unstructured) bool {
 	planned := fluxobj.Text(live, "status", "lastPlannedRevision")
 	current := s.pinned(planned) || planned == "" && s.Approval == ApprovalNone
@@ -173,8 +174,8 @@ func (s *Spec) applied(live *unstructured.Unstructured) bool {
 	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) && current && !pending
 }
 
-// waits reports whether a plan waits for somebody (T8): one is pending for a moment where
-// nobody has to approve it.
+// waits reports whether a plan waits for approval (T8): a plan is briefly pending even if
+// it needs none.
 func (s *Spec) waits(live *unstructured.Unstructured) bool {
 	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
 	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")
@@ -184,7 +185,7 @@ func (s *Spec) waits(live *unstructured.Unstructured) bool {
 	return pending && !force && !only && current
 }
 
-// plan is the one that waits.
+// plan returns the plan that waits.
 func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
 	p := &Plan{Generation: live.GetGeneration(), ConfigMap: "tfplan-default-" + live.GetName()}
 	g := gateOf(live)
@@ -199,7 +200,7 @@ func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
 	return p
 }
 
-// planID names a plan to users.
+// planID names a plan for users.
 func (s *Spec) planID(digest string) string {
 	id := strings.TrimPrefix(s.Module.Digest, "sha256:")[:10] + "." + digest[:12]
 	if s.Module.Version != "" {

@@ -22,7 +22,7 @@ import (
 
 const terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Terraform"
 
-// Terraforms are what modules run as.
+// Terraforms returns the kind of the objects that run modules.
 func Terraforms() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(terraformVersion, terraformKind)
 }
@@ -32,7 +32,7 @@ func (s Spec) about() about {
 	return about{terraformVersion, terraformKind, fluxobj.OCIKind, key, key, s.UID, s.Request, s.Attempt}
 }
 
-// adjust says what approvePlan of a run has to be that is there already.
+// adjust sets approvePlan of a run that exists already.
 func (s Spec) adjust(live, main *unstructured.Unstructured) error {
 	if live == nil {
 		return nil
@@ -50,17 +50,17 @@ func (s Spec) approve(live, want *unstructured.Unstructured) string {
 	case s.Approval == ApprovalManual && now != "" && carries(live):
 		return now
 	case built == approveAuto && s.Drift == DriftReport && (now == approveNone || s.applied(live)):
-		return approveNone // what it applied it compares from now on
+		return approveNone // it has been applied: from now on only compare
 	}
 	return built
 }
 
-// carries reports whether an approval is still to be carried out.
+// carries reports whether an approval has yet to be carried out.
 func carries(live *unstructured.Unstructured) bool {
 	return fluxobj.Text(live, "spec", "approvePlan") == fluxobj.Text(live, "status", "plan", "pending") && !gateOf(live).refused(live)
 }
 
-// stopped takes back the approval of a plan, too (T4).
+// stopped also revokes the approval of a plan (T4).
 func (s Spec) stopped(live *unstructured.Unstructured) map[string]any {
 	approve := fluxobj.Text(live, "spec", "approvePlan")
 	if approve != approveAuto && approve != approveNone {
@@ -69,7 +69,7 @@ func (s Spec) stopped(live *unstructured.Unstructured) map[string]any {
 	return map[string]any{"suspend": true, "approvePlan": approve}
 }
 
-// ending makes sure of the source first (T1).
+// ending ensures the source first (T1).
 func (s Spec) ending(ctx context.Context, c fluxobj.Client, live, source *unstructured.Unstructured) (map[string]any, error) {
 	source, _, err := c.Ensure(ctx, source)
 	if err != nil {
@@ -93,12 +93,12 @@ func (s Spec) ending(ctx context.Context, c fluxobj.Client, live, source *unstru
 		"metadata": map[string]any{"annotations": map[string]any{fluxobj.AnnotationRequest: asked}},
 		"spec": map[string]any{
 			"destroyResourcesOnDeletion": !s.Keep, "suspend": false,
-			"webhooks": nil, // deletion is wanted, whatever its plan is
+			"webhooks": nil, // deletion is wanted, whatever the plan
 		},
 	}, nil
 }
 
-// outputsIn reads the Secret of the outputs, nil if there is none.
+// outputsIn reads the Secret of the outputs, or returns nil if there is none.
 func (s Spec) outputsIn(ctx context.Context, c client.Client) (*corev1.Secret, error) {
 	if s.OutputsSecret == "" {
 		return nil, nil
@@ -111,8 +111,8 @@ func (s Spec) outputsIn(ctx context.Context, c client.Client) (*corev1.Secret, e
 	return secret, err
 }
 
-// rest removes the Secret of the outputs, if tofu-controller wrote it: then the Terraform
-// owns it.
+// rest removes the Secret of the outputs if tofu-controller wrote it, which then made the
+// Terraform its owner.
 func (s Spec) rest(ctx context.Context, c fluxobj.Client) (gone bool, err error) {
 	secret, err := s.outputsIn(ctx, c.Client)
 	if err != nil || secret == nil {
@@ -124,7 +124,7 @@ func (s Spec) rest(ctx context.Context, c fluxobj.Client) (gone bool, err error)
 	return true, client.IgnoreNotFound(c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
 }
 
-// Outputs are those that the run's Secret has, nil if there is none.
+// Outputs returns the outputs in the run's Secret, or nil if there is none.
 func (e *Executor) Outputs(ctx context.Context, s Spec) (map[string]Output, error) {
 	secret, err := s.outputsIn(ctx, e.Client)
 	if err != nil || secret == nil {
@@ -133,13 +133,13 @@ func (e *Executor) Outputs(ctx context.Context, s Spec) (map[string]Output, erro
 	return ReadOutputs(secret.Data)
 }
 
-// Output is a value that a run made. Whether it is sensitive is not known here.
+// Output is an output value of a run. It is not known here whether it is sensitive.
 type Output struct {
 	Type  json.RawMessage // as OpenTofu writes types: "string", ["list","string"]
 	Value json.RawMessage
 }
 
-// Text is a string as it is, and anything else as JSON.
+// Text returns a string as it is, and any other value as JSON.
 func (o Output) Text() string {
 	var s string
 	if string(o.Type) == typeString && json.Unmarshal(o.Value, &s) == nil {
@@ -150,11 +150,11 @@ func (o Output) Text() string {
 
 const typeString = `"string"`
 
-// typeSuffix of a key marks the type of an output that is no string.
+// typeSuffix marks the key that holds the type of an output that is not a string.
 const typeSuffix = "__type"
 
-// ReadOutputs makes outputs of the Secret that tofu-controller writes (T6): a string is
-// as it is, all else is JSON, with its type under NAME__type.
+// ReadOutputs reads the outputs from the Secret that tofu-controller writes (T6). A
+// string is stored as it is; any other value is JSON, with its type under NAME__type.
 func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 	all := map[string]Output{}
 	for name, value := range data {
@@ -169,7 +169,7 @@ func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 			o.Value, err = compact(value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("output %s is neither a string nor JSON with its type", name) // no part of it, which may be a secret
+			return nil, fmt.Errorf("output %s is neither a string nor JSON with its type", name) // without the value, which may be secret
 		}
 		all[name] = o
 	}
