@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// Account runs modules where nobody names another. Its ClusterRole, the binding of
-	// that, and the NetworkPolicy are called so, too.
+	// Account is the default account that runs modules. Its ClusterRole, the binding of
+	// that, and the NetworkPolicy have the same name.
 	Account = "okara-runner"
 	// secretsRole is the ClusterRole that reads and writes Secrets, and its binding.
 	secretsRole = "okara-operator-secrets"
-	// defaultFlux is the namespace of tofu-controller where nobody names another.
+	// defaultFlux is the default namespace of tofu-controller.
 	defaultFlux = "flux-system"
 )
 
-// AddToScheme tells a scheme the kinds that this package reads and writes.
+// AddToScheme registers the kinds that this package reads and writes.
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme, networkingv1.AddToScheme} {
 		if err := add(s); err != nil {
@@ -45,19 +45,19 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// RunNamespace is a namespace that the operator made for the runs of an object.
+// RunNamespace describes a namespace that the operator creates for the runs of an object.
 type RunNamespace struct {
 	Name        string
 	UID         types.UID         // of the object
-	Account     string            // that runs modules; "": [Account]
-	Annotations map[string]string // of the account: a role at a cloud, say
+	Account     string            // the account that runs modules; "": [Account]
+	Annotations map[string]string // of the account, such as a role at a cloud provider
 	Flux        string            // namespace of tofu-controller; "": flux-system
-	// Charts are installed: the account may edit the namespace, by the ClusterRole edit,
-	// and what it installs is reached from everywhere.
+	// Charts says that charts are installed: the account may edit the namespace, by the
+	// ClusterRole edit, and the installed resources are reachable from everywhere.
 	Charts bool
 }
 
-// role is the ClusterRole of the account, in the namespace.
+// role returns the ClusterRole of the account in the namespace.
 func (h RunNamespace) role() string {
 	if h.Charts {
 		return "edit"
@@ -65,8 +65,8 @@ func (h RunNamespace) role() string {
 	return Account
 }
 
-// EnsureNamespace makes sure of a namespace for the runs of an object, with more labels. One that
-// somebody else made is an [*TakenError].
+// EnsureNamespace creates the namespace for the runs of an object, or updates its labels.
+// If another owner created it, the error is a [*TakenError].
 func EnsureNamespace(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
 	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
@@ -82,9 +82,9 @@ func EnsureNamespace(ctx context.Context, c client.Client, name string, uid type
 	return err
 }
 
-// DeleteNamespace deletes a namespace that [EnsureNamespace] made, and reports whether it is gone. The mark of
-// runs, which keeps everybody from deleting it, goes first. One of somebody else stays, and
-// counts as gone.
+// DeleteNamespace deletes a namespace that [EnsureNamespace] created, and reports whether
+// it is gone. It first removes the label of run namespaces, which prevents deletion. A
+// namespace of another owner stays, and counts as gone.
 func DeleteNamespace(ctx context.Context, c client.Client, name string, uid types.UID) (gone bool, err error) {
 	ns := &corev1.Namespace{}
 	err = c.Get(ctx, client.ObjectKey{Name: name}, ns)
@@ -100,8 +100,8 @@ func DeleteNamespace(ctx context.Context, c client.Client, name string, uid type
 	return Delete(ctx, c, ns, uid)
 }
 
-// Provision makes what a run needs in its namespace, as far as it is not there. What is
-// somebody else's is an [*TakenError].
+// Provision creates or updates what a run needs in its namespace. If an object belongs to
+// another owner, the error is a [*TakenError].
 func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	if err := bound(ctx, c, h.Name); err != nil {
 		return err
@@ -114,8 +114,8 @@ func (h RunNamespace) Provision(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// Objects are the namespace and what [RunNamespace.Provision] makes in it, but for the binding by
-// which the operator reaches its Secrets. It is pure.
+// Objects returns the namespace and what [RunNamespace.Provision] creates in it, except
+// the binding that gives the operator access to its Secrets. It is pure.
 func (h RunNamespace) Objects() []client.Object {
 	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.Name, Labels: map[string]string{v1alpha1.LabelRuns: ""}}}}
 	all = append(all, h.empty()...)
@@ -130,7 +130,7 @@ func (h RunNamespace) Objects() []client.Object {
 	return all
 }
 
-// empty are the objects of a home as far as they are named.
+// empty returns the objects of a run namespace with only their names set.
 func (h RunNamespace) empty() []client.Object {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: h.Name, Name: name} }
 	return []client.Object{
@@ -140,7 +140,7 @@ func (h RunNamespace) empty() []client.Object {
 
 func (h RunNamespace) account() string { return cmp.Or(h.Account, Account) }
 
-// fill makes an object of a home what it is to be.
+// fill sets the contents of an object of a run namespace.
 func (h RunNamespace) fill(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.ServiceAccount:
@@ -150,18 +150,19 @@ func (h RunNamespace) fill(o client.Object) {
 		o.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.Name, Name: h.account()}}
 	case *networkingv1.NetworkPolicy:
 		o.Spec = policyOf(cmp.Or(h.Flux, defaultFlux))
-		if h.Charts { // who may come in is for the chart to say
+		if h.Charts { // the chart decides about ingress
 			o.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
 			o.Spec.Ingress = nil
 		}
 	}
 }
 
-// nodeDNS is where the cache of names listens that a node can have: the one link-local
-// address that runs need.
+// nodeDNS is the address of a node-local DNS cache: the only link-local address that runs
+// need.
 const nodeDNS = "169.254.20.10/32"
 
-// policyOf lets tofu-controller in, and everything out but to link-local addresses.
+// policyOf allows ingress from tofu-controller, and egress to all but link-local
+// addresses.
 func policyOf(flux string) networkingv1.NetworkPolicySpec {
 	from := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: flux}}
 	port := func(p corev1.Protocol) networkingv1.NetworkPolicyPort {
@@ -180,37 +181,38 @@ func policyOf(flux string) networkingv1.NetworkPolicySpec {
 	}
 }
 
-// NotAllowedError says that nobody gave a namespace to tenants. The reason of a condition
-// is [v1alpha1.ReasonNamespaceNotAllowed].
+// NotAllowedError says that no administrator has marked a namespace as a tenant's. The
+// reason of a condition is [v1alpha1.ReasonNamespaceNotAllowed].
 type NotAllowedError struct{ Namespace string }
 
 func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("the operator may not read Secrets of namespace %s: an administrator can set the label %s on it", e.Namespace, v1alpha1.LabelTenant)
 }
 
-// NamespaceMeta is a namespace of which nobody reads more than its metadata.
+// NamespaceMeta returns an object for reading only the metadata of a namespace.
 func NamespaceMeta(name string) *metav1.PartialObjectMetadata {
 	ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ns
 }
 
-// Namespace reads the metadata of a namespace. What it returns has the name in any case.
+// Namespace reads the metadata of a namespace. The result has the name even after an
+// error.
 func Namespace(ctx context.Context, c client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
 	ns := NamespaceMeta(name)
 	return ns, c.Get(ctx, client.ObjectKey{Name: name}, ns)
 }
 
-// Adopts reports whether an administrator said of a namespace that its objects may have
-// what was made for earlier ones.
+// Adopts reports whether an administrator allows the objects of a namespace to adopt what
+// was created for earlier objects.
 func Adopts(ctx context.Context, c client.Reader, namespace string) bool {
 	ns, err := Namespace(ctx, c, namespace)
 	return err == nil && ns.Annotations[v1alpha1.AnnotationAdopt] == "true"
 }
 
-// Enter gives the operator the Secrets of a namespace that an administrator marked as one
-// of a tenant. Without the mark whoever makes namespaces would hand them out: then it is
-// a [*NotAllowedError].
+// Enter gives the operator access to the Secrets of a namespace that an administrator
+// marked as a tenant's. Without the mark the error is a [*NotAllowedError]; otherwise
+// creating a namespace would be enough to hand out its Secrets.
 func Enter(ctx context.Context, c client.Client, namespace string) error {
 	ns, err := Namespace(ctx, c, namespace)
 	if err != nil {
@@ -222,7 +224,7 @@ func Enter(ctx context.Context, c client.Client, namespace string) error {
 	return bound(ctx, c, namespace)
 }
 
-// bound is Bind where that is not done.
+// bound calls Bind unless the binding exists.
 func bound(ctx context.Context, c client.Client, namespace string) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, &rbacv1.RoleBinding{})
 	if apierrors.IsNotFound(err) {
@@ -231,8 +233,8 @@ func bound(ctx context.Context, c client.Client, namespace string) error {
 	return err
 }
 
-// Bind gives the operator the Secrets of a namespace. Whether it may have them is for the
-// caller to find out first. It reads nothing.
+// Bind gives the operator access to the Secrets of a namespace. The caller must first
+// check that this is allowed. It reads nothing.
 func Bind(ctx context.Context, c client.Client, namespace string) error {
 	var self authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &self); err != nil {
@@ -245,8 +247,8 @@ func Bind(ctx context.Context, c client.Client, namespace string) error {
 	}))
 }
 
-// Unbind takes the right to the Secrets of a namespace from the operator. reader reads what
-// is there now. Where the operator may not even look it has no such right.
+// Unbind revokes the operator's access to the Secrets of a namespace. reader reads the
+// current objects, without a cache. If reading is forbidden, there is no such right.
 func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespace string) error {
 	b := &rbacv1.RoleBinding{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secretsRole}, b)
@@ -259,7 +261,7 @@ func Unbind(ctx context.Context, reader client.Reader, c client.Client, namespac
 	return client.IgnoreNotFound(c.Delete(ctx, b, client.Preconditions{UID: &b.UID}))
 }
 
-// subjectOf is an account as a binding names it.
+// subjectOf returns an account as the subject of a binding.
 func subjectOf(username string) rbacv1.Subject {
 	if account, ok := strings.CutPrefix(username, "system:serviceaccount:"); ok {
 		namespace, name, _ := strings.Cut(account, ":")
@@ -274,9 +276,10 @@ const boundsPolicy = "okara-self"
 // ErrUnbounded says that no policy bounds what the operator writes.
 var ErrUnbounded = errors.New("the admission policies of the chart are not in force for this account")
 
-// Bounded is nil where the API server refuses the operator what it must not do: the rights
-// that runs need are those of an administrator of the cluster without that. It asks for a
-// namespace that it must not make, and has nothing made.
+// Bounded returns nil if the API server keeps the operator from what it must not do.
+// Without that, the rights that runs need would amount to those of a cluster
+// administrator. It attempts a dry-run create of a namespace that the operator must not
+// create.
 func Bounded(ctx context.Context, c client.Client) error {
 	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "okara-bounds-", Labels: map[string]string{v1alpha1.LabelTenant: ""},

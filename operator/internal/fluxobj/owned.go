@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TakenError says that an object is there which the operator did not make. The reason
-// of a condition is [v1alpha1.ReasonNameTaken].
+// TakenError says that an existing object was not created by the operator. The reason of
+// a condition is [v1alpha1.ReasonNameTaken].
 type TakenError struct {
 	Kind string
 	Key  client.ObjectKey
@@ -27,14 +27,15 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %s exists and is not okara's: delete or rename it", e.Kind, e.Key.Name)
 }
 
-// Ours reports whether the operator made an object for the one of a UID; "": for itself.
+// Ours reports whether the operator created an object for the one with the UID, or for
+// itself if uid is "".
 func Ours(o client.Object, uid types.UID) bool {
 	labels := o.GetLabels()
 	_, managed := labels[v1alpha1.LabelManaged]
 	return managed && labels[v1alpha1.LabelUID] == string(uid)
 }
 
-// Mark puts the labels on an object that [Ours] looks for.
+// Mark sets the labels on an object that [Ours] checks.
 func Mark(o client.Object, uid types.UID) {
 	labels := o.GetLabels()
 	if labels == nil {
@@ -47,7 +48,8 @@ func Mark(o client.Object, uid types.UID) {
 	o.SetLabels(labels)
 }
 
-// Labels are labels with those that [Mark] puts on an object; "": those alone.
+// Labels returns labels together with those that [Mark] sets, or labels alone if uid is
+// "".
 func Labels(labels map[string]string, uid types.UID) map[string]string {
 	if uid == "" {
 		return labels
@@ -59,10 +61,10 @@ func Labels(labels map[string]string, uid types.UID) map[string]string {
 	return all
 }
 
-// Write brings the object with the name of o to what set makes of it, and reports
-// whether that changed anything; o is it then. One that is not there is created. One
-// that is not ours is a [*TakenError]. Where set fails nothing is written. c reads what
-// is there now, not a cache.
+// Write creates the object, or updates it as set changes it, and reports whether that
+// changed anything. o then holds the result. If the object is not ours, the error is a
+// [*TakenError]. If set fails, nothing is written. c must read the current objects,
+// without a cache.
 func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types.UID, set func(T) error) (changed bool, err error) {
 	key := client.ObjectKeyFromObject(o)
 	err = c.Get(ctx, key, o)
@@ -90,8 +92,8 @@ func Write[T client.Object](ctx context.Context, c client.Client, o T, uid types
 	return true, c.Update(ctx, o)
 }
 
-// Delete removes an object that is ours and reports whether it is gone. One of somebody
-// else stays, and counts as gone.
+// Delete removes an object that is ours and reports whether it is gone. An object of
+// another owner stays, and counts as gone.
 func Delete(ctx context.Context, c client.Client, o client.Object, uid types.UID) (gone bool, err error) {
 	err = c.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) || err == nil && !Ours(o, uid) {

@@ -6,19 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// SourceVersion is the version of the kinds of sources, and OCIKind the one for registries.
+// SourceVersion is the API version of sources, and OCIKind the kind of those in
+// registries.
 const (
 	SourceVersion = "source.toolkit.fluxcd.io/v1"
 	OCIKind       = "OCIRepository"
 )
 
-// AnnotationRequest is how Flux is asked for a run.
+// AnnotationRequest is the annotation that requests a run from Flux.
 const AnnotationRequest = "reconcile.fluxcd.io/requestedAt"
 
-// Condition is one of a status. The zero value is one that is not there.
+// Condition is a condition of a status. The zero value means that it does not exist.
 type Condition struct {
 	Status, Reason, Message string
-	Generation              int64  // 0: not told
+	Generation              int64  // 0: unknown
 	Since                   string // when Status changed last, RFC 3339
 }
 
@@ -26,9 +27,9 @@ type Condition struct {
 func (c Condition) True() bool  { return c.Status == "True" }
 func (c Condition) False() bool { return c.Status == "False" }
 
-// Conditions of an object, by their types.
+// Conditions returns the conditions of an object by type.
 func Conditions(o *unstructured.Unstructured) map[string]Condition {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // another form is none
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // invalid means none
 	all := map[string]Condition{}
 	for _, condition := range list {
 		m, _ := condition.(map[string]any)
@@ -43,19 +44,19 @@ func word(m map[string]any, key string) string {
 	return s
 }
 
-// Text is a string of an object, "" where there is none.
+// Text returns a string field of an object, or "" if it does not exist.
 func Text(o *unstructured.Unstructured, path ...string) string {
 	s, _, _ := unstructured.NestedString(o.Object, path...)
 	return s
 }
 
-// Number is an integer of an object, 0 where there is none.
+// Number returns an integer field of an object, or 0 if it does not exist.
 func Number(o *unstructured.Unstructured, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
 	return n
 }
 
-// Suspended reports whether Flux begins no run.
+// Suspended reports whether the object is suspended, so that Flux starts no run.
 func Suspended(o *unstructured.Unstructured) bool {
 	is, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
 	return is
@@ -66,7 +67,7 @@ func Handled(o *unstructured.Unstructured) bool {
 	return o.GetAnnotations()[AnnotationRequest] == Text(o, "status", "lastHandledReconcileAt")
 }
 
-// Observed reports whether the status is of the object as it is.
+// Observed reports whether the status is that of the current object.
 func Observed(o *unstructured.Unstructured) bool {
 	return Handled(o) && Number(o, "status", "observedGeneration") == o.GetGeneration()
 }

@@ -22,21 +22,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Owner is the field owner of what the operator writes.
+// Owner is the field owner of the operator's writes.
 const Owner = "okara-operator"
 
-// annotationSum has the digest of what was written last: what was taken out of an object
-// since cannot be seen in any other way.
+// annotationSum holds the digest of what was written last. Fields that were removed from
+// the desired object since cannot be detected in any other way.
 const annotationSum = "okara.dev/applied"
 
-// MissingError says that the cluster does not know a kind.
+// MissingError says that the cluster does not serve a kind.
 type MissingError struct{ Kind schema.GroupKind }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("no kind %s: install the controller of Flux that it belongs to", e.Kind)
 }
 
-// Encode makes an object of the cluster of something that is JSON.
+// Encode converts a value that encodes as JSON to an object of the cluster.
 func Encode(o any) (*unstructured.Unstructured, error) {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -51,7 +51,7 @@ func Encode(o any) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// Annotate sets an annotation which is no part of what the object is made of.
+// Annotate sets an annotation that does not count as content of the object.
 func Annotate(o *unstructured.Unstructured, key, value string) {
 	o.SetAnnotations(with(o.GetAnnotations(), key, value))
 }
@@ -64,20 +64,21 @@ func with(annotations map[string]string, key, value string) map[string]string {
 	return annotations
 }
 
-// SameSource reports whether an object was last written of the same as want, which
-// [Encode] made.
+// SameSource reports whether live was last written with the same content as want, which
+// [Encode] returned.
 func SameSource(live, want *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationSum] == want.GetAnnotations()[annotationSum]
 }
 
-// Client reads and writes objects of one UID. It reads what is there now, not a cache.
+// Client reads and writes objects of one UID. It reads the current objects, without a
+// cache.
 type Client struct {
 	client.Client
 	UID types.UID
 }
 
-// Get returns an object, nil if it is not there. One that is not ours is an
-// [*TakenError], and returned, too.
+// Get returns an object, or nil if it does not exist. For an object that is not ours, it
+// returns the object and a [*TakenError].
 func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
@@ -94,8 +95,8 @@ func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.Obj
 	return o, nil
 }
 
-// Write makes an object as want is, if live, what [Client.Get] returned, is not. The
-// object is returned as it is then.
+// Write creates or updates an object to match want, and returns the result. live is the
+// result of [Client.Get].
 func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
 	if live != nil && SameSource(live, want) && covers(live.Object, want.Object) {
 		return live, false, nil
@@ -107,12 +108,12 @@ func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured
 	if err := c.own(ctx, live); err != nil {
 		return nil, false, err
 	}
-	now.SetUID(live.GetUID()) // not one that came instead of it
+	now.SetUID(live.GetUID()) // not an object that replaced it
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(now), client.FieldOwner(Owner), client.ForceOwnership)
 	return now, true, known(err, now)
 }
 
-// Ensure makes an object as want is, and returns it as it is then.
+// Ensure creates or updates an object to match want, and returns the result.
 func (c Client) Ensure(ctx context.Context, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
 	live, err := c.Get(ctx, want.GetAPIVersion(), want.GetKind(), client.ObjectKeyFromObject(want))
 	if err != nil {
@@ -121,8 +122,8 @@ func (c Client) Ensure(ctx context.Context, want *unstructured.Unstructured) (no
 	return c.Write(ctx, live, want)
 }
 
-// Clean deletes an object that is ours, and reports whether it is gone. One of somebody
-// else stays, and counts as gone.
+// Clean deletes an object that is ours, and reports whether it is gone. An object of
+// another owner stays, and counts as gone.
 func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (gone bool, err error) {
 	live, err := c.Get(ctx, apiVersion, kind, key)
 	switch {
@@ -134,14 +135,14 @@ func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.O
 	return false, c.Remove(ctx, live)
 }
 
-// IsTaken reports whether an object of a name is somebody else's.
+// IsTaken reports whether an error says that the object belongs to another owner.
 func IsTaken(err error) bool {
 	_, is := errors.AsType[*TakenError](err)
 	return is
 }
 
-// own makes fields that were set by the create, or by a patch, fields of later applies:
-// these would not take them away otherwise.
+// own transfers fields that the create or a patch set to the field owner of applies.
+// Otherwise later applies would not remove them.
 func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // Flux writes statuses meanwhile
 		whole, err := c.Get(ctx, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
@@ -156,7 +157,8 @@ func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error 
 	})
 }
 
-// Change merges something into an object, which must not have changed since it was read.
+// Change merges a patch into an object. It fails if the object has changed since it was
+// read.
 func (c Client) Change(ctx context.Context, live *unstructured.Unstructured, how map[string]any) error {
 	metadata, _ := how["metadata"].(map[string]any)
 	if metadata == nil {
@@ -171,7 +173,7 @@ func (c Client) Change(ctx context.Context, live *unstructured.Unstructured, how
 	return c.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, b), client.FieldOwner(Owner))
 }
 
-// Remove deletes an object and no other of its name. It may be there for longer.
+// Remove deletes exactly this object. The object may continue to exist for some time.
 func (c Client) Remove(ctx context.Context, live *unstructured.Unstructured) error {
 	uid := live.GetUID()
 	return client.IgnoreNotFound(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
@@ -184,14 +186,14 @@ func known(err error, o *unstructured.Unstructured) error {
 	return err
 }
 
-// isUnserved reports whether it is not an object that is not there, but its kind: that was
-// removed after this process had found it.
+// isUnserved reports whether an error says that the kind, and not just the object, does
+// not exist: the kind was removed after this process had discovered it.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// covers reports whether live has all that want has. More may come of defaults and of
-// controllers.
+// covers reports whether live contains all of want. It may contain more, from defaults
+// and controllers.
 func covers(live, want any) bool {
 	switch want := want.(type) {
 	case nil:
