@@ -14,14 +14,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// End takes the next step to the end of a run, and reports whether nothing is left of it;
-// now is how it goes where its Terraform or HelmRelease is left. Errors, besides those of
-// Prepare and Hold: [*runaccess.KeptError] for a state that cannot be deleted. Where the
-// state is another's by now nothing is destroyed: the Terraform goes without a run.
+// End takes the next step of ending a run, and reports whether nothing is left of it. now
+// is the status while its Terraform or HelmRelease still exists. Errors, besides those of
+// Prepare and Hold, are [*runaccess.KeptError] for a state that cannot be deleted. If the
+// state belongs to another owner by now, nothing is destroyed: the Terraform is removed
+// without a run.
 func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Status, err error) {
 	run.ends = true
 	now, err = r.Flux.Observe(ctx, run.Work())
-	if err != nil && !fluxobj.IsTaken(err) { // ours was never made where somebody else's is
+	if err != nil && !fluxobj.IsTaken(err) { // another owner's object means that ours was never created
 		return false, now, err
 	}
 	if err == nil && now.Phase != fluxexec.Absent {
@@ -42,7 +43,7 @@ func (r *Runner) End(ctx context.Context, run *Run) (gone bool, now fluxexec.Sta
 	return gone, now, err
 }
 
-// destroy takes the next step to the end of what Flux carries out, and reports whether it
+// destroy takes the next step of destroying what Flux carries out, and reports whether it
 // is gone.
 func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (gone bool, err error) {
 	if run.Module != nil {
@@ -65,8 +66,9 @@ func (r *Runner) destroy(ctx context.Context, run *Run, now fluxexec.Status) (go
 	return r.Flux.Destroy(ctx, run.Work())
 }
 
-// Abandon takes the next step to give up what a run made outside, and reports whether
-// nothing is left in the cluster: the Terraform goes without a run, and the state stays.
+// Abandon takes the next step of abandoning the resources of a run, and reports whether
+// nothing is left in the cluster. The Terraform is removed without a run, and the state
+// stays.
 func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err := r.Flux.Drop(ctx, run.Work()); err != nil || !gone {
 		return false, err
@@ -74,8 +76,8 @@ func (r *Runner) Abandon(ctx context.Context, run *Run) (gone bool, err error) {
 	return r.clean(ctx, run)
 }
 
-// clean removes what a run left in the cluster when its Terraform is gone, and reports
-// whether all of it is.
+// clean removes what a run left in the cluster after its Terraform is gone, and reports
+// whether everything is removed.
 func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
 	gone, err = r.remove(ctx, run)
 	if !apierrors.IsForbidden(err) {
@@ -90,7 +92,7 @@ func (r *Runner) clean(ctx context.Context, run *Run) (gone bool, err error) {
 
 func (r *Runner) remove(ctx context.Context, run *Run) (gone bool, err error) {
 	if gone, err = r.Flux.Clean(ctx, run.Work()); err != nil || run.Module == nil {
-		return gone, err // copies for a chart go with its namespace
+		return gone, err // copies for a chart are deleted with its namespace
 	}
 	for _, c := range run.Copies {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: run.Module.Namespace, Name: c.Name}}
@@ -104,9 +106,9 @@ func (r *Runner) remove(ctx context.Context, run *Run) (gone bool, err error) {
 	return gone && deleted, err
 }
 
-// closed reports whether nothing of a run is in its namespace, or goes with it: the
-// namespace is gone, or going, or the run's alone, which is removed as a whole, or was to
-// be that and is somebody else's.
+// closed reports whether nothing of a run is left in its namespace, or will be: the
+// namespace is gone, is being deleted, or was to be the run's alone. In the last case it
+// is removed as a whole, or belongs to another owner.
 func (r *Runner) closed(ctx context.Context, run *Run) (bool, error) {
 	ns := &corev1.Namespace{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: fluxexec.Namespace(run.Work())}, ns)

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// Access is what runs have at okara serve: [*runaccess.Access].
+// Access manages the access of runs to okara serve: [*runaccess.Access].
 type Access interface {
 	Prepare(ctx context.Context, r runaccess.Run) (runaccess.Ready, error)
 	Check(ctx context.Context, r runaccess.Run) error
@@ -31,36 +31,36 @@ type Access interface {
 	Clean(ctx context.Context, r runaccess.Run) (gone bool, err error)
 }
 
-// Runner carries runs out. It is safe for concurrent use, on different runs.
+// Runner carries out runs. It is safe for concurrent use on different runs.
 type Runner struct {
-	Client client.Client // reads what is there now, not a cache
+	Client client.Client // reads the current objects, without a cache
 	Flux   *fluxexec.Executor
 	Access Access
 }
 
-// Run is one of a module or of a chart.
+// Run is a run of either a module or a chart.
 type Run struct {
-	Module       *fluxexec.Spec        // nil: it is of a chart; with Keep nothing is destroyed, and the state stays
-	Chart        *fluxexec.Release     // nil: it is of a module
+	Module       *fluxexec.Spec        // nil for a chart; with Keep nothing is destroyed, and the state stays
+	Chart        *fluxexec.Release     // nil for a module
 	Access       runaccess.Run         // of a module
-	RunNamespace *fluxobj.RunNamespace // that is provisioned for it; nil: an administrator does that
-	Copies       []Copy                // of Secrets that it reads
+	RunNamespace *fluxobj.RunNamespace // to provision for the run; nil: an administrator provisions it
+	Copies       []Copy                // of Secrets that the run reads
 
-	// EnsureNamespace makes the namespace of the run; nil: it is there.
+	// EnsureNamespace creates the namespace of the run. nil means that it exists.
 	EnsureNamespace func(ctx context.Context) error
-	// Adopts is asked where the state exists already, and is not known to be adopted. nil: no.
+	// Adopts reports whether to adopt a state that already exists. nil means no.
 	Adopts func(ctx context.Context) bool
-	// Request makes the request of a module of what changes with its token and with the
-	// copies; nil: the first of them.
+	// Request combines values that change with the token and with the copies into the
+	// request of a module. nil means that only the first counts.
 	Request func(ready, copies string) string
-	// Hold is asked before each step of a destroy, with what is known of it. Its error
-	// holds the destroy; nil: nothing does.
+	// Hold is called with the current status before each step of a destroy. An error
+	// delays the destroy. nil never delays it.
 	Hold func(ctx context.Context, now fluxexec.Status) error
 
 	ends bool
 }
 
-// Work is what Flux carries out.
+// Work returns what Flux carries out.
 func (r *Run) Work() fluxexec.Work {
 	if r.Chart != nil {
 		return r.Chart
@@ -68,21 +68,21 @@ func (r *Run) Work() fluxexec.Work {
 	return r.Module
 }
 
-// Copy is a Secret that a run reads under another name, in its own namespace.
+// Copy is a copy of a Secret that a run reads under another name, in the run's namespace.
 type Copy struct {
 	From  client.ObjectKey
-	Where string   // what messages say of it beside its name
-	Use   string   // what the Secret has to agree to, by okara.dev/use
+	Where string   // added to its name in messages
+	Use   string   // the use that the Secret has to allow with okara.dev/use
 	Name  string   // of the copy
 	Keys  []string // nil: all
-	Env   bool     // each key is a variable of the environment of the run, too
+	Env   bool     // each key is also an environment variable of the run
 }
 
-// soon is when something is looked at again that somebody may be about to mend.
+// soon is the retry delay after errors that a user may be about to correct.
 const soon = 5 * time.Second
 
-// Prepare makes sure of all that a run reads, as far as it is not there and fresh, and
-// returns after how long it has to be prepared again; 0: nothing of it ends.
+// Prepare ensures everything that a run reads, and returns when it has to be prepared
+// again, or 0 if nothing of it expires.
 func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, err error) {
 	if run.EnsureNamespace != nil {
 		if err := run.EnsureNamespace(ctx); err != nil {
@@ -95,7 +95,7 @@ func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, er
 		}
 	}
 	if run.Chart != nil {
-		if !run.ends { // values are for what is installed
+		if !run.ends { // values are only for installing
 			_, err = r.copies(ctx, run)
 		}
 		return 0, err
@@ -116,15 +116,15 @@ func (r *Runner) Prepare(ctx context.Context, run *Run) (renew time.Duration, er
 	return ready.Renew, err
 }
 
-// Applied is how a run goes.
+// Applied is the status of a run after Apply.
 type Applied struct {
 	fluxexec.Status
-	Changed bool          // it was just asked for something else
-	Renew   time.Duration // after which it has to be prepared again
+	Changed bool          // the run was just changed
+	Renew   time.Duration // the delay after which it has to be prepared again
 }
 
-// Apply prepares a run, makes its objects as they should be, and tells how it goes. Where
-// the state is another's by now it begins no further run, and the error is a
+// Apply prepares a run, creates or updates its objects, and returns its status. If the
+// state belongs to another owner by now, no further run starts, and the error is a
 // [*runaccess.NotOwnerError].
 func (r *Runner) Apply(ctx context.Context, run *Run) (now Applied, err error) {
 	if now.Renew, err = r.Prepare(ctx, run); err != nil {
@@ -142,7 +142,7 @@ func (r *Runner) Apply(ctx context.Context, run *Run) (now Applied, err error) {
 	return now, err
 }
 
-// stop keeps a run from beginning whose state is another's, and returns the error.
+// stop suspends a run whose state belongs to another owner, and returns the error.
 func (r *Runner) stop(ctx context.Context, run *Run, err error) error {
 	if ownershipLost(err) {
 		return errors.Join(err, r.Flux.Cancel(ctx, run.Work()))
@@ -155,8 +155,8 @@ func ownershipLost(err error) bool {
 	return ok
 }
 
-// copies brings the Secrets that a run reads into its namespace, and returns what changes
-// with them.
+// copies writes the Secrets that a run reads to its namespace, and returns a value that
+// changes with them.
 func (r *Runner) copies(ctx context.Context, run *Run) (versions string, err error) {
 	var all []string
 	for _, c := range run.Copies {
@@ -172,7 +172,7 @@ func (r *Runner) copies(ctx context.Context, run *Run) (versions string, err err
 	return strings.Join(all, "."), nil
 }
 
-// withEnv gives a run the keys of a Secret as variables of its environment.
+// withEnv adds the keys of a Secret to the environment variables of a run.
 func withEnv(m *fluxexec.Spec, s *corev1.Secret) {
 	if m.Runner == nil {
 		m.Runner = &fluxexec.Runner{}
@@ -184,8 +184,8 @@ func withEnv(m *fluxexec.Spec, s *corev1.Secret) {
 	}
 }
 
-// copy brings one Secret. What destroys does with the copy that was there, where the
-// Secret itself went first.
+// copy copies one Secret. If the Secret was deleted first, a destroy uses the existing
+// copy.
 func (r *Runner) copy(ctx context.Context, run *Run, c Copy) (*corev1.Secret, error) {
 	work := run.Work()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fluxexec.Namespace(work), Name: c.Name}}
@@ -205,7 +205,7 @@ func (r *Runner) copy(ctx context.Context, run *Run, c Copy) (*corev1.Secret, er
 	return s, err
 }
 
-// values are those of the keys of a Secret that agrees to be read.
+// values returns the values of the keys of a Secret that allows this use.
 func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) {
 	lacks := func(format string, args ...any) error {
 		return &verdict.Problem{Reason: v1alpha1.ReasonSecretMissing, Message: fmt.Sprintf(format, args...), After: soon, Retry: true}
@@ -238,7 +238,8 @@ func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) 
 	return data, nil
 }
 
-// Explain says what an error of a run means for who made it; false: it is for another try.
+// Explain returns what an error of a run means for its user. It returns false for errors
+// that are just retried.
 func Explain(err error) (*verdict.Problem, bool) {
 	if p, ok := errors.AsType[*verdict.Problem](err); ok {
 		return p, true
