@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages does what the pages about Kubernetes say, word by word: with kubectl and
-// Helm, Flux's controllers and okara's two programs, on an API server, as the users that
-// the pages name. It has tests only; make interop-kube runs them.
+// Package pages executes the documentation pages about Kubernetes literally: with kubectl
+// and Helm, Flux's controllers and okara's two programs, on an API server, as the users
+// that the pages name. It contains only tests; make interop-kube runs them.
 //
-// What is done with a block of a page stands behind its language:
+// The info string of a code block says what is done with it:
 //
-//	sh cluster [USER]       runs, as an administrator or as USER
-//	yaml NAME               is a file of that name for the blocks below
-//	yaml apply [USER]       is applied
-//	sh example, yaml example   not here; the test says why
+//	sh cluster [USER]       run it, as an administrator or as USER
+//	yaml NAME               save it as a file of that name for later blocks
+//	yaml apply [USER]       apply it
+//	sh example, yaml example   skip it; the test says why
 //
-// USER is a name, or group:NAME for somebody of a group.
+// USER is a name, or group:NAME for a member of a group.
 package pages
