@@ -19,32 +19,32 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// Path is where the gate answers.
+// Path is the URL path of the gate.
 const Path = "/plan"
 
-// owner is the field owner of what the gate writes.
+// owner is the field owner of the gate's writes.
 const owner = "okara-plan-gate"
 
-// Gate answers for plans. It may run on any number of replicas.
+// Gate is a webhook that judges plans. It may run on any number of replicas.
 type Gate struct {
-	client client.Client // what counts is what is there now: no cache
+	client client.Client // reads the current objects, without a cache
 	key    func() ([]byte, error)
 	log    *slog.Logger
-	busy   chan struct{} // has room for one: a plan takes many times its size
+	busy   chan struct{} // capacity one, since a plan takes many times its size in memory
 }
 
-// New makes a gate over what is in a cluster. The key is that of the digests.
+// New returns a gate for the Terraforms of a cluster. key returns the key of the digests.
 func New(c client.Client, key func() ([]byte, error), log *slog.Logger) *Gate {
 	return &Gate{client: c, key: key, log: log, busy: make(chan struct{}, 1)}
 }
 
-// answer is what tofu-controller reads, by the expressions of the webhook.
+// answer is the response, which the expressions of the webhook evaluate.
 type answer struct {
 	Passed  bool   `json:"passed"`
 	Message string `json:"message"`
 }
 
-// ServeHTTP answers a plan. Anything but 200 makes the plan fail, and be made again.
+// ServeHTTP judges a plan. Any status but 200 makes the plan fail, and be made again.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != Path {
 		http.NotFound(w, r)
@@ -91,7 +91,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judge says whether a plan passes, and writes down what it is.
+// judge decides whether a plan passes, and records it.
 func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(fluxexec.Terraforms())
@@ -125,7 +125,7 @@ func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 	return answer{Message: "the plan is another than the approved one: the world, or the object, has changed since; a new plan follows, which can be approved"}, g.write(ctx, live, gated)
 }
 
-// write notes what the gate saw.
+// write records what the gate saw.
 func (g *Gate) write(ctx context.Context, live *unstructured.Unstructured, seen fluxexec.Gated) error {
 	b, err := json.Marshal(seen)
 	if err != nil {

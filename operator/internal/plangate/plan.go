@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// MaxPayload bounds what tofu-controller posts, in bytes: the Terraform, and the
-	// plan as JSON. Its runner hands over plans of 4 MiB as it is installed.
+	// MaxPayload bounds the request body of tofu-controller in bytes: the Terraform, and
+	// the plan as JSON. By default its runner sends plans of up to 4 MiB.
 	MaxPayload = 16 << 20
-	// maxDepth bounds how deep values are nested.
+	// maxDepth bounds the nesting depth of values.
 	maxDepth = 200
 )
 
-// payload is what tofu-controller posts as SpecAndPlan: a Terraform with the plan in
-// place of its status.
+// payload is the request body of type SpecAndPlan: a Terraform with the plan in place of
+// its status.
 type payload struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -43,7 +43,7 @@ type payload struct {
 	} `json:"status"`
 }
 
-// plan is what of `tofu show -json` says what would become of the world.
+// plan is the part of the output of `tofu show -json` that describes the changes.
 type plan struct {
 	Version   string `json:"format_version"`
 	Resources []any  `json:"resource_changes"`
@@ -52,7 +52,7 @@ type plan struct {
 
 var errNoPlan = errors.New("it has no plan of tofu: the webhook needs payloadType SpecAndPlan")
 
-// parse reads a payload. Numbers stay as they are written.
+// parse reads a payload. Numbers keep their notation.
 func parse(body []byte) (*payload, error) {
 	if err := shallow(body); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func parse(body []byte) (*payload, error) {
 	return &p, nil
 }
 
-// shallow refuses what is nested deeper than plans are.
+// shallow returns an error for input that is nested deeper than plans are.
 func shallow(body []byte) error {
 	depth := 0
 	quoted := false
@@ -97,8 +97,8 @@ func shallow(body []byte) error {
 	return nil
 }
 
-// digest names what a plan changes, by 64 hexadecimal digits. The same changes of another
-// Terraform have another one.
+// digest identifies the changes of a plan by 64 hexadecimal digits. Equal changes of
+// another Terraform have a different digest.
 func (p *payload) digest(key []byte) (string, error) {
 	canonical, err := json.Marshal(map[string]any{
 		"uid": p.Metadata.UID, "resource_changes": p.Status.Plan.Resources, "output_changes": p.Status.Plan.Outputs,
@@ -111,8 +111,8 @@ func (p *payload) digest(key []byte) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// counts are how many resources a plan adds, changes and removes, as tofu counts them:
-// one that is replaced is added and removed.
+// counts returns how many resources a plan adds, changes and removes, as tofu counts
+// them: a replaced resource is added and removed.
 func (p *plan) counts() (adds, changes, removes int) {
 	for _, resource := range p.Resources {
 		m, _ := resource.(map[string]any)

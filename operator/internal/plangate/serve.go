@@ -19,13 +19,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
-// Certificates is a folder with tls.crt and tls.key, by which the gate shows who it is,
-// and ca.crt, whose certificates callers have to show: a Secret of cert-manager. Files
-// that change count from the next connection on.
+// Certificates is a folder with tls.crt and tls.key, the gate's own certificate, and
+// ca.crt, the authority of the callers' certificates: a Secret of cert-manager. Changed
+// files count from the next connection on.
 type Certificates string
 
-// Config demands a certificate of each caller. The error is of files that are missing or
-// broken now.
+// Config requires a certificate from each caller. It returns an error if files are
+// missing or invalid.
 func (c Certificates) Config() (*tls.Config, error) {
 	if _, err := c.load(); err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func (c Certificates) load() (*tls.Config, error) {
 	}, nil
 }
 
-// Key is that of the digests, which all replicas have who share the certificates.
+// Key returns the key of the digests, which is the same on all replicas with these
+// certificates.
 func (c Certificates) Key() ([]byte, error) {
 	secret, err := os.ReadFile(c.file("tls.key"))
 	if err != nil {
@@ -67,7 +68,7 @@ func (c Certificates) Key() ([]byte, error) {
 
 func (c Certificates) file(name string) string { return filepath.Join(string(c), name) }
 
-// Server is a gate that listens, as a part of a manager.
+// Server is the HTTPS server of a gate, as a part of a manager.
 type Server struct{ server *httpserve.Server }
 
 // Listen opens the port of a gate.
@@ -85,11 +86,11 @@ func Listen(address string, c Certificates, cluster client.Client, log *slog.Log
 	return &Server{s}, nil
 }
 
-// Addr is HOST:PORT as the listener has it.
+// Addr returns the HOST:PORT of the listener.
 func (s *Server) Addr() string { return s.server.Addr() }
 
 // Start serves until ctx ends.
 func (s *Server) Start(ctx context.Context) error { return s.server.Serve(ctx) }
 
-// NeedLeaderElection is for the manager: each replica answers.
+// NeedLeaderElection returns false: each replica answers.
 func (s *Server) NeedLeaderElection() bool { return false }
