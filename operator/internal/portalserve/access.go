@@ -18,7 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// guard decides about requests. kept is what sessions keep of an identity.
+// guard returns the guard of requests. kept returns which parts of an identity sessions
+// keep.
 func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept func() access.Kept) (*access.Guard, error) {
 	policy, err := s.Access.Policy(nil)
 	if err != nil {
@@ -42,8 +43,8 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 	})
 }
 
-// sessions says how browsers stay logged in. The keys are of nobody else: who has them
-// can be anybody here.
+// sessions configures how browsers stay logged in. The keys must not be shared: their
+// holder can impersonate every user here.
 func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *access.Keyring, error) {
 	ui := s.UI
 	if ui == nil {
@@ -75,8 +76,8 @@ func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *access.
 	return out, ring, nil
 }
 
-// plain reports whether browsers of this machine come without TLS. Elsewhere a cookie
-// without TLS would be for everybody on the way.
+// plain reports whether browsers on this machine connect without TLS. From other
+// machines, a cookie sent without TLS could be read on the way.
 func (s *Settings) plain() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && netaddr.IsLoopback(host) && s.TLS == nil && !strings.HasPrefix(s.PublicURL, "https:")

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// Options are what a portal needs.
+// Options configures a portal.
 type Options struct {
 	File      string        // of [Settings]
 	Namespace string        // of Templates and Instances
@@ -38,24 +38,24 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// Portal answers requests by the file as it was read last without a mistake.
+// Portal answers requests according to the last valid version of the file.
 type Portal struct {
 	o       Options
-	read    []byte // the file
+	read    []byte // the file as last read
 	serving atomic.Pointer[handler]
 	closing atomic.Bool
 }
 
-// handler is what one reading of the file makes.
+// handler is built from one version of the file.
 type handler struct {
 	http.Handler
 	kit *service.Kit
 }
 
-// rereadEvery is how often the file is looked at.
+// rereadEvery is how often the file is checked for changes.
 const rereadEvery = 10 * time.Second
 
-// New returns a portal that has read its file.
+// New reads the file and returns a portal.
 func New(o Options) (*Portal, *Settings, error) {
 	p := &Portal{o: o}
 	src, err := os.ReadFile(o.File)
@@ -66,7 +66,7 @@ func New(o Options) (*Portal, *Settings, error) {
 	return p, s, err
 }
 
-// use serves by a text of the file from now on, if it has no mistake.
+// use replaces the settings by those in src, if it is valid.
 func (p *Portal) use(src []byte) (*Settings, error) {
 	p.read = src
 	s, err := Parse(src, p.o.File)
@@ -78,13 +78,12 @@ func (p *Portal) use(src []byte) (*Settings, error) {
 		return nil, err
 	}
 	if before := p.serving.Swap(h); before != nil {
-		before.kit.Close() // who follows a stream comes again
+		before.kit.Close() // clients reconnect their streams
 	}
 	return s, nil
 }
 
-// Watch reads the file again when it changes, until ctx ends. One with a mistake changes
-// nothing.
+// Watch rereads the file when it changes, until ctx ends. An invalid file has no effect.
 func (p *Portal) Watch(ctx context.Context) {
 	t := time.NewTicker(rereadEvery)
 	defer t.Stop()
@@ -110,7 +109,7 @@ func (p *Portal) again() {
 	p.o.Logger.Info("the configuration was read again")
 }
 
-// Close makes /readyz answer 503 and ends streams. All else goes on.
+// Close makes /readyz answer 503 and ends streams. Other requests are still answered.
 func (p *Portal) Close() {
 	p.closing.Store(true)
 	p.serving.Load().kit.Close()
@@ -119,7 +118,7 @@ func (p *Portal) Close() {
 // ServeHTTP answers a request.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.serving.Load().ServeHTTP(w, r) }
 
-// handler puts API and pages on one port.
+// handler serves the API and the pages on one port.
 func (p *Portal) handler(s *Settings) (*handler, error) {
 	about, err := s.Instance()
 	if err != nil {
@@ -153,7 +152,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	return &handler{screened(kit, mux), kit}, nil
 }
 
-// screened lets no web page of another origin through.
+// screened rejects requests from web pages of another origin.
 func screened(kit *service.Kit, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(service.NoSniff, "nosniff")
@@ -165,8 +164,8 @@ func screened(kit *service.Kit, next http.Handler) http.Handler {
 	})
 }
 
-// pages are those of templates and instances. There is no registry here, so nothing else
-// has any; the catalog that their package wants is never asked.
+// pages returns the pages of templates and instances. There is no registry here, so no
+// other pages exist. Their package requires a catalog, which is never used.
 func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Handler, error) {
 	nowhere, err := oci.New("registry.invalid", oci.Options{})
 	if err != nil {
@@ -179,7 +178,7 @@ func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Ha
 	})
 }
 
-// kept is what a session keeps of an identity for templates and limits.
+// kept returns the parts of an identity that a session keeps for templates and limits.
 func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 	var k access.Kept
 	for _, q := range limits.Quotas {
@@ -198,7 +197,8 @@ func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 	return k
 }
 
-// ready says that the objects of the cluster were read, which New waited for.
+// ready answers 200 unless the portal is shutting down. New has waited until the objects
+// of the cluster were read.
 func (p *Portal) ready(w http.ResponseWriter, r *http.Request) {
 	if p.closing.Load() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
@@ -211,6 +211,6 @@ func said(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write([]byte(text)) // the client is gone; there is nobody to tell
+		_, _ = w.Write([]byte(text)) // the client is gone and cannot be informed
 	})
 }

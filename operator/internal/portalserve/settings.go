@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Settings are the file of the portal. Names and meanings are those of okara serve.
+// Settings is the file of the portal. Names and meanings are those of okara serve.
 type Settings struct {
 	Listen    string    `hcl:"listen,optional"`
 	Metrics   string    `hcl:"metrics_listen,optional"`
@@ -34,7 +34,7 @@ type Settings struct {
 	Instances *instancesBlock  `hcl:"instances,block"`
 	Quotas    []settings.Quota `hcl:"quota,block"`
 
-	Access access.Block // who may do what, a part of its own of the file
+	Access access.Block // rights, a separate part of the file
 }
 
 type tlsBlock struct {
@@ -51,7 +51,7 @@ type uiBlock struct {
 }
 
 type loginBlock struct {
-	Mode      string    `hcl:"mode,optional"` // direct: the tools log in at the issuer itself; there is no other here
+	Mode      string    `hcl:"mode,optional"` // direct: tools log in at the issuer itself; the only mode here
 	Issuer    string    `hcl:"issuer"`
 	ClientID  string    `hcl:"client_id"`
 	Scopes    []string  `hcl:"scopes,optional"`
@@ -59,7 +59,7 @@ type loginBlock struct {
 	Range     hcl.Range `hcl:",def_range"`
 }
 
-// instancesBlock is what means something on a cluster of the block of okara serve.
+// instancesBlock is the part of okara serve's block instances that applies to a cluster.
 type instancesBlock struct {
 	GroupAge     syntax.Duration      `hcl:"group_age,optional"`
 	Rate         int                  `hcl:"rate,optional"`
@@ -78,7 +78,7 @@ func wrong(at hcl.Range, format string, args ...any) error {
 	return syntax.WrongAt(at, fmt.Errorf(format, args...))
 }
 
-// Read reads a file. Errors name its line.
+// Read reads a file. Errors contain the line.
 func Read(file string) (*Settings, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func Parse(src []byte, file string) (*Settings, error) {
 	return &s, err
 }
 
-// Instance is what the file says of all templates.
+// Instance holds the settings of the file for all templates and instances.
 type Instance struct {
 	Defaults template.Defaults
 	Config   map[string]string
@@ -110,7 +110,7 @@ type Instance struct {
 	Rate     int
 }
 
-// Instance is what the file says of all templates and instances.
+// Instance returns the settings of the file for all templates and instances.
 func (s *Settings) Instance() (Instance, error) {
 	blocks := settings.Block{Quotas: s.Quotas}
 	if in := s.Instances; in != nil {
