@@ -21,13 +21,13 @@ const (
 	dataKey = "record.json"
 )
 
-// Store has the records of a cluster.
+// Store reads and writes the records of a cluster.
 type Store struct {
-	Client    client.Client // reads what is there now, not a cache
+	Client    client.Client // reads the current objects, without a cache
 	Namespace string        // of the operator
 }
 
-// Of names the object of a record.
+// Of identifies the object of a record.
 type Of struct {
 	Plural string // of its kind
 	Key    client.ObjectKey
@@ -37,8 +37,8 @@ func (s Store) meta(of Of) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Namespace, Name: prefix + of.Plural + "." + of.Key.Namespace + "." + of.Key.Name}
 }
 
-// Load reads the record of an object into value, and returns the UID by which all that was
-// made for it is known; "": there is no record.
+// Load reads the record of an object into value, and returns the UID that identifies
+// everything that was created for it, or "" if there is no record.
 func (s Store) Load(ctx context.Context, of Of, value any) (types.UID, error) {
 	m := &corev1.ConfigMap{ObjectMeta: s.meta(of)}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
@@ -67,7 +67,7 @@ func (s Store) Save(ctx context.Context, of Of, uid types.UID, value any) error 
 	return err
 }
 
-// Remove deletes the record of an object, if it is the one with that UID.
+// Remove deletes the record of an object if it has the given UID.
 func (s Store) Remove(ctx context.Context, of Of, uid types.UID) error {
 	m := &corev1.ConfigMap{ObjectMeta: s.meta(of)}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(m), m)
