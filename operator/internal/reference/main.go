@@ -34,7 +34,7 @@ func main() {
 	fmt.Print(page)
 }
 
-// render returns the page about the CRDs of a folder.
+// render returns the page about the CRDs in a folder.
 func render(dir string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -70,7 +70,7 @@ func kind(b *strings.Builder, crd *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// fields writes a row for each field below one.
+// fields writes a row for each field below the given path.
 func fields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		field := s.Properties[name]
@@ -97,7 +97,7 @@ func typeOf(s apiextensions.JSONSchemaProps) string {
 	return s.Type
 }
 
-// meaning is the description, what is allowed, and the default.
+// meaning returns the description, the allowed values and the default.
 func meaning(s apiextensions.JSONSchemaProps) string {
 	text := cell(s.Description)
 	var values []string
@@ -113,7 +113,7 @@ func meaning(s apiextensions.JSONSchemaProps) string {
 	return text
 }
 
-// cell is text on one line that does not end the cell of a table.
+// cell escapes text for one cell of a Markdown table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(s))
 }
