@@ -20,22 +20,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Options say where states are, and how runs reach them.
+// Options configures where states are, and how runs reach them.
 type Options struct {
-	Client client.Client // reads what is there now, not a cache
+	Client client.Client // reads the current objects, without a cache
 	Issuer *Issuer
-	// Stores returns the repository of a state, where the records of its workspaces
-	// are: the same store at each call. No key is needed.
+	// Stores returns the repository of a state, which holds the records of its
+	// workspaces. It returns the same store at each call. No key is needed.
 	Stores func(name string) (*statebackend.Store, error)
-	// States are the names of all states that one can know of; nil: of none.
+	// States returns the names of all known states. nil means that none are known.
 	States func(ctx context.Context) ([]string, error)
 
-	FrontEnd  *url.URL          // okara serve as runs and the operator reach it
-	CA        []byte            // PEM of its authority; nil: one that everybody knows
+	FrontEnd  *url.URL          // address of okara serve for runs and the operator
+	CA        []byte            // PEM of its authority; nil: a publicly trusted one
 	Transport http.RoundTripper // to it; nil: http.DefaultTransport
 
-	// PullSecret of the operator is for modules that lie in a registry of their own.
-	// It is copied to namespaces that are a run's alone; zero: there is none.
+	// PullSecret is the operator's pull Secret for modules in other registries than okara
+	// serve. It is copied only to namespaces that belong to a single run. The zero value
+	// means none.
 	PullSecret client.ObjectKey
 }
 
@@ -54,8 +55,7 @@ func isBase(u *url.URL) bool {
 	return web && u.Host != "" && u.User == nil && u.RawQuery+u.Fragment == ""
 }
 
-// New returns what prepares runs, or an error that names the option at fault. It makes
-// no request.
+// New returns an Access, or an error that names the invalid option. It makes no request.
 func New(o Options) (*Access, error) {
 	u := o.FrontEnd
 	if u == nil || !isBase(u) || strings.ContainsAny(u.String(), `"$%{}\`) {
@@ -70,22 +70,22 @@ func New(o Options) (*Access, error) {
 	return &Access{o: o, http: &http.Client{Transport: o.Transport, Timeout: frontTimeout}}, nil
 }
 
-// Run is the run of an object. Of it a token says Namespace, UID, Workspace and Module.
+// Run is the run of an object. Namespace, UID, Workspace and Module are in its token.
 type Run struct {
 	Namespace    string    // of the object
 	UID          types.UID // of the object
 	Workspace    string    // of its state
-	Module       string    // address of its module; "": it has none
-	RunNamespace string    // namespace of what is made for the run
-	Name         string    // of it: that of the Terraform
+	Module       string    // address of its module, if it has one
+	RunNamespace string    // namespace of the objects that are created for the run
+	Name         string    // of these objects: that of the Terraform
 	Repository   string    // of the module, HOST[:PORT]/NAME
-	Adopt        bool      // an administrator gave it the workspace that exists
+	Adopt        bool      // an administrator allowed it to adopt the existing workspace
 }
 
-// StateName is the state of the objects of a namespace: CLUSTER.NAMESPACE.
+// StateName returns the state of the objects of a namespace: CLUSTER.NAMESPACE.
 func (a *Access) StateName(namespace string) string { return a.where().stateName(namespace) }
 
-// Address is where the state of a run is.
+// Address returns the address of the state of a run.
 func (a *Access) Address(r Run) string { return a.where().address(r) }
 
 func (a *Access) where() Where {
@@ -99,19 +99,19 @@ func (a *Access) check(r Run) error {
 	return nil
 }
 
-// Ready is what was prepared.
+// Ready describes what was prepared.
 type Ready struct {
 	State           fluxexec.State
 	CLIConfigSecret string
-	PullSecret      string // "": the source is pulled without
-	CASecret        string // of the registry of the source; "": none is needed
-	// Request changes with what was prepared: a run that failed without it is to be
-	// made again at once (T16).
+	PullSecret      string // "": the source is pulled without a Secret
+	CASecret        string // authority of the source's registry; "": none is needed
+	// Request changes with what was prepared: a run that failed before is repeated at
+	// once (T16).
 	Request string
-	Renew   time.Duration // after which it has to be prepared again
+	Renew   time.Duration // the delay after which it has to be prepared again
 }
 
-// Into puts it into the run that Flux carries out.
+// Into sets the prepared values in the run that Flux carries out.
 func (r Ready) Into(s *fluxexec.Spec) {
 	s.State = r.State
 	s.CLIConfigSecret = r.CLIConfigSecret
@@ -120,10 +120,9 @@ func (r Ready) Into(s *fluxexec.Spec) {
 	s.Request = r.Request
 }
 
-// Prepare makes all that a run needs, as far as it is not there and fresh. It may be
-// repeated. Errors, besides those of the API server and the registry:
-// [*StateExistsError], [*NotOwnerError], [*statebackend.LockedError] and
-// [*fluxobj.TakenError].
+// Prepare creates or renews everything that a run needs. It may be repeated. Errors,
+// besides those of the API server and the registry: [*StateExistsError],
+// [*NotOwnerError], [*statebackend.LockedError] and [*fluxobj.TakenError].
 func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	if err := a.check(r); err != nil {
 		return Ready{}, err
@@ -146,8 +145,8 @@ func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
 	return ready, err
 }
 
-// token is the one that a run has, and how long it is good. before is whether it had
-// any, good or not: then it is no new object.
+// token returns the token of a run, and how long it remains valid. before reports whether
+// the run ever had one, valid or not: then its object is not new.
 func (a *Access) token(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
 	s := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.RunNamespace, Name: r.secret()}
@@ -162,25 +161,25 @@ func (a *Access) token(ctx context.Context, r Run) (token string, left time.Dura
 	return token, left, true, err
 }
 
-// Names of what is made for a run.
+// Names of the objects that are created for a run.
 func (r Run) secret() string   { return r.Name + "-okara-run" }
 func (r Run) pull() string     { return r.Name + "-okara-pull" }
 func (r Run) config() string   { return r.Name + "-okara-cli" }
 func (r Run) caBundle() string { return r.Name + "-okara-ca" }
 
-// Where says how runs reach okara serve and their modules.
+// Where configures how runs reach okara serve and their modules.
 type Where struct {
-	FrontEnd *url.URL // without a slash at its end
-	Cluster  string   // which names the states
-	CA       bool     // okara serve has an authority of its own
+	FrontEnd *url.URL // without a trailing slash
+	Cluster  string   // prefix of the names of states
+	CA       bool     // okara serve uses a private authority
 	Pull     bool     // the operator has a pull Secret
 }
 
-// Names is what [Access.Prepare] makes for a run, but for what only the cluster knows. It
-// is pure.
+// Names returns the result of [Access.Prepare] for a run, except for what only the
+// cluster knows. It is pure.
 func (w Where) Names(r Run) Ready {
 	ready := Ready{State: fluxexec.State{Address: w.address(r), TokenSecret: r.secret()}, CLIConfigSecret: r.config()}
-	// Where tenants read Secrets none of the operator's may be.
+	// Where tenants can read Secrets, the operator's must not be copied.
 	if w.within(r) || w.Pull && r.RunNamespace != r.Namespace {
 		ready.PullSecret = r.pull()
 	}
@@ -193,7 +192,7 @@ func (w Where) Names(r Run) Ready {
 	return ready
 }
 
-// within reports whether the module of a run lies in okara serve.
+// within reports whether the module of a run is in okara serve.
 func (w Where) within(r Run) bool {
 	host, _, _ := strings.Cut(r.Repository, "/")
 	return host == w.FrontEnd.Host

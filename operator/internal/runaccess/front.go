@@ -14,16 +14,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// The methods that the http backend adds to those of HTTP.
+// The methods that the http backend uses in addition to those of HTTP.
 const (
 	methodLock   = "LOCK"
 	methodUnlock = "UNLOCK"
 )
 
-// maxState bounds a state that is looked at; okara serve stores no larger ones.
+// maxState bounds the size of a state that is read; okara serve stores no larger ones.
 const maxState = 512 << 20
 
-// answerError says that okara serve answered something else than it was asked for.
+// answerError is an unexpected response of okara serve.
 type answerError struct {
 	method, address string
 	status          int
@@ -34,8 +34,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("okara serve: %s %s: %d %s: %s", e.method, e.address, e.status, http.StatusText(e.status), e.text)
 }
 
-// ask sends one request for the state of a run, in the operator's own name. 204 is no
-// body; 423 is a [*statebackend.LockedError].
+// ask sends one request for the state of a run, in the operator's name. Status 204 yields
+// no body, and 423 a [*statebackend.LockedError].
 func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
 	token, err := a.o.Issuer.Own(ctx, r)
 	if err != nil {
@@ -67,14 +67,14 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 		return b, nil
 	case resp.StatusCode == http.StatusLocked:
 		e := &statebackend.LockedError{Workspace: r.Workspace, Repository: a.StateName(r.Namespace)}
-		_ = json.Unmarshal(b, &e.Held) // the message does without
+		_ = json.Unmarshal(b, &e.Held) // optional in the message
 		return nil, e
 	}
-	const limit = 500 // of what a page in between says
+	const limit = 500 // of a page that a proxy may have sent
 	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), limit)]))}
 }
 
-// state is the current one of a run, nil if there is none.
+// state returns the current state of a run, or nil if there is none.
 func (a *Access) state(ctx context.Context, r Run) ([]byte, error) {
 	return a.ask(ctx, r, http.MethodGet, "", nil)
 }

@@ -20,34 +20,35 @@ import (
 )
 
 const (
-	// Lifetime is how long a token of a run is good.
+	// Lifetime is how long a token of a run is valid.
 	Lifetime = 24 * time.Hour
-	// RenewBelow is how much of it has to be left.
+	// RenewBelow is the remaining lifetime below which a token is renewed.
 	RenewBelow = 12 * time.Hour
-	// ownLifetime is how long the operator's own tokens are good, for one request.
+	// ownLifetime is how long the operator's own tokens are valid, which serve for one
+	// request.
 	ownLifetime = 5 * time.Minute
-	// back is how far behind the clock of okara serve may be.
+	// back is how far the clock of okara serve may be behind.
 	back = time.Minute
 )
 
-// audience is okara serve.
+// audience is the audience of the tokens: okara serve.
 const audience = "okara"
 
-// OwnSubject is the subject of tokens that the operator makes for itself.
+// OwnSubject is the subject of the operator's own tokens.
 const OwnSubject = "okara-operator"
 
-// IssuerOptions say for whom tokens are issued.
+// IssuerOptions configures an issuer.
 type IssuerOptions struct {
-	Client    client.Client // reads what is there now, not a cache
-	Namespace string        // of the operator, which has the keys
+	Client    client.Client // reads the current objects, without a cache
+	Namespace string        // of the operator, where the keys are
 	Cluster   string        // the issuer is okara-operator.CLUSTER
 	Now       func() time.Time
 }
 
-// Issuer makes tokens. It is safe for concurrent use.
+// Issuer issues tokens. It is safe for concurrent use.
 type Issuer struct {
 	o       IssuerOptions
-	keeping sync.Mutex // held by who changes the keys
+	keeping sync.Mutex // held while the keys change
 
 	mu   sync.Mutex // guards the field below
 	ring ring
@@ -67,23 +68,25 @@ func NewIssuer(o IssuerOptions) (*Issuer, error) {
 	return &Issuer{o: o}, nil
 }
 
-// Name is what the tokens have as iss.
+// Name returns the claim iss of the tokens.
 func (i *Issuer) Name() string { return "okara-operator." + i.o.Cluster }
 
-// Cluster is the name of the cluster.
+// Cluster returns the name of the cluster.
 func (i *Issuer) Cluster() string { return i.o.Cluster }
 
-// Subject is the sub of the tokens, which owns the state: run:NAMESPACE/UID.
+// Subject returns the claim sub of the tokens, which identifies the owner of the state:
+// run:NAMESPACE/UID.
 func (r Run) Subject() string { return Subject(r.Namespace, r.UID) }
 
-// Subject is [Run.Subject] of the object with a UID in a namespace.
+// Subject returns [Run.Subject] for the object with a UID in a namespace.
 func Subject(namespace string, uid types.UID) string { return "run:" + namespace + "/" + string(uid) }
 
-// workspace is a name that may stand in a right: without a glob and without a way up.
+// workspace matches names that are safe in a right: without wildcards or parent
+// references.
 var workspace = regexp.MustCompile(`^[a-z0-9]+(?:[.-][a-z0-9]+)*$`)
 
-// check refuses what rules could take for more than it is, whatever okara serve does
-// with it.
+// check rejects values that rules could match more widely than intended, whatever okara
+// serve does with them.
 func (r Run) check() error {
 	switch {
 	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
@@ -101,7 +104,7 @@ func (r Run) check() error {
 	return nil
 }
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims struct {
 	jwt.Claims
 	Namespace string `json:"namespace"`
@@ -109,7 +112,7 @@ type claims struct {
 	Module    string `json:"module,omitempty"`
 }
 
-// Token is for a run: [Lifetime] from now, and a minute before.
+// Token issues a token for a run, valid from a minute ago until [Lifetime] from now.
 func (i *Issuer) Token(ctx context.Context, r Run) (string, error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -117,8 +120,8 @@ func (i *Issuer) Token(ctx context.Context, r Run) (string, error) {
 	return i.sign(ctx, r, r.Subject(), Lifetime)
 }
 
-// Own is a token by which the operator itself looks at the state of a run, and deletes
-// it: its subject is no run, and so owns nothing and is refused nothing.
+// Own issues a token by which the operator itself reads and deletes the state of a run.
+// Its subject is not a run, so the ownership check does not apply to it.
 func (i *Issuer) Own(ctx context.Context, r Run) (string, error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -150,8 +153,9 @@ func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.
 	return jwt.Signed(s).Claims(c).Serialize()
 }
 
-// Left is how long a token is good for a run: 0 if it is not one for this run, or by a
-// key that is not published any more. Below [RenewBelow] it is to be made anew.
+// Left returns how long a token remains valid for a run. It returns 0 if the token is not
+// for this run, or its key is no longer published. Below [RenewBelow] a token has to be
+// renewed.
 func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, error) {
 	keys, err := i.keys(ctx)
 	if err != nil {
@@ -173,7 +177,7 @@ func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, 
 	return max(0, is.Expiry.Time().Sub(i.o.Now())), nil
 }
 
-// keys are the ring as this process knows it, which it reads at first.
+// keys returns the key ring that this process has cached, which it reads on first use.
 func (i *Issuer) keys(ctx context.Context) (ring, error) {
 	i.mu.Lock()
 	r := i.ring

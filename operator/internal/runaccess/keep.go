@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Where the keys are, in the namespace of the operator.
+// Location of the keys in the namespace of the operator.
 const (
 	KeysSecret      = "okara-run-keys"
 	KeysKey         = "keys.json"
@@ -23,10 +23,10 @@ const (
 	IssuerKey       = "jwks.json"
 )
 
-// keepEvery is how often somebody looks at the keys.
+// keepEvery is how often the keys are checked.
 const keepEvery = 5 * time.Minute
 
-// Start keeps the keys until ctx ends, as a part of a manager.
+// Start maintains the keys until ctx ends, as a part of a manager.
 func (i *Issuer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
@@ -42,11 +42,11 @@ func (i *Issuer) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is for the manager: one process changes keys.
+// NeedLeaderElection returns true: only one process changes the keys.
 func (i *Issuer) NeedLeaderElection() bool { return true }
 
-// Keep makes keys, publishes them and drops old ones, as far as it is time. Killed
-// anywhere, it is finished by the next call: a key signs only after it was published.
+// Keep creates, publishes and drops keys when it is time. After an interruption the next
+// call finishes the work: a key signs only after it was published.
 func (i *Issuer) Keep(ctx context.Context) error {
 	i.keeping.Lock()
 	defer i.keeping.Unlock()
@@ -67,7 +67,7 @@ func (i *Issuer) Keep(ctx context.Context) error {
 	return nil
 }
 
-// change writes what how makes of the keys, if that is something else.
+// change applies how to the keys and writes the result if it differs.
 func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring, error) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.o.Namespace, Name: KeysSecret}}
 	var keys ring

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// StateExistsError says that there is a workspace of the name of an object that never
-// ran. The reason of a condition is StateExists.
+// StateExistsError says that a workspace with the name of a new object already exists.
+// The reason of a condition is StateExists.
 type StateExistsError struct{ State, Workspace string }
 
 func (e *StateExistsError) Error() string {
 	return fmt.Sprintf(`state %s has a workspace %s of an earlier object: an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
 }
 
-// NotOwnerError says that the state of an object that ran belongs to another one now,
-// or was deleted. The reason of a condition is StateNotOwned.
+// NotOwnerError says that the state of an object that has run belongs to another object
+// now, or was deleted. The reason of a condition is StateNotOwned.
 type NotOwnerError struct {
 	State, Workspace string
-	Owner            string // "": it has none
+	Owner            string // "" if it has none
 	Deleted          bool
 }
 
@@ -38,8 +38,8 @@ func (e *NotOwnerError) Error() string {
 	return fmt.Sprintf("workspace %s of state %s %s: this object was restored from a backup, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
 }
 
-// Check is nil while the object of a run is the owner of its state, else a
-// [*NotOwnerError]. It is for a run that okara serve turned away.
+// Check returns nil while the object of a run owns its state, and otherwise a
+// [*NotOwnerError]. It is called for a run that okara serve refused.
 func (a *Access) Check(ctx context.Context, r Run) error {
 	s, err := a.o.Stores(a.StateName(r.Namespace))
 	if err != nil {
@@ -65,8 +65,8 @@ func (a *Access) notOwner(r Run, is *statebackend.Record) error {
 	return e
 }
 
-// own makes the object the owner of its state, if it may be: where there is none, or
-// where an administrator said so. before is whether it has run.
+// own makes the object the owner of its state if the state is new or an administrator
+// allows adoption. before says whether the object has run.
 func (a *Access) own(ctx context.Context, r Run, before bool) error {
 	s, err := a.o.Stores(a.StateName(r.Namespace))
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 	case live:
 		return &StateExistsError{a.StateName(r.Namespace), r.Workspace}
 	default:
-		// The registry does not tell whether a sealed state says that it is deleted.
+		// A sealed state does not reveal to the registry whether it is marked as deleted.
 		state, err := a.state(ctx, r)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (a *Access) own(ctx context.Context, r Run, before bool) error {
 	if err := a.writeOwner(ctx, s, r); err != nil {
 		return fmt.Errorf("making the object the owner of workspace %s: %w", r.Workspace, err)
 	}
-	return a.Check(ctx, r) // of two that write at once one wins
+	return a.Check(ctx, r) // of two concurrent writers one wins
 }
 
 // writeOwner writes the record under the lock of the workspace.
@@ -119,8 +119,8 @@ func (a *Access) writeOwner(ctx context.Context, s *statebackend.Store, r Run) e
 	})
 }
 
-// endAbandoned ends a lock that an operator left which was killed under it. Else it would
-// keep the run from its state for ever.
+// endAbandoned breaks a lock of an operator that was killed while holding it. Otherwise
+// the lock would block the run for ever.
 func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *statebackend.Listing, r Run) error {
 	held, err := l.Held(ctx, r.Workspace)
 	if err != nil || held == nil || !a.abandoned(held.Info, r) {
@@ -132,5 +132,5 @@ func (a *Access) endAbandoned(ctx context.Context, s *statebackend.Store, l *sta
 	return nil
 }
 
-// by is who writes records and takes locks.
+// by returns the name for records and locks.
 func (a *Access) by() string { return a.o.Issuer.Name() }

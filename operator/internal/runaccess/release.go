@@ -18,21 +18,21 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// KeptError says that a state was kept, though the run is gone: it has resources, or
-// nobody can tell. The reason of a condition is DestroyFailed.
+// KeptError says that a state was kept although the run is gone: it has resources, or
+// that cannot be determined. The reason of a condition is DestroyFailed.
 type KeptError struct{ State, Workspace, Why string }
 
 func (e *KeptError) Error() string {
 	return fmt.Sprintf("workspace %s of state %s is kept: %s", e.Workspace, e.State, e.Why)
 }
 
-// Release deletes the state of a run whose Terraform is gone, and says so in its record: the
-// controller reported that it had destroyed everything, which counts where OpenTofu
-// encrypted the state. It may be repeated. A state with
-// resources is a [*KeptError], one that belongs to another object a [*NotOwnerError].
+// Release deletes the state of a run whose Terraform is gone, and marks its record as
+// deleted. Since the controller reported that everything was destroyed, a state that
+// OpenTofu encrypted counts as empty. Release may be repeated. For a state with resources
+// the error is a [*KeptError], for one that belongs to another object a [*NotOwnerError].
 //
-// The record says deleted before the state is: cut off in between, the workspace exists
-// by its state, and the next call finishes.
+// The record is marked before the state is deleted: after an interruption in between, the
+// workspace still exists because of its state, and the next call finishes.
 func (a *Access) Release(ctx context.Context, r Run) error {
 	if err := a.check(r); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (a *Access) Release(ctx context.Context, r Run) error {
 	switch {
 	case err != nil:
 		return err
-	case is == nil: // it never had a token
+	case is == nil: // the run never had a token
 		return nil
 	case is.Owner != r.Subject():
 		return a.notOwner(r, is)
@@ -77,7 +77,7 @@ func (a *Access) kept(r Run, why string) error {
 	return &KeptError{a.StateName(r.Namespace), r.Workspace, why}
 }
 
-// empty is nil for a state that nothing hangs on.
+// empty returns nil for a state without resources.
 func (a *Access) empty(r Run, state []byte, destroyed bool) error {
 	if state == nil {
 		return nil
@@ -102,8 +102,9 @@ const (
 	lockRelease = "release"
 )
 
-// What is done under such a lock takes lockedTimeout at most. A release that is older than
-// abandonedAfter is that of an operator which was killed, clocks that differ included.
+// Work under such a lock takes at most lockedTimeout. A release lock older than
+// abandonedAfter, which allows for clock differences, is that of an operator that was
+// killed.
 const (
 	lockedTimeout  = 2 * time.Minute
 	abandonedAfter = 5 * time.Minute
@@ -113,8 +114,8 @@ func (a *Access) newLock(operation string, r Run) statebackend.LockInfo {
 	return statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
 }
 
-// abandoned reports whether a lock may be ended that an operator took for this run, since it
-// was killed, or what it does may be done twice: who writes the owner writes the same.
+// abandoned reports whether an operator's lock for this run may be broken: it is a
+// release lock of a killed operator, or an owner lock, whose write is idempotent.
 func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
 	ours := a.newLock(held.Operation, r)
 	if held.Who != ours.Who || held.Info != ours.Info {
@@ -124,7 +125,7 @@ func (a *Access) abandoned(held statebackend.LockInfo, r Run) bool {
 	return held.Operation == lockOwner || held.Operation == lockRelease && old
 }
 
-// underLock does something under the lock of the workspace.
+// underLock calls do under the lock of the workspace.
 func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lockedTimeout)
 	defer cancel()
@@ -164,7 +165,8 @@ func (a *Access) setLock(ctx context.Context, r Run, method string, lock stateba
 	return err
 }
 
-// Namespaces are those that have states of runs of this cluster, though they may be gone.
+// Namespaces returns the namespaces with states of runs of this cluster, including
+// deleted ones.
 func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	if a.o.States == nil {
 		return nil, nil
@@ -179,8 +181,8 @@ func (a *Access) Namespaces(ctx context.Context) ([]string, error) {
 	return in, err
 }
 
-// Unowned counts the states of the runs of a namespace that have resources, or of which
-// nobody can tell, and whose object is gone by its UID.
+// Unowned counts the states of the runs of a namespace whose object is gone, by its UID,
+// and that have resources or cannot be checked for them.
 func (a *Access) Unowned(ctx context.Context, namespace string, live func(types.UID) bool) (int, error) {
 	s, err := a.o.Stores(a.StateName(namespace))
 	if err != nil {

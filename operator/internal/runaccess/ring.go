@@ -15,31 +15,31 @@ import (
 )
 
 const (
-	period = 30 * 24 * time.Hour // after which there is a new key
-	lead   = 10 * time.Minute    // for which it is published before it signs
-	linger = 25 * time.Hour      // for which it is published after it signed
+	period = 30 * 24 * time.Hour // interval between new keys
+	lead   = 10 * time.Minute    // publication time before a key signs
+	linger = 25 * time.Hour      // publication time after a key last signed
 )
 
-// key signs tokens from [lead] after it was published on, until the next one does.
+// key signs tokens from [lead] after its publication until the next key does.
 type key struct {
 	JWK       jose.JSONWebKey `json:"jwk"`
 	Published time.Time       `json:"published,omitzero"` // zero: not yet
 }
 
-// ring are the keys of an issuer, the oldest first.
+// ring holds the keys of an issuer, the oldest first.
 type ring []key
 
-// maxRing bounds the document of a ring, in bytes. There are three keys at most.
+// maxRing bounds the document of a ring, in bytes. A ring has at most three keys.
 const maxRing = 16 << 10
 
-// parseRing reads a document as [ring.document] writes it.
+// parseRing reads a document that [ring.document] wrote.
 func parseRing(b []byte) (ring, error) {
 	if len(b) > maxRing {
 		return nil, errors.New("it is too large")
 	}
 	var r ring
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, errors.New("it is no list of keys") // the cause may quote one
+		return nil, errors.New("it is no list of keys") // the cause may quote a key
 	}
 	for _, k := range r {
 		private, ok := k.JWK.Key.(*ecdsa.PrivateKey)
@@ -52,7 +52,8 @@ func parseRing(b []byte) (ring, error) {
 
 func (r ring) document() ([]byte, error) { return json.Marshal(r) }
 
-// starts is when the key of a place begins to sign; false: nobody knows yet.
+// starts returns when the key at an index begins to sign, or false if that is not known
+// yet.
 func (r ring) starts(i int) (time.Time, bool) {
 	at := r[i].Published
 	if i > 0 {
@@ -61,7 +62,7 @@ func (r ring) starts(i int) (time.Time, bool) {
 	return at, !r[i].Published.IsZero()
 }
 
-// signer is the key that signs at a time; false if none was published.
+// signer returns the key that signs at the given time, or false if none was published.
 func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 	for i := len(r) - 1; i >= 0; i-- {
 		if at, ok := r.starts(i); ok && (i == 0 || !now.Before(at)) {
@@ -71,7 +72,7 @@ func (r ring) signer(now time.Time) (jose.JSONWebKey, bool) {
 	return jose.JSONWebKey{}, false
 }
 
-// rotate leaves out the keys that are long past, and adds the next one when it is due.
+// rotate drops expired keys, and adds the next one when it is due.
 func (r ring) rotate(now time.Time) (ring, error) {
 	for len(r) > 1 {
 		at, ok := r.starts(1)
@@ -100,7 +101,8 @@ func newKey() (jose.JSONWebKey, error) {
 	return jose.JSONWebKey{Key: private, KeyID: base64.RawURLEncoding.EncodeToString(id), Algorithm: string(jose.ES256), Use: "sig"}, nil
 }
 
-// published is the ring with all its keys published, at a time where they were not.
+// published returns the ring with the unpublished keys marked as published at the given
+// time.
 func (r ring) published(now time.Time) ring {
 	out := make(ring, len(r))
 	for i, k := range r {
@@ -112,7 +114,7 @@ func (r ring) published(now time.Time) ring {
 	return out
 }
 
-// public are the keys that okara serve takes.
+// public returns the public keys, which okara serve accepts.
 func (r ring) public() jose.JSONWebKeySet {
 	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, len(r))}
 	for i, k := range r {

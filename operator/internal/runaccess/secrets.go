@@ -17,14 +17,14 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// Keys of what is made for a run.
+// Keys in the objects that are created for a run.
 const (
 	keyToken  = "token"
 	keyConfig = "okara.tfrc"
 	keyCA     = "ca.crt"
 )
 
-// mine is nil for what was made for the object of a run.
+// mine returns nil if an object was created for the object of a run.
 func (a *Access) mine(o client.Object, r Run) error {
 	if fluxobj.Ours(o, r.UID) {
 		return nil
@@ -32,7 +32,7 @@ func (a *Access) mine(o client.Object, r Run) error {
 	return &fluxobj.TakenError{Kind: "Secret", Key: client.ObjectKeyFromObject(o)}
 }
 
-// write writes everything but the record.
+// write writes everything except the record.
 func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) {
 	ready := a.where().Names(r)
 	config, err := a.cliConfig(token)
@@ -84,7 +84,8 @@ func (a *Access) write(ctx context.Context, r Run, token string) (Ready, error) 
 	return ready, nil
 }
 
-// pullSecret is what the source of a run has in its Secret; nil: it needs none.
+// pullSecret returns the contents of the Secret for the source of a run, or nil if it
+// needs none.
 func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, error) {
 	names := a.where().Names(r)
 	switch {
@@ -95,7 +96,7 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 	}
 	s := &corev1.Secret{}
 	err := a.o.Client.Get(ctx, a.o.PullSecret, s)
-	if apierrors.IsNotFound(err) { // to a caller it would be the object of the run that is gone
+	if apierrors.IsNotFound(err) { // callers would take NotFound for the object of the run
 		return nil, fmt.Errorf("the pull Secret of the operator, %s, is not there", a.o.PullSecret.Name)
 	}
 	if err != nil {
@@ -108,8 +109,8 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 	return b, nil
 }
 
-// Clean removes what was made for a run, but for its record and state, and reports
-// whether all of it is gone. What is somebody else's stays.
+// Clean removes the objects that were created for a run, except its record and state, and
+// reports whether all of them are gone. Objects of other owners stay.
 func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	gone = true
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.RunNamespace, Name: name} }
@@ -126,8 +127,8 @@ func (a *Access) Clean(ctx context.Context, r Run) (gone bool, err error) {
 	return gone, nil
 }
 
-// cliConfig is the CLI configuration of a run, as okara cli-config writes it. It is
-// parsed before it is stored: a warning about it would break the run (T11).
+// cliConfig returns the CLI configuration of a run in the format of okara cli-config. It
+// is parsed before it is stored, since a warning about it would break the run (T11).
 func (a *Access) cliConfig(token string) ([]byte, error) {
 	base := a.o.FrontEnd.String()
 	host := a.o.FrontEnd.Host
@@ -135,8 +136,8 @@ func (a *Access) cliConfig(token string) ([]byte, error) {
 	if a.o.FrontEnd.Scheme == "http" || a.o.FrontEnd.Path != "" {
 		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n", host, base+"/v1/modules/", base+"/v1/providers/")
 	}
-	fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, token) // for the mirror it is the name in its URL that counts
-	if a.o.FrontEnd.Scheme == "https" {                                 // the tools want https for it
+	fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, token) // for the mirror, the host name in its URL counts
+	if a.o.FrontEnd.Scheme == "https" {                                 // the tools require https for a mirror
 		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", host+"/*/*")
 	}
 	if _, wrong := syntax.Parse([]byte(b.String()), keyConfig); wrong.HasErrors() {
