@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict says what the operator thinks of an object, in one way for all kinds:
-// the conditions of kstatus, an event when something goes wrong, and figures of both.
+// Package verdict reports the state of objects in the same way for all kinds: by the
+// conditions of kstatus, an event when something goes wrong, and metrics of both.
 //
-// Reconciling and Stalled are there only while they hold. What is being deleted is not
-// Ready, whatever is left of it.
+// Reconciling and Stalled exist only while they are true. An object that is being deleted
+// is not Ready, whatever is left of it.
 package verdict

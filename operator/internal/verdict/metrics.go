@@ -28,24 +28,24 @@ func Warnings() *prometheus.CounterVec {
 	}, []string{"kind", "reason"})
 }
 
-// Counted is a manager whose controllers' Warnings are counted.
+// Counted is a manager that counts the Warnings of its controllers.
 type Counted struct {
 	ctrl.Manager
 	Warnings *prometheus.CounterVec
 }
 
-// GetEventRecorder returns one that counts.
+// GetEventRecorder returns a recorder that counts.
 func (m Counted) GetEventRecorder(name string) events.EventRecorder {
 	return recorder{m.Manager.GetEventRecorder(name), m.Warnings}
 }
 
-// recorder counts the Warnings that it passes on.
+// recorder counts the Warnings that it forwards.
 type recorder struct {
 	events.EventRecorder
 	warnings *prometheus.CounterVec
 }
 
-// Eventf passes an event on.
+// Eventf forwards an event.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if eventType == corev1.EventTypeWarning {
 		r.warnings.WithLabelValues(kindOf(regarding), reason).Inc()
@@ -53,7 +53,7 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, note, args...)
 }
 
-// kindOf names the kind of an object, which typed ones do not say themselves.
+// kindOf returns the kind of an object, which typed objects do not contain.
 func kindOf(o runtime.Object) string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return u.GetKind()
@@ -62,16 +62,16 @@ func kindOf(o runtime.Object) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// countTime bounds the reading of all objects, which a cache has.
+// countTime bounds the time for reading all objects from the cache.
 const countTime = 5 * time.Second
 
-// Objects tells how many objects there are, by kind, whether they are Ready, and the reason
-// of that. Only the replica that leads does.
+// Objects is a collector of the number of objects by kind, by whether they are Ready, and
+// by the reason. Only the leader reports.
 type Objects struct {
 	Reader  client.Reader // a cache
 	Elected <-chan struct{}
-	// Lists are those of the kinds that are counted. The objects of generated kinds are,
-	// where ModuleKinds are.
+	// Lists has an empty list for each kind to count. With ModuleKinds, the objects of
+	// generated kinds are counted, too.
 	Lists []client.ObjectList
 }
 
@@ -79,7 +79,7 @@ func objectsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("okara_operator_objects", "Objects by kind, whether they are Ready (true, false, unknown), and the reason.", []string{"kind", "ready", "reason"}, nil)
 }
 
-// Describe names the metric.
+// Describe sends the description of the metric.
 func (*Objects) Describe(to chan<- *prometheus.Desc) { to <- objectsDesc() }
 
 type figure struct{ kind, ready, reason string }
@@ -102,8 +102,8 @@ func (m *Objects) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count counts the objects of a list, and those of the kinds that it defines. What cannot
-// be read counts as nothing: the figures of the cache tell of it.
+// count counts the objects of a list, and those of the kinds that it defines. Objects
+// that cannot be read are not counted; the metrics of the cache show the failure.
 func (m *Objects) count(ctx context.Context, list client.ObjectList, into map[figure]int) {
 	if err := m.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return
@@ -129,7 +129,7 @@ func figureOf(o runtime.Object) figure {
 	return f
 }
 
-// conditionsOf are those of an object of any kind of okara.
+// conditionsOf returns the conditions of an object of any kind of okara.
 func conditionsOf(o runtime.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.Depot:

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// maxRequest is how many bytes a status keeps of a request: its schema has that bound, and
-// one that is longer would keep the whole status from being written.
+// maxRequest is the maximum length of a request in a status, in bytes. Its schema has
+// that bound, and a longer one would keep the whole status from being written.
 const maxRequest = 256
 
-// RequestOf is what somebody asks for by [v1alpha1.AnnotationRequest], as statuses keep it: of a long
-// one the digest.
+// RequestOf returns the value of [v1alpha1.AnnotationRequest] as statuses store it. A
+// long value is replaced by its digest.
 func RequestOf(o metav1.Object) string {
 	asked := o.GetAnnotations()[v1alpha1.AnnotationRequest]
 	if len(asked) <= maxRequest {

@@ -21,16 +21,16 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// State is what kstatus tells of an object.
+// State is the state of an object according to kstatus.
 type State int
 
-// States.
+// Values of State.
 const (
-	UnderWay State = iota // nothing is wrong, and it is not done
-	Ready                 // all is as the object says
-	Failing               // something is wrong that may mend itself: there is another try
-	Stalled               // somebody has to change something
-	Held                  // somebody stopped it: there is nothing to do
+	UnderWay State = iota // nothing is wrong, but the work is not finished
+	Ready                 // everything is as the object says
+	Failing               // something is wrong that may resolve itself: it is retried
+	Stalled               // a user has to change something
+	Held                  // a user stopped it: there is nothing to do
 )
 
 const (
@@ -38,13 +38,13 @@ const (
 	maxMessage, maxNote = 4 << 10, 1000
 )
 
-// Verdict is what is to be said of an object.
+// Verdict is what to report about an object.
 type Verdict struct {
 	State           State
 	Reason, Message string
 }
 
-// Of is the verdict where an object is deleted: it is not Ready any more.
+// Of returns the verdict for an object. An object that is being deleted is not Ready.
 func (v Verdict) Of(o metav1.Object) Verdict {
 	if o.GetDeletionTimestamp() == nil || v.State != Ready {
 		return v
@@ -52,8 +52,9 @@ func (v Verdict) Of(o metav1.Object) Verdict {
 	return Verdict{UnderWay, v1alpha1.ReasonDestroying, "it is being deleted"}
 }
 
-// Phase is a phase as the conditions have it: Ready and Available are for what is Ready, and
-// what is Stalled is nothing that goes on. under is the phase of something that is not done.
+// Phase returns a phase consistent with the conditions: Ready and Available require the
+// state Ready, and no phase in progress is Stalled. under is the phase of unfinished
+// work.
 func (v Verdict) Phase(is, under string) string {
 	well := is == "Ready" || is == "Available"
 	ended := is == "Failed"
@@ -73,7 +74,7 @@ func (v Verdict) Phase(is, under string) string {
 	return is
 }
 
-// Set writes the conditions of kstatus. Others stay as they are.
+// Set writes the conditions of kstatus. Other conditions are unchanged.
 func (v Verdict) Set(list *[]metav1.Condition, generation int64) {
 	v.set(list, v1alpha1.ConditionReady, v.State == Ready, generation)
 	for _, c := range []struct {
@@ -101,7 +102,7 @@ func (v Verdict) set(list *[]metav1.Condition, kind string, is bool, generation 
 	})
 }
 
-// Say writes a verdict into the conditions of an object, and tells it.
+// Say writes a verdict into the conditions of an object, and reports it.
 func (v Verdict) Say(recorder events.EventRecorder, o client.Object, list *[]metav1.Condition) {
 	before := slices.Clone(*list)
 	v = v.Of(o)
@@ -109,9 +110,9 @@ func (v Verdict) Say(recorder events.EventRecorder, o client.Object, list *[]met
 	v.Report(recorder, o, before)
 }
 
-// Report makes a Warning event of a verdict that something is wrong, if before, the
-// conditions as they were, say something else. A message that changes with each try is no
-// news.
+// Report emits a Warning event for a verdict that something is wrong, unless the previous
+// conditions, before, say the same. A message that changes with each try is no reason for
+// a new event.
 func (v Verdict) Report(recorder events.EventRecorder, o client.Object, before []metav1.Condition) {
 	if recorder == nil || v.State != Failing && v.State != Stalled {
 		return
@@ -123,7 +124,7 @@ func (v Verdict) Report(recorder events.EventRecorder, o client.Object, before [
 	recorder.Eventf(o, nil, corev1.EventTypeWarning, v.Reason, "Reconcile", "%s", text.Clip(text.Block(v.Message), maxNote))
 }
 
-// Update writes the status of an object, if what say does to it is news.
+// Update writes the status of an object if say changes it.
 func Update(ctx context.Context, c client.Client, o client.Object, say func()) error {
 	before := o.DeepCopyObject()
 	say()
@@ -133,16 +134,17 @@ func Update(ctx context.Context, c client.Client, o client.Object, say func()) e
 	return c.Status().Update(ctx, o)
 }
 
-// Problem is an error that somebody has to mend, or that is under way.
+// Problem is an error that a user has to correct, or that is temporary.
 type Problem struct {
 	Reason, Message string
-	After           time.Duration // look again; 0: when something changes
-	Retry           bool          // it may mend itself
+	After           time.Duration // when to reconcile again; 0: when something changes
+	Retry           bool          // it may resolve itself
 }
 
 func (p *Problem) Error() string { return p.Message }
 
-// Verdict is what a problem says. One that goes by itself in a moment is none.
+// Verdict returns the verdict of a problem. Work that is still running counts as under
+// way.
 func (p *Problem) Verdict() Verdict {
 	v := Verdict{Stalled, p.Reason, p.Message}
 	switch {
@@ -163,8 +165,8 @@ func ReadStatus(o *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(is, into)
 }
 
-// WriteStatus gives the status of such an object what from, a pointer, has. Of own, which
-// are its fields that may be left out, nothing stays; what others write does.
+// WriteStatus copies from, a pointer, into the status of such an object. own lists the
+// optional fields of from, which are removed first. Fields of other writers are kept.
 func WriteStatus(o *unstructured.Unstructured, from any, own ...string) error {
 	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
@@ -185,7 +187,7 @@ func WriteStatus(o *unstructured.Unstructured, from any, own ...string) error {
 	return nil
 }
 
-// Conditions are those of such an object. Another form is none.
+// Conditions returns the conditions of such an object, or none if they are invalid.
 func Conditions(o *unstructured.Unstructured) []metav1.Condition {
 	var s struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -196,11 +198,11 @@ func Conditions(o *unstructured.Unstructured) []metav1.Condition {
 	return s.Conditions
 }
 
-// ReasonPending is the reason of an Approval that nobody has judged yet.
+// ReasonPending is the reason of an Approval that has not been judged yet.
 const ReasonPending = "Pending"
 
-// Decide writes what becomes of an Approval, and reports whether that is news. result is ""
-// while nothing has.
+// Decide writes the result of an Approval, and reports whether it changed. result is ""
+// while there is none.
 func Decide(a *v1alpha1.Approval, result v1alpha1.ApprovalResult, message string) bool {
 	s := &a.Status
 	if s.Result == result && s.Message == message && s.ObservedGeneration == a.Generation {
