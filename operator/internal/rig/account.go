@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Account makes the account of an operator in a namespace, with the rights that the
-// chart gives one that runs modules, and returns what connects to the cluster as it.
+// Account creates the account of an operator that runs modules, in a namespace and with
+// the rights that the chart grants, and returns its configuration.
 func (c *Cluster) Account(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
 	return c.operator(t, namespace, []string{"cluster", "runs"}, []string{"secrets", "secretsOfRuns"})
 }
 
-// RegistryAccount is [Cluster.Account] for one that fills a registry alone.
+// RegistryAccount is like [Cluster.Account], for an operator that only fills a registry.
 func (c *Cluster) RegistryAccount(t testing.TB, namespace string) *rest.Config {
 	t.Helper()
 	return c.operator(t, namespace, []string{"cluster"}, []string{"secrets"})
 }
 
-// operator gives an account rules of the chart, in the cluster and of Secrets.
+// operator creates an account with rules of the chart, for the cluster and for Secrets.
 func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets []string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "operator-rules.yaml")
@@ -50,13 +50,13 @@ func (c *Cluster) operator(t testing.TB, namespace string, everywhere, ofSecrets
 	return a.config
 }
 
-// PortalAccount makes the account of a portal over the Instances of a namespace, with the
-// rights that the chart gives it, and returns what connects to the cluster as it.
+// PortalAccount creates the account of a portal for the Instances of a namespace, with
+// the rights that the chart grants, and returns its configuration.
 func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	t.Helper()
 	rules := rulesOf(t, "portal-rules.yaml")
 	operatorNamespace := c.Namespace(t, nil).Name
-	// of the cluster: of this test alone
+	// The names of cluster-wide objects are unique to this test.
 	a := c.account(t, operatorNamespace, "okara-portal")
 	own := "okara-portal-" + operatorNamespace
 	a.within(instances, own, rules["namespace"])
@@ -64,7 +64,7 @@ func (c *Cluster) PortalAccount(t testing.TB, instances string) *rest.Config {
 	return a.config
 }
 
-// rulesOf are those that the chart gives, by what they are for.
+// rulesOf returns the rules of the chart by their purpose.
 func rulesOf(t testing.TB, file string) map[string][]rbacv1.PolicyRule {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(Root(), "charts", "okara", "files", file))
@@ -78,15 +78,15 @@ func rulesOf(t testing.TB, file string) map[string][]rbacv1.PolicyRule {
 	return rules
 }
 
-// account is one that is given rights.
+// account is a service account that is granted rights.
 type account struct {
 	t        testing.TB
 	rbac     typedrbac.RbacV1Interface
 	subjects []rbacv1.Subject
-	config   *rest.Config // what connects to the cluster as it
+	config   *rest.Config // connects to the cluster as the account
 }
 
-// account makes a service account, and what connects to the cluster as it.
+// account creates a service account and its configuration.
 func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 	t.Helper()
 	set, err := kubernetes.NewForConfig(c.Admin(t))
@@ -106,12 +106,12 @@ func (c *Cluster) account(t testing.TB, namespace, name string) *account {
 
 func (a *account) made(_ any, err error) {
 	a.t.Helper()
-	if err != nil && !apierrors.IsAlreadyExists(err) { // roles of the cluster are for all tests
+	if err != nil && !apierrors.IsAlreadyExists(err) { // cluster roles are shared by all tests
 		a.t.Fatal(err)
 	}
 }
 
-// everywhere gives rights in the whole cluster.
+// everywhere grants rights in the whole cluster.
 func (a *account) everywhere(role, binding string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
 	a.made(a.rbac.ClusterRoles().Create(a.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
@@ -119,14 +119,14 @@ func (a *account) everywhere(role, binding string, rules []rbacv1.PolicyRule) {
 	a.made(a.rbac.ClusterRoleBindings().Create(a.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, RoleRef: ref, Subjects: a.subjects}, metav1.CreateOptions{}))
 }
 
-// within gives rights in one namespace.
+// within grants rights in one namespace.
 func (a *account) within(namespace, role string, rules []rbacv1.PolicyRule) {
 	a.t.Helper()
 	a.made(a.rbac.Roles(namespace).Create(a.t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{}))
 	a.bind(namespace, role, "Role")
 }
 
-// bind gives the rights of a role in one namespace.
+// bind grants the rights of a role in one namespace.
 func (a *account) bind(namespace, role, kind string) {
 	a.t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Backup copies the data folder of etcd while nothing of the cluster runs. The func puts
-// the copy back the same way, as often as it is called: then the cluster knows nothing of
-// what happened since, while all that is outside of it does.
+// Backup copies the data folder of etcd while the cluster is stopped. The returned
+// function restores the copy the same way, as often as it is called. The cluster then
+// knows nothing of later events, while systems outside it do.
 func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	t.Helper()
 	backup := t.TempDir()
@@ -29,7 +29,7 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	return func() { t.Helper(); replace(c.data(), backup) }
 }
 
-// paused does something while nothing of the cluster runs, and starts all of it again.
+// paused calls do while all programs of the cluster are stopped, and starts them again.
 func (c *Cluster) paused(do func() error) error {
 	for _, p := range slices.Backward(c.running) {
 		p.kill()

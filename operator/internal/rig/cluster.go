@@ -28,41 +28,43 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// Issuer is the one of tokens of service accounts.
+// Issuer is the issuer of service account tokens.
 const Issuer = "https://rig.invalid"
 
-// startTimeout bounds how long a program may take until it answers. Machines that
-// build something else meanwhile are slow.
+// startTimeout bounds how long a program may take to answer. Machines that build
+// something else at the same time are slow.
 const startTimeout = 4 * time.Minute
 
-// Cluster is etcd and an API server, and what [Cluster.With] starts. The zero value is
-// one that has not started.
+// Cluster is etcd and an API server, and the programs that [Cluster.With] starts. The
+// zero value has not been started.
 type Cluster struct {
 	server, manager, source, helm, tofu started
 
 	dir     string
-	remove  func() error // the folder
+	remove  func() error // removes the folder
 	admin   *rest.Config
-	running []*process // in the order of their start
+	running []*process // in start order
 }
 
-// started is what starts once, if at all.
+// started is a program that is started at most once.
 type started struct {
 	once sync.Once
 	err  error
 }
 
-// by starts it for the first test that needs it. Others get what came of that.
+// by starts the program for the first test that needs it. Later tests get the same
+// result.
 func (s *started) by(t testing.TB, start func() error) {
 	t.Helper()
 	s.once.Do(func() { s.err = start() })
 	has(t, s.err)
 }
 
-// builtVar is set where etcd, the API server and the CRDs have been built: make test does.
+// builtVar is set if etcd, the API server and the CRDs have been built, as by make test.
 const builtVar = "OKARA_TEST_BUILT"
 
-// has fails a test by an error. What has not been built skips it, unless it has to be.
+// has fails a test if err is not nil. A missing program skips the test unless it must
+// exist.
 func has(t testing.TB, err error) {
 	t.Helper()
 	missing, ok := errors.AsType[*missingError](err)
@@ -74,21 +76,20 @@ func has(t testing.TB, err error) {
 	}
 }
 
-// Main runs the tests of a package and ends the cluster that they started.
+// Main runs the tests of a package and stops the cluster that they started.
 func Main(m *testing.M, c *Cluster) int {
 	defer c.stop()
 	return m.Run()
 }
 
-// Admin returns what connects to the cluster with every right. The first who asks
-// starts it.
+// Admin returns a configuration with every right. The first call starts the cluster.
 func (c *Cluster) Admin(t testing.TB) *rest.Config {
 	t.Helper()
 	c.server.by(t, c.start)
 	return rest.CopyConfig(c.admin)
 }
 
-// Namespace makes a namespace for one test.
+// Namespace creates a namespace for one test.
 func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) *corev1.Namespace {
 	t.Helper()
 	set, err := kubernetes.NewForConfig(c.Admin(t))
@@ -139,7 +140,7 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 }
 
-// data is the folder of etcd.
+// data returns the folder of etcd.
 func (c *Cluster) data() string { return filepath.Join(c.dir, "etcd") }
 
 // run starts a program of the cluster, and waits until it is ready.
@@ -177,7 +178,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 	}
 	certs := filepath.Join(c.dir, "certs")
 	c.admin = &rest.Config{
-		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no bound of our own: tests wait for what happens
+		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no client-side limit: tests wait for events
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
 	}
 	return c.run(path, nil, func(p *process) error { return p.answersTLS(c.admin, "/readyz") },
@@ -188,7 +189,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		"--audit-policy-file", audit, "--audit-log-path", c.auditLog())
 }
 
-// auditPolicy has the server write down who changes okara's objects; nothing of a status.
+// auditPolicy makes the server log writes of okara's objects, except those of statuses.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -200,7 +201,8 @@ rules:
 
 func (c *Cluster) auditLog() string { return filepath.Join(c.dir, "audit.log") }
 
-// Audit returns the audit log of the API server: JSON lines, of which the last may be cut.
+// Audit returns the audit log of the API server as JSON lines. The last line may be cut
+// off.
 func (c *Cluster) Audit(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(c.auditLog())
@@ -210,7 +212,7 @@ func (c *Cluster) Audit(t *testing.T) string {
 	return string(b)
 }
 
-// write makes a file that only this user reads.
+// write creates a file that only this user can read.
 func (c *Cluster) write(name string, text func() ([]byte, error)) (string, error) {
 	b, err := text()
 	if err != nil {
@@ -220,7 +222,7 @@ func (c *Cluster) write(name string, text func() ([]byte, error)) (string, error
 	return path, os.WriteFile(path, b, 0o600)
 }
 
-// newKey makes the key that signs tokens of service accounts.
+// newKey generates the key that signs service account tokens.
 func newKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -235,11 +237,11 @@ func (c *Cluster) stop() {
 	}
 	c.running = nil
 	if c.remove != nil {
-		_ = c.remove() // what stays is in the folder of temporary files
+		_ = c.remove() // leftovers are in the folder of temporary files
 	}
 }
 
-// freePorts returns addresses of ports that nobody listens on.
+// freePorts returns addresses of unused ports.
 func freePorts(n int) ([]string, error) {
 	var list []string
 	for range n {
@@ -253,10 +255,10 @@ func freePorts(n int) ([]string, error) {
 	return list, nil
 }
 
-// missingError says what has not been built: a program, or the CRDs of others.
+// missingError names what has not been built: a program, or the CRDs of another project.
 type missingError struct{ name string }
 
-// controller reports whether it is a program that only make interop-kube builds.
+// controller reports whether it names a program that only make interop-kube builds.
 func (e *missingError) controller() bool {
 	return slices.Contains([]string{Manager, Source, Helm, Tofu, "kubectl", "helm"}, e.name)
 }
@@ -265,8 +267,8 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("%s has not been built: make -C operator %s", e.name, e.name)
 }
 
-// Start starts the cluster for a program that is no test, and returns what connects to
-// it with every right. Stop ends it.
+// Start starts the cluster for a program that is not a test, and returns a configuration
+// with every right. Stop stops the cluster.
 func (c *Cluster) Start() (*rest.Config, error) {
 	if err := c.start(); err != nil {
 		c.stop()
@@ -275,8 +277,8 @@ func (c *Cluster) Start() (*rest.Config, error) {
 	return rest.CopyConfig(c.admin), nil
 }
 
-// StartManager starts kube-controller-manager beside it, which empties namespaces, and
-// returns what kills it and starts it again.
+// StartManager starts kube-controller-manager as well, which empties deleted namespaces,
+// and returns a function that kills and restarts it.
 func (c *Cluster) StartManager() (again func() error, err error) {
 	if err := c.startManager(); err != nil {
 		return nil, err
@@ -288,5 +290,5 @@ func (c *Cluster) StartManager() (again func() error, err error) {
 	}, nil
 }
 
-// Stop ends what Start has started.
+// Stop stops what Start has started.
 func (c *Cluster) Stop() { c.stop() }

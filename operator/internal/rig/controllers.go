@@ -26,20 +26,21 @@ const (
 	// fluxNamespace is where tofu-controller, which runs tofu itself, keeps its
 	// certificates.
 	fluxNamespace = "flux-system"
-	// runnerAddress is where that part of tofu-controller listens. Nothing changes it.
+	// runnerAddress is the fixed listen address of the runner in tofu-controller.
 	runnerAddress = "localhost:30000"
 )
 
-// Controllers are programs that carry out what the objects of a cluster ask for.
+// Controllers of a cluster.
 const (
-	Manager = "kube-controller-manager" // collects garbage, empties namespaces
+	Manager = "kube-controller-manager" // collects garbage and empties namespaces
 	Source  = "source-controller"
 	Helm    = "helm-controller"
 	Tofu    = "tofu-controller"
 )
 
-// With starts controllers beside the cluster, those of Flux with their CRDs. [Helm] and
-// [Tofu] need [Source] before them. One test binary of a machine can have Tofu at a time.
+// With starts controllers on the cluster, and first creates the CRDs of those of Flux.
+// [Helm] and [Tofu] need [Source] before them. Only one test binary of a machine can use
+// Tofu at a time.
 func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	t.Helper()
 	tofu := os.Getenv(tofuVar)
@@ -64,8 +65,8 @@ func (c *Cluster) With(t testing.TB, controllers ...string) *rest.Config {
 	return admin
 }
 
-// startManager starts kube-controller-manager with the controllers that have work
-// where no pods are.
+// startManager starts kube-controller-manager with the controllers that are useful
+// without pods.
 func (c *Cluster) startManager() error {
 	path, err := program(Manager)
 	if err != nil {
@@ -101,8 +102,8 @@ func (c *Cluster) startSource() error {
 	return c.startFlux(Source, nil, "--storage-path", dir, "--storage-addr", port[0], "--storage-adv-addr", port[0])
 }
 
-// startTofu starts tofu-controller, which runs a tofu itself. That has its environment:
-// any warning of tofu's would break a run.
+// startTofu starts tofu-controller, which runs tofu as a child with the same environment:
+// any warning from tofu would break a run.
 func (c *Cluster) startTofu(tofu string) error {
 	if err := c.makeRunner(); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *Cluster) startTofu(tofu string) error {
 	return c.startFlux(Tofu, env, "--concurrent", "1")
 }
 
-// startFlux starts a controller of Flux, after the CRDs that its module has.
+// startFlux starts a controller of Flux, after creating the CRDs of its module.
 func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 	path, err := program(name)
 	if err != nil {
@@ -129,7 +130,7 @@ func (c *Cluster) startFlux(name string, env []string, args ...string) error {
 		append(args, "--health-addr", port[0], "--metrics-addr", "0")...)
 }
 
-// makeRunner makes room for the part of tofu-controller that runs tofu.
+// makeRunner prepares the part of tofu-controller that runs tofu.
 func (c *Cluster) makeRunner() error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", runnerAddress)
 	if err != nil {
@@ -143,10 +144,10 @@ func (c *Cluster) makeRunner() error {
 	return errors.Join(err, l.Close())
 }
 
-// kubeconfig is the file by which controllers reach the cluster.
+// kubeconfig returns the file by which controllers reach the cluster.
 func (c *Cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-// WriteConfig makes a kubeconfig, which other programs read, of what reaches a cluster.
+// WriteConfig writes a configuration as a kubeconfig for other programs.
 func WriteConfig(path string, config *rest.Config) error {
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "rig",

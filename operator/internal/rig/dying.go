@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// ErrKilled is what a process that is killed at a write would not live to hear.
+// ErrKilled is the error of a write that kills the process.
 var ErrKilled = errors.New("killed at a write")
 
-// Dying is the client of a process that is killed at its nth write of an object: before
-// it or, with after, when it was carried out and nobody heard of it. No write comes after
-// that. The func tells how many were tried.
+// Dying returns the client of a process that is killed at its nth write of an object:
+// before the write or, with after, when it was carried out but before the response
+// arrived. All later writes fail. The returned function returns the number of attempted
+// writes.
 func Dying(c client.WithWatch, nth int, after bool) (client.WithWatch, func() int) {
 	var mu sync.Mutex
 	tried := 0

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Install creates the CRDs of the chart and waits until they are served. CRDs that
-// are there stay as they are.
+// Install creates the CRDs of the chart and waits until they are served. Existing CRDs
+// are not changed.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
 	if err := install(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")); err != nil {
@@ -31,7 +31,7 @@ func Install(t testing.TB, config *rest.Config) {
 	}
 }
 
-// install is [Install] for the CRDs of a folder.
+// install is [Install] for the CRDs in a folder.
 func install(ctx context.Context, config *rest.Config, dir string) error {
 	set, err := clientset.NewForConfig(config)
 	if err != nil {
@@ -80,14 +80,14 @@ func established(crd *apiextensions.CustomResourceDefinition) bool {
 	return false
 }
 
-// InstallOthers creates the CRDs of others whose objects the chart has, and waits until
-// they are served. A test is skipped where they have not been copied.
+// InstallOthers creates the CRDs of other projects whose objects the chart contains, and
+// waits until they are served. A test is skipped if they have not been copied.
 func InstallOthers(t testing.TB, config *rest.Config) {
 	t.Helper()
 	has(t, installOf(t.Context(), config, "chart"))
 }
 
-// installOf is [install] for CRDs that were copied from elsewhere, by whose they are.
+// installOf is [install] for CRDs that were copied from another project, whose.
 func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	dir := filepath.Join(Root(), ".cache", "kube", "crds", whose)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -96,14 +96,14 @@ func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	return install(ctx, config, dir)
 }
 
-// InstallFlux creates the CRDs of Flux, without the controllers, and waits until they
-// are served. A test is skipped where they have not been copied.
+// InstallFlux creates the CRDs of Flux, without the controllers, and waits until they are
+// served. A test is skipped if they have not been copied.
 func InstallFlux(t testing.TB, config *rest.Config) {
 	t.Helper()
 	has(t, FluxKinds(t.Context(), config))
 }
 
-// FluxKinds is [InstallFlux] for a program that is no test.
+// FluxKinds is [InstallFlux] for a program that is not a test.
 func FluxKinds(ctx context.Context, config *rest.Config) error {
 	for _, name := range []string{Source, Helm, Tofu} {
 		if err := installOf(ctx, config, name); err != nil {

@@ -4,5 +4,5 @@ package rig
 
 import "syscall"
 
-// dieWithParent ends a program when the tests are killed, as by their time limit.
+// dieWithParent kills a program when the tests are killed, such as by their time limit.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// program finds a program that make has built.
+// program returns the path of a program that make has built.
 func program(name string) (string, error) {
 	built, err := filepath.Glob(filepath.Join(Root(), ".cache", "kube", "*", "*", name))
 	if err == nil && len(built) == 0 {
@@ -28,7 +28,7 @@ func program(name string) (string, error) {
 	return built[len(built)-1], nil
 }
 
-// Programs is the folder in which a program is that make has built. A test is skipped where
+// Programs returns the folder of a program that make has built. A test is skipped if
 // there is none.
 func Programs(t testing.TB, name string) string {
 	t.Helper()
@@ -37,7 +37,7 @@ func Programs(t testing.TB, name string) string {
 	return filepath.Dir(path)
 }
 
-// FreeAddress is one on loopback where nothing listens.
+// FreeAddress returns an unused loopback address.
 func FreeAddress() (string, error) {
 	list, err := freePorts(1)
 	if err != nil {
@@ -46,7 +46,7 @@ func FreeAddress() (string, error) {
 	return list[0], nil
 }
 
-// Root is the folder of the repository, "" outside of one.
+// Root returns the folder of the repository, or "" outside of one.
 func Root() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, ".ci", "run")); err == nil {
@@ -56,26 +56,25 @@ func Root() string {
 	return ""
 }
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	path  string
-	env   []string // nil: that of the tests
+	env   []string // nil: the environment of the tests
 	args  []string
-	log   string // file of what it writes
+	log   string // file with its output
 	ready func(*process) error
 
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when it has ended
 }
 
-// launch starts a program that writes its log below dir. Without an environment it has
-// that of the tests.
+// launch starts a program that logs below dir. A nil environment means that of the tests.
 func launch(dir, path string, env []string, args ...string) (*process, error) {
 	p := &process{path: path, env: env, args: args, log: filepath.Join(dir, filepath.Base(path)+".log")}
 	return p, p.start()
 }
 
-// start starts the program, or starts it again once it was killed.
+// start starts the program, or restarts it after a kill.
 func (p *process) start() error {
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -94,7 +93,7 @@ func (p *process) start() error {
 	p.cmd = cmd
 	p.ended = ended
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log shows how it ended
 		close(ended)
 	}()
 	return nil
@@ -105,7 +104,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// wait asks until done, or until the program has ended.
+// wait polls until done returns true or the program has ended.
 func (p *process) wait(done func() bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -133,8 +132,8 @@ func (p *process) answers(client *http.Client, url string) error {
 	})
 }
 
-// answersTLS waits until the program answers a path with 200. It makes the certificate
-// that the config names itself.
+// answersTLS waits until the program answers a path with 200. The program itself creates
+// the certificate that the configuration names.
 func (p *process) answersTLS(config *rest.Config, path string) error {
 	if err := p.wait(func() bool { _, err := os.Stat(config.CAFile); return err == nil }); err != nil {
 		return err
@@ -146,7 +145,7 @@ func (p *process) answersTLS(config *rest.Config, path string) error {
 	return p.answers(client, config.Host+path)
 }
 
-// tail is the end of the log.
+// tail returns the end of the log.
 func (p *process) tail() string {
 	const limit = 4 << 10
 	b, err := os.ReadFile(p.log)

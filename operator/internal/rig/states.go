@@ -23,18 +23,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// States are those of a registry, as an operator opens them, and as okara serve answers
-// the runs of one issuer.
+// States gives access to the states of a registry: directly, as an operator opens them,
+// and over HTTP, as okara serve does for the runs of one issuer.
 type States struct {
-	URL  *url.URL // of what answers
+	URL  *url.URL // of the HTTP server
 	host string   // of the registry
 
 	mu     sync.Mutex // guards the field below
 	stores map[string]*statebackend.Store
 }
 
-// NewStates answers the http backend over a registry, by tokens that an issuer's public
-// keys were read for, with the rights that the chart gives runs of cluster prod.
+// NewStates serves the http backend for a registry. It accepts the tokens of an issuer
+// with the given public keys, with the rights that the chart grants to runs of cluster
+// prod.
 func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.Time) *States {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jwks.json")
@@ -54,7 +55,7 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 		t.Fatal(err)
 	}
 	s := &States{host: host, stores: map[string]*statebackend.Store{}}
-	other := &States{host: host, stores: map[string]*statebackend.Store{}} // another process
+	other := &States{host: host, stores: map[string]*statebackend.Store{}} // as in another process
 	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) { return other.Store(name) }})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/state/{name}/{workspace}", func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +74,7 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 	return s
 }
 
-// Names are the states that have something.
+// Names returns the names of the states that are not empty.
 func (s *States) Names(ctx context.Context) ([]string, error) {
 	c, err := oci.New(s.host, oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 	return all, err
 }
 
-// Store is the repository of a state, the same one at each call.
+// Store returns the repository of a state, the same one at each call.
 func (s *States) Store(name string) (*statebackend.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
