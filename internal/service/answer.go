@@ -20,7 +20,7 @@ type Answer struct {
 	contentType, vary string
 
 	plain  encoded
-	zipped encoded // for clients that take gzip; without body: not worth it
+	zipped encoded // for clients that accept gzip; no body if compression is not worthwhile
 }
 
 // encoded is an answer in one content encoding, with the headers that differ.
@@ -47,7 +47,7 @@ func Encode(v any) (*Answer, error) {
 	return newAnswer("application/json", "Authorization, Accept-Encoding", b)
 }
 
-// Page returns a page of HTML, which a browser shows to whoever its cookie says.
+// Page returns an HTML page, which may differ for each login (cookie).
 func Page(html []byte) (*Answer, error) {
 	return newAnswer("text/html; charset=utf-8", "Cookie, Authorization, Accept-Encoding", html)
 }
@@ -79,8 +79,8 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// WriteJSON sends v as an answer that no client asks for twice: without a tag, and
-// never compressed.
+// WriteJSON sends v as an answer that no client revalidates: without an ETag, and never
+// compressed.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := marshal(v)
 	if err != nil {
@@ -89,11 +89,11 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the client is gone; there is nobody to tell
+	_, _ = w.Write(b) // the client is gone; the error has no receiver
 	return nil
 }
 
-// Write sends an answer, or 304 if the client has it.
+// Write sends an answer, or 304 if the client has it already.
 func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	h := w.Header()
 	h.Set("Content-Type", a.contentType)
@@ -113,10 +113,11 @@ func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl stri
 	}
 	h.Set("Content-Length", f.length)
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(f.body) // the client is gone; there is nobody to tell
+	_, _ = w.Write(f.body) // the client is gone; the error has no receiver
 }
 
-// takesGzip reads an Accept-Encoding header as far as okara needs it.
+// takesGzip reports whether an Accept-Encoding header accepts gzip. It reads only as much
+// of the header as okara needs.
 func takesGzip(header string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {
 		coding, weight, _ := strings.Cut(candidate, ";")

@@ -9,19 +9,19 @@ import (
 	"net/http"
 )
 
-// maxBodies bounds the bodies of authorised requests that are read at once.
+// maxBodies bounds the bodies of authorised requests that are read at the same time.
 const maxBodies = 256
 
-// shutBody is the body of a request about which nothing has been decided yet.
-// Whatever reads it by accident, a form parser for one, gets an error and not
-// one byte. [OpenBody] opens it.
+// shutBody is the body of a request that has not been authorised yet. Code that reads it
+// by accident, such as a form parser, gets an error and not one byte. [OpenBody] opens
+// it.
 type shutBody struct {
 	io.ReadCloser
 	open    bool
-	release func() // gives back the place that reading it takes; nil: it has none
+	release func() // releases the place that reading takes in the limiter; nil: no place is taken
 }
 
-// shutKey is where the request keeps its shutBody, whatever is put around that.
+// shutKey is the context key of the request's shutBody, whatever wraps the body.
 type shutKey struct{}
 
 var errShut = errors.New("the body of a request was read before its right was decided")
@@ -33,9 +33,9 @@ func (b *shutBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// shut returns the request with its body closed. done gives back the place that
-// reading it took. The request of net/http keeps its own body, by whose type it
-// decides whether to read what nobody wanted.
+// shut returns the request with its body closed. done releases the place that reading it
+// took. The original request of net/http keeps its own body: by the type of that body
+// net/http decides whether to read what the handler left unread.
 func shut(r *http.Request) (_ *http.Request, done func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, func() {}
@@ -51,16 +51,16 @@ func shut(r *http.Request) (_ *http.Request, done func()) {
 	}
 }
 
-// OpenBody lets the body of a request be read whose right is in the body itself.
-// The handler bounds how much.
+// OpenBody lets a body be read whose content is needed to authorise its request. The
+// handler bounds how much is read.
 func OpenBody(r *http.Request) {
 	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok {
 		b.open = true
 	}
 }
 
-// OpenBody lets the body of a request be read, once its right is decided, if there
-// is a place for one more.
+// OpenBody lets the body of an authorised request be read, if the limiter has a free
+// place.
 func (k *Kit) OpenBody(r *http.Request) error {
 	b, ok := r.Context().Value(shutKey{}).(*shutBody)
 	if !ok || b.open {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// deadline is a context that ends at a time, like that of [context.WithDeadline], and
-// starts no timer before somebody waits for it: an answer that is known already is
-// given without.
+// deadline is a context that ends at a time, like that of [context.WithDeadline], but
+// starts no timer before the first call of Done: an answer that is already known needs no
+// timer.
 type deadline struct {
 	context.Context // of the request
 	at              time.Time
 
-	mu     sync.Mutex      // guards what follows
-	real   context.Context // once somebody waits; nil: nobody does
+	mu     sync.Mutex      // guards the fields below
+	real   context.Context // set by the first call of Done; nil before
 	cancel context.CancelFunc
 	ended  bool
 }
@@ -32,7 +32,7 @@ func (d *deadline) Deadline() (time.Time, bool) {
 // Done implements [context.Context].
 func (d *deadline) Done() <-chan struct{} { return d.waited().Done() }
 
-// waited is the context that has a timer.
+// waited returns the context that has a timer.
 func (d *deadline) waited() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *deadline) waited() context.Context {
 	return d.real
 }
 
-// Err implements [context.Context]. Whoever asks has to learn the truth, so that what
-// was not waited for is looked at.
+// Err implements [context.Context]. Without a timer it compares the clock itself, so that
+// the result is right even if nothing waits for the context.
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	real := d.real
@@ -63,8 +63,8 @@ func (d *deadline) Err() error {
 	return d.Context.Err()
 }
 
-// Value implements [context.Context]. What package context looks for among the values,
-// to end children without a goroutine for each, is found in the context with the timer.
+// Value implements [context.Context]. To end child contexts without a goroutine for each,
+// package context looks for a value of its own, which is in the context with the timer.
 func (d *deadline) Value(key any) any {
 	d.mu.Lock()
 	real := d.real
@@ -75,7 +75,7 @@ func (d *deadline) Value(key any) any {
 	return d.Context.Value(key)
 }
 
-// end gives the timer back. The context ends with it.
+// end stops the timer and ends the context.
 func (d *deadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

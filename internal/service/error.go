@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Error is an answer that a service decides itself.
+// Error is an answer that a service decides, with a status and a text.
 type Error struct {
 	Status int
 	Text   string // for the client
@@ -26,12 +26,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// TooMany refuses what there is no place for: "downloads", for one.
+// TooMany refuses a request for which a limiter has no free place. An example of what is
+// "downloads".
 func TooMany(what string) error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at this moment, or from this address"}
 }
 
-// Own returns the answer that is decided here rather than by the registry: an
+// Own returns the answer if the server itself decided it rather than the registry: an
 // [Error], or a refusal of access control.
 func Own(err error) (status int, message string, ok bool) {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -43,8 +44,8 @@ func Own(err error) (status int, message string, ok bool) {
 	return 0, "", false
 }
 
-// Refusal says to whoever asks that a registry refuses the server's own account: which
-// registry, and in what words. It is "" where err is something else.
+// Refusal returns the text for a caller if a registry refuses the server's own account:
+// the registry and its message. It is "" for any other error.
 func Refusal(err error) string {
 	what := ""
 	switch {
@@ -66,7 +67,7 @@ func Refusal(err error) string {
 	return what + ": " + text.Excerpt(message)
 }
 
-// Fail answers the errors of services that ask no registry.
+// Fail answers the errors of services that use no registry.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, message, ok := Own(err)
 	if !ok {
@@ -76,12 +77,12 @@ func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	k.Refuse(w, r, status, message, err)
 }
 
-// statusLeft is what logs and metrics show of a client that did not wait for its
-// answer. The number is the usual one for it.
+// statusLeft is the status in logs and metrics for a client that did not wait for its
+// answer. 499 is the usual number for it.
 const statusLeft = 499
 
-// Refuse answers a request with a status and a text. What is the fault of the
-// server is logged with err, which says more.
+// Refuse answers a request with a status and a text. If the fault is the server's, err,
+// which has the details, is logged.
 func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message string, err error) {
 	if !k.Failing(w, r, status, err) {
 		return
@@ -92,11 +93,11 @@ func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, message
 	WriteError(w, r, status, message)
 }
 
-// Failing is what [Kit.Refuse] does before the body, for services with errors of
-// another form: the log, and the headers that go with a status. It is false where
-// nobody reads an answer any more.
+// Failing does what [Kit.Refuse] does before the body, for services with errors of
+// another form: it writes the log record and the headers that belong to a status. It
+// returns false if the client is gone.
 func (k *Kit) Failing(w http.ResponseWriter, r *http.Request, status int, err error) bool {
-	if errors.Is(r.Context().Err(), context.Canceled) { // nobody reads the answer, and nothing is wrong here
+	if errors.Is(r.Context().Err(), context.Canceled) { // the client is gone, and nothing is wrong here
 		w.WriteHeader(statusLeft)
 		return false
 	}
@@ -121,8 +122,8 @@ type errorDoc struct {
 	RequestID string   `json:"request_id,omitempty"`
 }
 
-// registryErrorDoc is the same for clients of a registry (OCI distribution spec,
-// "Error Codes"), which show nothing of any other form.
+// registryErrorDoc is the same for clients of a registry (OCI distribution spec, "Error
+// Codes"), which show errors in no other form.
 type registryErrorDoc struct {
 	Errors []registryError `json:"errors"`
 }
@@ -132,8 +133,8 @@ type registryError struct {
 	Message string `json:"message"`
 }
 
-// registryCode is the code of a status. The specification has none for an error of the
-// server; UNKNOWN is what the first registry has.
+// registryCode returns the error code of a status. The specification has none for an
+// error of the server; UNKNOWN is what the reference registry uses.
 func registryCode(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -153,7 +154,7 @@ func registryCode(status int) string {
 	return "UNSUPPORTED"
 }
 
-// errorBody is what a client reads of an error, by whom it speaks to.
+// errorBody returns the error document for the protocol that the path belongs to.
 func errorBody(r *http.Request, status int, message string) any {
 	if r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/") {
 		return registryErrorDoc{[]registryError{{registryCode(status), message}}}
@@ -161,8 +162,8 @@ func errorBody(r *http.Request, status int, message string) any {
 	return errorDoc{[]string{message}, RequestID(r)}
 }
 
-// WriteError writes the answer to a request that failed, and nothing else. Below /v2/ it
-// has the form of a registry's.
+// WriteError writes the answer to a request that failed, and nothing else. Below /v2/ its
+// form is that of a registry's error.
 func WriteError(w http.ResponseWriter, r *http.Request, status int, message string) {
 	body, err := json.Marshal(errorBody(r, status, message))
 	if err != nil {
@@ -173,5 +174,5 @@ func WriteError(w http.ResponseWriter, r *http.Request, status int, message stri
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone; there is nobody to tell
+	_, _ = w.Write(body) // the client is gone; the error has no receiver
 }

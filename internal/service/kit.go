@@ -16,17 +16,17 @@ import (
 
 // Options is what a [Kit] needs. Guard is required.
 type Options struct {
-	Guard    *access.Guard                                         // knows the address of a client
-	Answered func(r *http.Request, status int, took time.Duration) // hears of each answer; nil: nobody does
-	Logger   *slog.Logger                                          // what an answer does not tell; nil: none
+	Guard    *access.Guard                                         // determines the address of a client
+	Answered func(r *http.Request, status int, took time.Duration) // is called after each answer; may be nil
+	Logger   *slog.Logger                                          // gets the details that an answer does not show; nil: no log
 }
 
 // Kit is what the services of one server share. It is safe for concurrent use.
 type Kit struct {
-	Guard    *access.Guard // decides about requests
+	Guard    *access.Guard // authorises requests
 	o        Options
-	Requests *Limiter // one per request under [Kit.Limit]
-	bodies   *Limiter // one per body that is being read after [Kit.OpenBody]
+	Requests *Limiter // one place per request under [Kit.Limit]
+	bodies   *Limiter // one place per body that is read after [Kit.OpenBody]
 	routes   routes
 
 	close   sync.Once
@@ -44,21 +44,21 @@ func New(o Options) *Kit {
 	return &Kit{Guard: o.Guard, o: o, Requests: NewLimiter(maxRequests), bodies: NewLimiter(maxBodies), closing: make(chan struct{})}
 }
 
-// Close says that the server stops: answers that go on for as long as somebody looks
-// have to end, and their clients come again elsewhere. All others go on.
+// Close announces that the server stops: streams have to end, and their clients reconnect
+// elsewhere. All other answers continue.
 func (k *Kit) Close() { k.close.Do(func() { close(k.closing) }) }
 
 // Closing is closed by [Kit.Close].
 func (k *Kit) Closing() <-chan struct{} { return k.closing }
 
-// Handler answers a request or returns an error, which it never does after it
-// has begun to answer.
+// Handler answers a request or returns an error. It must not return an error after it has
+// begun to answer.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Fail answers a request with an error.
 type Fail func(w http.ResponseWriter, r *http.Request, err error)
 
-// Handle makes an http.Handler of h, whose errors fail answers.
+// Handle makes an http.Handler of h. Errors of h are answered by fail.
 func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -72,15 +72,15 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 	})
 }
 
-// contain turns a panic into an error of this one request. Where the answer has
-// begun, the connection is cut, as net/http does it.
+// contain turns a panic into an error of this one request. If the answer has begun, the
+// connection is cut, as net/http does it.
 func (k *Kit) contain(h Handler, w *httpserve.Response, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
 		switch p {
 		case nil:
 			return
-		case http.ErrAbortHandler: // the connection is to be cut
+		case http.ErrAbortHandler: // the handler wants the connection cut
 			panic(http.ErrAbortHandler)
 		}
 		k.Log(r).Error("panic", "path", LogPath(r), "panic", p, "stack", string(debug.Stack()))
@@ -92,14 +92,14 @@ func (k *Kit) contain(h Handler, w *httpserve.Response, r *http.Request) (err er
 	return h(w, r)
 }
 
-// Log returns the log for what belongs to a request.
+// Log returns the logger for records about a request.
 func (k *Kit) Log(r *http.Request) *slog.Logger {
 	return k.o.Logger.With("request_id", RequestID(r))
 }
 
-// Client is what counts as one client: an IPv4 address, or the /64 of an IPv6
-// address, in which one host picks addresses as it likes (RFC 7934, section 1).
-// All whose address cannot be read are one.
+// Client returns the prefix that counts as one client: an IPv4 address, or the /64 of an
+// IPv6 address, in which one host chooses addresses freely (RFC 7934, section 1). All
+// clients whose address cannot be parsed count as one.
 func (k *Kit) Client(r *http.Request) netip.Prefix {
 	ip, err := netip.ParseAddr(k.Guard.ClientIP(r))
 	if err != nil {
@@ -113,21 +113,21 @@ func (k *Kit) Client(r *http.Request) netip.Prefix {
 	return client
 }
 
-// RequestID names a request in logs; "" where no server gave it a name.
+// RequestID returns the ID of a request in logs; "" if no server assigned one.
 func RequestID(r *http.Request) string { return r.Header.Get(RequestIDHeader) }
 
-// RequestIDHeader has the name of a request.
+// RequestIDHeader is the header with the ID of a request.
 const RequestIDHeader = httpserve.RequestID
 
-// LogPath is the path of a request as logs may show it.
+// LogPath returns the path of a request in the form that logs may show.
 func LogPath(r *http.Request) string { return httpserve.SafePath(r.URL.Path) }
 
-// NoSniff is the header that keeps browsers from taking an answer for a page or
-// a script. It is on every answer.
+// NoSniff is the header that stops browsers from guessing that an answer is a page or a
+// script. Every answer has it.
 const NoSniff = "X-Content-Type-Options"
 
-// Reset takes back the header of an answer that will be another one, but for what
-// is on every answer.
+// Reset removes the headers of an answer that will be replaced, except those that every
+// answer has.
 func Reset(h http.Header) {
 	for name := range h {
 		if name != httpserve.RequestID && name != NoSniff {

@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// Timeout is how long a request under [Kit.Limit] may take: the clients give
-	// up after 10 s, body included.
+	// Timeout is how long a request under [Kit.Limit] may take: clients give up after
+	// 10 s, body included.
 	Timeout = 8 * time.Second
-	// maxRequests bounds the requests under [Kit.Limit] that are being answered.
-	// Those with a known answer take microseconds, so this many wait for a registry.
+	// maxRequests bounds the requests under [Kit.Limit] that are being answered. A cached
+	// answer takes microseconds, so nearly all of these wait for a registry.
 	maxRequests = 4096
-	// SmallBody is what nearly every body under [Kit.Limit] is: a push of a tag has
-	// some 10 KiB. It must be there within bodyTimeout, since nothing is known of
-	// its sender until then.
+	// SmallBody bounds nearly every body under [Kit.Limit]: a push of a tag has some
+	// 10 KiB. It must arrive within bodyTimeout, since its sender is unknown until then.
 	SmallBody   = 64 << 10
 	bodyTimeout = 2 * time.Second
 )
 
-// Limit refuses to begin an answer while too much is being done, and ends the
-// work for it before the client gives up. Its body and its answer must move on
-// as well, so that nobody has a place without an end.
+// Limit refuses a request while too many are being answered, and ends the work for it
+// before the client gives up. The body and the answer must make progress too, so that no
+// client holds a place for ever.
 func (k *Kit) Limit(h Handler) Handler {
 	h = InTime(h)
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -53,8 +52,8 @@ func InTime(h Handler) Handler {
 	}
 }
 
-// hurry returns a body that must be there in time: a small one soon, any other
-// within the time of the whole answer.
+// hurry returns a body that must arrive in time: a small one within bodyTimeout, any
+// other within the time of the whole answer.
 func hurry(body io.ReadCloser, control *http.ResponseController, length int64) io.ReadCloser {
 	within := Timeout
 	if Small(length) {
@@ -63,7 +62,7 @@ func hurry(body io.ReadCloser, control *http.ResponseController, length int64) i
 	return &hurried{body, control, time.Now().Add(within)}
 }
 
-// Small is false for a body whose length nobody has said.
+// Small reports whether a body is small; false if its length is unknown.
 func Small(length int64) bool { return length >= 0 && length <= SmallBody }
 
 type hurried struct {
@@ -86,12 +85,12 @@ func (b *hurried) Read(p []byte) (int, error) {
 // PieceSize is how much of an answer passes through a buffer at once.
 const PieceSize = 64 << 10
 
-// Response is the wrapper of an answer, for those who know nothing of listeners.
+// Response is the wrapper of an answer, for packages that do not import httpserve.
 type Response = httpserve.Response
 
-// NewPaced returns an answer that ends when none of it was taken for so long. Each
-// piece of it has a time limit of its own, instead of one for the whole that would cut
-// a slow download.
+// NewPaced returns an answer that ends when the client took none of it for the time
+// stall. The limit applies to each piece; one limit for the whole answer would cut a slow
+// download.
 func NewPaced(w http.ResponseWriter, stall time.Duration) *Response {
 	out := httpserve.NewResponse(w)
 	out.Within(stall)

@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// Limiter bounds what runs at the same time, in all and for one client. A client
-// may have as many places as it leaves free: half of them while it is alone,
-// and an equal share among many. Whoever has none finds one.
+// Limiter bounds concurrent work, in total and per client. A client may hold as many
+// places as are free: half of all places while it is alone, and an equal share among many
+// clients. A client that holds none gets one if any place is free.
 type Limiter struct {
 	max int
 
 	mu    sync.Mutex // guards the fields below
 	taken int
 	by    map[netip.Prefix]int
-	freed chan struct{} // closed when a place is free again; nil: nobody waits
+	freed chan struct{} // closed when a place becomes free; nil: no call waits
 }
 
-// NewLimiter returns so many places, all free.
+// NewLimiter returns a limiter with limit places, all free.
 func NewLimiter(limit int) *Limiter { return &Limiter{max: limit, by: map[netip.Prefix]int{}} }
 
 // Acquire reports whether the client got a place, which it must release.
@@ -39,8 +39,7 @@ func (p *Limiter) acquireLocked(client netip.Prefix) bool {
 	return true
 }
 
-// Wait takes a place as soon as there is one, and reports whether there was one
-// before ctx ended.
+// Wait acquires a place as soon as one is free. It returns false if ctx ends before.
 func (p *Limiter) Wait(ctx context.Context, client netip.Prefix) bool {
 	for {
 		p.mu.Lock()
@@ -61,7 +60,7 @@ func (p *Limiter) Wait(ctx context.Context, client netip.Prefix) bool {
 	}
 }
 
-// Release gives a place back.
+// Release frees a place.
 func (p *Limiter) Release(client netip.Prefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// garbage is how much may pile up before it is collected, in bytes, while less than
-// that is alive. By itself Go collects whenever there is as much garbage as is alive,
-// and at least 4 MiB: a server whose caches are empty would do so after every few
-// hundred requests. With more alive it is as Go has it.
+// garbage is the number of bytes that may pile up before a collection while fewer bytes
+// than that are alive. By default Go collects when garbage equals live memory, and at
+// least 4 MiB: a server with empty caches would collect after every few hundred requests.
+// With more live memory, Go's default applies.
 const garbage = 32 << 20
 
-// maxPercent bounds how many times what is alive the garbage may be.
+// maxPercent bounds the value of GOGC: garbage as a percentage of live memory.
 const maxPercent = 800
 
-// percent is the value of GOGC by which as much garbage piles up with so many bytes
-// alive.
+// percent returns the value of GOGC that lets the constant garbage pile up while live
+// bytes are alive.
 func percent(live uint64) int {
 	if live == 0 {
 		return maxPercent
@@ -32,10 +32,10 @@ func percent(live uint64) int {
 }
 
 // TuneMemory sets how often garbage is collected until ctx ends, and keeps the process
-// below nine tenths of what its control group may have. Where GOGC and GOMEMLIMIT are
-// set it leaves them alone. It returns what the log says of it.
+// below nine tenths of the memory limit of its control group. It changes neither setting
+// if GOGC or GOMEMLIMIT, respectively, is set. It returns attributes for the log.
 func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
-	debug.FreeOSMemory() // what the start needed; now what is alive is known
+	debug.FreeOSMemory() // frees what the start needed, so that the live heap is known
 	live := read("/gc/heap/live:bytes")
 	attrs := []slog.Attr{slog.Uint64("live_heap", live)}
 	if getenv("GOMEMLIMIT") == "" {
@@ -53,29 +53,29 @@ func TuneMemory(ctx context.Context, getenv func(string) string) []slog.Attr {
 	return attrs
 }
 
-// read returns what the runtime says of one of its metrics.
+// read returns the value of one of the runtime's metrics.
 func read(name string) uint64 {
 	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// groupLimit reads how many bytes a control group may have.
+// groupLimit reads how many bytes a control group may use.
 func groupLimit(file string) (int64, bool) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return n, err == nil && n > 0 // "max": there is no limit
+	return n, err == nil && n > 0 // "max" means no limit
 }
 
-// tuner sets the percentage anew after each collection.
+// tuner sets the percentage again after each collection.
 type tuner struct{ ctx context.Context }
 
-// collected is called when garbage was collected: its own sentinel was garbage too. To
-// set a percentage stops the process for a moment, so that only one that is another by
-// a quarter is set.
+// collected runs after each collection, as the cleanup of an object that was garbage.
+// Setting a percentage stops the process briefly, so it is only set if it differs by a
+// quarter.
 func (t *tuner) collected() {
 	if t.ctx.Err() != nil {
 		return

@@ -14,13 +14,13 @@ type routes struct {
 	patterns []string
 }
 
-// Mux is a multiplexer whose routes its [Kit] knows.
+// Mux is a multiplexer that records its routes in its [Kit].
 type Mux struct {
 	mux http.ServeMux
 	kit *Kit
 }
 
-// Mux returns one without routes.
+// Mux returns a multiplexer without routes.
 func (k *Kit) Mux() *Mux { return &Mux{kit: k} }
 
 // Handle adds a route, as [http.ServeMux.Handle] does.
@@ -34,7 +34,7 @@ func (m *Mux) Handle(pattern string, h http.Handler) {
 // ServeHTTP implements [http.Handler].
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// Routes are the patterns of all routes, sorted.
+// Routes returns the patterns of all routes, sorted.
 func (k *Kit) Routes() []string {
 	k.routes.mu.Lock()
 	defer k.routes.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rate bounds what each of many does in any minute. It is safe for concurrent use.
+// Rate bounds the number of actions per key and minute. It is safe for concurrent use.
 type Rate struct {
 	max int
 	now func() time.Time
@@ -16,22 +16,21 @@ type Rate struct {
 	by map[string]*done
 }
 
-// done is what one of them did in the last minute, as if it had come evenly over the
-// time.
+// done is what one key used in the last minute. Its use decays evenly over time.
 type done struct {
 	at   time.Time
 	used float64
 }
 
-// maxDone bounds those that are remembered. Those beyond share one place.
+// maxDone bounds the keys that are remembered. Keys beyond it share one entry.
 const maxDone = 10_000
 
-// NewRate returns a bound of so many a minute.
+// NewRate returns a bound of limit actions per key and minute.
 func NewRate(limit int, now func() time.Time) *Rate {
 	return &Rate{max: limit, now: now, by: map[string]*done{}}
 }
 
-// Allow counts one more of somebody, or says how long to wait for it.
+// Allow counts one action of key, or returns how long to wait before the next is allowed.
 func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,10 +57,10 @@ func (l *Rate) Allow(key string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// gone is how many changes a time makes up for.
+// gone returns by how many actions the use of a key decays in the time d.
 func (l *Rate) gone(d time.Duration) float64 { return d.Minutes() * float64(l.max) }
 
-// forget drops those who have nothing spent any more.
+// forget drops keys whose use has decayed to zero.
 func (l *Rate) forget(now time.Time) {
 	for key, entry := range l.by {
 		if entry.used <= l.gone(now.Sub(entry.at)) {

@@ -19,23 +19,23 @@ import (
 
 // Bounds of streams.
 const (
-	openStreams      = 256 // at once
-	maxCallerStreams = 4   // of them for one caller
+	openStreams      = 256 // in total
+	maxCallerStreams = 4   // for one caller
 	streamTime       = time.Hour
 
-	// StreamStall is how long a stream waits for who reads nothing.
+	// StreamStall is how long a stream waits for a client that reads nothing.
 	StreamStall = 30 * time.Second
 )
 
-// Pace is how often a stream does what no request asks for. Zero fields have defaults.
+// Pace sets the intervals of a stream's periodic work. Zero fields have defaults.
 type Pace struct {
-	Poll      time.Duration // it looks for something new; 0: a second
-	Heartbeat time.Duration // it says that it lives; 0: 15 s
-	Again     time.Duration // the caller's right is checked again; 0: a minute
+	Poll      time.Duration // check for something new; 0: 1 s
+	Heartbeat time.Duration // send a heartbeat; 0: 15 s
+	Again     time.Duration // check the caller's right again; 0: 1 min
 }
 
-// Streams answers with server-sent events, and bounds how many such answers are under
-// way. It is safe for concurrent use.
+// Streams answers with server-sent events, and bounds the number of concurrent streams.
+// It is safe for concurrent use.
 type Streams struct {
 	kit  *Kit
 	pace Pace
@@ -45,7 +45,7 @@ type Streams struct {
 	by    map[string]int
 }
 
-// NewStreams returns one without streams.
+// NewStreams returns Streams with no stream open.
 func NewStreams(k *Kit, p Pace) *Streams {
 	p = Pace{cmp.Or(p.Poll, time.Second), cmp.Or(p.Heartbeat, 15*time.Second), cmp.Or(p.Again, time.Minute)}
 	return &Streams{kit: k, pace: p, by: map[string]int{}}
@@ -71,15 +71,16 @@ func (s *Streams) release(caller string) {
 	}
 }
 
-// Stream is an answer as server-sent events. Each frame has one data line, whose
-// text is JSON: no line end of a log makes a frame of its own.
+// Stream is an answer as server-sent events. Each frame has one data line, whose text is
+// JSON, so that line ends in a log start no frame.
 type Stream struct {
 	w       *Response
 	control *http.ResponseController
-	broken  error // nobody reads any more
+	broken  error // the first write error; nothing is sent after it
 }
 
-// Send writes one frame. An empty id leaves what the client goes on from.
+// Send writes one frame. With an empty id, the position from which the client resumes
+// does not change.
 func (s *Stream) Send(id, event string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -108,10 +109,10 @@ func (s *Stream) write(text string) {
 // piece is how much text one frame carries, in bytes.
 const piece = 16 << 10
 
-// Text sends what there is of a text, and returns the offset behind what was sent. At is
-// the offset of its first byte, most the offset behind which nothing is sent, and id what
-// a client has read that comes to an offset. Unless the text is whole, bytes at its end
-// that are no character yet are left for the next time.
+// Text sends what from holds of a text, and returns the offset after the last byte sent.
+// At is the offset of the first byte that from returns, end the offset after which
+// nothing is sent; id returns the event ID for an offset. Unless the text is whole, an
+// incomplete character at the end is left for the next call.
 func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset int64) string) (int64, error) {
 	buf := make([]byte, piece)
 	kept := 0
@@ -139,8 +140,8 @@ func (s *Stream) Text(from io.Reader, at, end int64, whole bool, id func(offset 
 	return at, nil
 }
 
-// wholeRunes is how many of the bytes are whole characters: the last one may come
-// in two pieces.
+// wholeRunes returns how many of the bytes are complete characters: the last character
+// may be cut.
 func wholeRunes(b []byte) int {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -153,9 +154,8 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// Answer answers a request of a caller with events, until next says that it is over.
-// Next is asked at once, then whenever there may be something new. Again reports whether
-// the caller still may.
+// Answer answers a caller's request with events until next returns done. It calls next at
+// once and then every Poll. Again returns an error if the caller has lost its right.
 func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, again func(context.Context) error, next func(context.Context, *Stream) (done bool, err error)) error {
 	if !s.acquire(caller) {
 		return TooMany("streams")
@@ -166,7 +166,7 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	out := &Stream{w: NewPaced(w, StreamStall), control: http.NewResponseController(w)}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // a proxy that collects answers would show nothing for a long time
+	h.Set("X-Accel-Buffering", "no") // a buffering proxy would show nothing for a long time
 	w.WriteHeader(http.StatusOK)
 	out.write("retry: 2000\n\n")
 	poll := time.NewTicker(s.pace.Poll)
@@ -177,7 +177,7 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	defer ask.Stop()
 	for {
 		done, err := next(ctx, out)
-		if err != nil { // the status is sent: the client comes again and gets the error
+		if err != nil { // the status is sent: the client reconnects and then gets the error
 			s.kit.Log(r).Warn("stream ended", "path", LogPath(r), "error", err)
 			return nil
 		}
@@ -206,16 +206,16 @@ func (s *Streams) Answer(w http.ResponseWriter, r *http.Request, caller string, 
 	}
 }
 
-// LastEventID is the header with the id that a client read last.
+// LastEventID is the header with the ID that a client read last.
 const LastEventID = "Last-Event-ID"
 
-// NotSent refuses an id that no stream has sent.
+// NotSent refuses an ID that no stream has sent.
 func NotSent(err error) error {
 	return &Error{Status: http.StatusBadRequest, Text: LastEventID + ": " + err.Error()}
 }
 
-// LastEvent is where a stream whose ids are numbers goes on; ok is false for one
-// that begins.
+// LastEvent returns the position from which a stream with numeric IDs resumes; ok is
+// false if the stream begins.
 func LastEvent(r *http.Request) (n int64, ok bool, err error) {
 	text := r.Header.Get(LastEventID)
 	if text == "" {
