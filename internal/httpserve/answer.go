@@ -12,11 +12,11 @@ import (
 // does not take it in time has stalled.
 const pieceSize = 64 << 10
 
-// Response is the one wrapper that a [Server] puts around each answer, so that those
-// above need none of their own. It remembers what was answered, and ends answers that
-// nobody takes: without that such a request lives for ever, with whatever its handler
-// holds meanwhile. A deadline that a handler sets itself must come after what is sent
-// before it.
+// Response is the one wrapper that a [Server] puts around each answer, so that handlers
+// need none of their own. It records the status and the size, and ends answers that the
+// client does not read: without that such a request and what its handler holds live for
+// ever. A deadline that a handler sets itself must be later than the deadline of what was
+// sent before.
 type Response struct {
 	http.ResponseWriter
 	control http.ResponseController
@@ -26,8 +26,8 @@ type Response struct {
 	written int64
 }
 
-// NewResponse returns that of an answer which nobody wrapped yet, as in tests; what is
-// one already is returned as it is.
+// NewResponse wraps an answer that has no wrapper yet, as in tests. It returns a
+// *Response unchanged.
 func NewResponse(w http.ResponseWriter) *Response {
 	if r, ok := w.(*Response); ok {
 		return r
@@ -35,7 +35,7 @@ func NewResponse(w http.ResponseWriter) *Response {
 	return &Response{ResponseWriter: w, control: *http.NewResponseController(w), stall: stallTimeout}
 }
 
-// Status is that of the answer, 0 before there is one.
+// Status returns the status of the answer, 0 before there is one.
 func (w *Response) Status() int { return w.status }
 
 // Within changes how long a client may take for a piece.
@@ -46,8 +46,8 @@ func (w *Response) Within(stall time.Duration) {
 	}
 }
 
-// limit begins the time of a piece. A deadline that has most of its time left is left
-// as it is: to set one takes longer than to write a small answer.
+// limit starts the time limit of a piece. It keeps a deadline that has most of its time
+// left: setting one takes longer than writing a small answer.
 func (w *Response) limit() {
 	now := time.Now()
 	if w.until.Sub(now) > w.stall/8*7 {
@@ -58,7 +58,7 @@ func (w *Response) limit() {
 	_ = w.control.SetWriteDeadline(w.until)
 }
 
-// WriteHeader is that of [http.ResponseWriter].
+// WriteHeader implements [http.ResponseWriter].
 func (w *Response) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
@@ -99,8 +99,8 @@ func (w *Response) WriteString(s string) (total int, err error) {
 	}
 }
 
-// ReadFrom leaves it to the connection how to send the pieces: those of a file go
-// there from the kernel, if nothing but one limit is around it.
+// ReadFrom lets the connection choose how to send the pieces: the kernel sends those of a
+// file directly, unless r is wrapped in more than one limit.
 func (w *Response) ReadFrom(r io.Reader) (total int64, err error) {
 	w.begin()
 	to, ok := w.ResponseWriter.(io.ReaderFrom)
@@ -133,7 +133,7 @@ func (w *Response) FlushError() error {
 }
 
 // Flush implements [http.Flusher].
-func (w *Response) Flush() { _ = w.FlushError() } // the next write meets the same error
+func (w *Response) Flush() { _ = w.FlushError() } // the next write returns the same error
 
 // Unwrap is for [http.ResponseController].
 func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }

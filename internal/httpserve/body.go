@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// stallTimeout ends a request of whose body nothing arrives for so long.
-	// There is no limit for the whole: a provider is uploaded over slow lines.
+	// stallTimeout ends a request when no byte of its body arrives for this time. There
+	// is no limit for the whole body: providers are uploaded over slow lines.
 	stallTimeout = time.Minute
-	// leftTimeout is for a body that the handler did not want, which net/http
-	// reads to the end if it is short.
+	// leftTimeout is for a body that the handler left unread. If it is short, net/http
+	// reads it to the end.
 	leftTimeout = 5 * time.Second
 )
 
@@ -29,21 +29,21 @@ func patient(h http.Handler) http.Handler {
 		// A writer without deadlines, as in tests, has no connection to stall.
 		b := &body{ReadCloser: r.Body, stalled: time.AfterFunc(stallTimeout, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })}
 		b.stalled.Stop()
-		// The request of net/http keeps its own body: by that it sees that nobody wanted
-		// it, answers at once and reads none of a long one, nor of one that was
-		// announced by Expect.
+		// The request of net/http keeps its own body: by the type of that body net/http
+		// sees that the handler left it unread, answers at once, and reads neither a long
+		// body nor one that was announced by Expect.
 		in := *r
 		in.Body = b
 		h.ServeHTTP(w, &in)
-		r.Pattern = in.Pattern // for who logs it
+		r.Pattern = in.Pattern // for the log
 		if !b.ended {
 			_ = control.SetReadDeadline(time.Now().Add(leftTimeout))
 		}
 	})
 }
 
-// body ends the reads that take too long. A deadline that a handler has set
-// itself stays.
+// body ends the reads that take too long. It does not change a deadline that a handler
+// has set itself.
 type body struct {
 	io.ReadCloser
 	stalled *time.Timer

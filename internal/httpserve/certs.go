@@ -43,14 +43,14 @@ func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := p.host(r.URL.Host)
 	if h.err != nil {
 		if r.Body != nil {
-			r.Body.Close() // what a RoundTripper owes its caller
+			r.Body.Close() // a RoundTripper has to close the body
 		}
 		return nil, h.err
 	}
 	return h.t.RoundTrip(r)
 }
 
-// CloseIdleConnections closes those of all hosts.
+// CloseIdleConnections closes the idle connections of all hosts.
 func (p *perHost) CloseIdleConnections() {
 	p.common.CloseIdleConnections()
 	p.mu.Lock()
@@ -82,12 +82,12 @@ func (p *perHost) host(name string) hostTransport {
 	return h
 }
 
-// hostTLS returns common with what the folders add to it: *.crt are trusted,
-// NAME.cert with NAME.key is shown to the server. It is nil if there is
-// nothing for the host.
+// hostTLS returns common with the certificates of the folders added: *.crt are trusted,
+// NAME.cert with NAME.key is shown to the server. It returns nil if no folder has
+// certificates for the host.
 func hostTLS(common *tls.Config, dirs []string, host string) (*tls.Config, error) {
 	if host == "." || !filepath.IsLocal(host) {
-		return nil, nil // a redirect may go to any name, and such a name is no folder
+		return nil, nil // a redirect may lead to any name, and these are no folder names
 	}
 	var config *tls.Config
 	for _, dir := range dirs {
@@ -145,7 +145,8 @@ func trustFile(config *tls.Config, name string) error {
 	return nil
 }
 
-// CertDirs are where Docker and Podman have the certificates of single registries.
+// CertDirs returns the directories where Docker and Podman keep certificates per
+// registry.
 func CertDirs(getenv func(string) string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{filepath.Join(getenv("ProgramData"), "docker", "certs.d")}

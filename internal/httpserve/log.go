@@ -13,22 +13,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// RequestID is the header that names a request in logs, here and at a proxy. A
-// [Server] sees to it that every request has one.
+// RequestID is the header with the ID of a request in logs, here and at a proxy. A
+// [Server] ensures that every request has one.
 const RequestID = "X-Request-Id"
 
-// maxID bounds the name that a client gives a request.
+// maxID bounds the request ID that a client may send.
 const maxID = 128
 
-// validID takes what prints, and no space.
+// validID accepts printable ASCII characters except the space.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool { return r < '!' || r > '~' }) < 0
 }
 
 var secret = text.Pattern(`/(archives|api/v2/uploads|api/v2/logs)/[^/]+`)
 
-// logged gives each request an ID, taken from its header or made, and its answer the
-// one wrapper, and writes one record and one span when it has been answered.
+// logged gives each request an ID, taken from its header or generated, wraps its answer
+// in a [Response], and writes one record and one span once it has been answered.
 func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -39,7 +39,7 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 		}
 		w.Header().Set(RequestID, id)
 		out := NewResponse(w)
-		defer out.limit() // for what net/http still has in its buffer
+		defer out.limit() // for the rest that net/http has in its buffer
 		if !t.on() && !l.Enabled(r.Context(), slog.LevelInfo) {
 			h.ServeHTTP(out, r)
 			return
@@ -56,11 +56,11 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	})
 }
 
-// SafePath is a path as logs may show it: the token in the address of an archive,
-// an upload or a log is a right in itself.
+// SafePath returns a path in the form that logs may show: the token in the address of an
+// archive, an upload or a log grants access by itself.
 func SafePath(p string) string {
 	if !strings.Contains(p, "/archives/") && !strings.Contains(p, "/api/v2/") {
-		return p // most have none, and are asked often
+		return p // most paths have no token, and are requested often
 	}
 	return secret().ReplaceAllString(p, "/$1/-")
 }

@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// ReadBody reads the body of a request, at most limit bytes: one that says that
-// it has more is not read at all, and the error of both is an
-// [*http.MaxBytesError]. A body whose length is known is in memory once.
+// ReadBody reads the body of a request, at most limit bytes. A body whose declared length
+// is more is not read at all; the error in both cases is an [*http.MaxBytesError]. A body
+// of known length is held in memory only once.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// FallbackRoots has the process trust the certificates that came with it where the
-// system has none, as in an image of nothing but the program. It is for main, before
-// anything is verified. Reading them takes longer than most commands start, so that a
-// system with certificates is found first; to be wrong there costs only time, since Go
-// itself asks for these only if it finds no others.
+// FallbackRoots makes the process trust the bundled certificates where the system has
+// none, as in an image that holds only the program. It is for main, before anything is
+// verified. Parsing them takes longer than most commands take to start, so the system's
+// certificates are looked for first. A wrong result there costs only time: Go uses the
+// bundled ones only if it finds no others.
 func FallbackRoots(getenv func(string) string) {
 	if systemRoots(getenv) {
 		return
 	}
-	if pool, err := bundled(); err == nil { // a test reads it
+	if pool, err := bundled(); err == nil { // a test parses the bundle, so it has no error
 		x509.SetFallbackRoots(pool)
 	}
 }
 
-// systemRoots reports whether Go will find certificates: a file that is not empty, at
-// one of the places where crypto/x509 looks.
+// systemRoots reports whether Go will find certificates: a file that is not empty at one
+// of the paths where crypto/x509 looks.
 func systemRoots(getenv func(string) string) bool {
 	if strings.Contains(getenv("GODEBUG"), "x509usefallbackroots=1") {
 		return false

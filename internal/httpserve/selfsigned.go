@@ -24,17 +24,17 @@ import (
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
-	// leafLife is the most that Apple's systems accept. A new certificate is
-	// made at each start.
+	// leafLife is the longest life that Apple's systems accept. A new certificate is made
+	// at each start.
 	leafLife = 397 * 24 * time.Hour
-	// caRenew is the life below which a CA is replaced at a start.
+	// caRenew is the remaining life below which a CA is replaced at a start.
 	caRenew = leafLife
 )
 
-// SelfSigned returns a TLS configuration for the hosts, names or addresses,
-// signed by a CA that is kept in dir and made there first if needed. Users
-// trust caFile once. The CA's key never leaves dir and its file is 0600; who
-// has it can be anybody for those who trust the CA.
+// SelfSigned returns a TLS configuration for hosts, which are names or addresses, signed
+// by a CA that is kept in dir and is made there first if needed. Users trust caFile once.
+// The CA's key never leaves dir and its file has mode 0600: its holder can impersonate
+// any host to users that trust the CA.
 func SelfSigned(dir string, hosts []string) (caFile string, cfg *tls.Config, err error) {
 	caFile = filepath.Join(dir, "ca.pem")
 	ca, err := loadCA(caFile, filepath.Join(dir, "ca-key.pem"), time.Now())
@@ -54,13 +54,13 @@ func loadCA(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
 		return ca, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return ca, err // a damaged CA is not replaced behind the back of those who trust it
+		return ca, err // a damaged CA is not replaced without the knowledge of users that trust it
 	}
 	return newCA(certFile, keyFile, now)
 }
 
 func newCA(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
-	host, _ := os.Hostname() // for people who look at the list of CAs; may be empty
+	host, _ := os.Hostname() // shown in a user's list of CAs; may be empty
 	ca, err := newCertificate(&x509.Certificate{
 		Subject:   pkix.Name{CommonName: "okara local CA " + host},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife),
@@ -99,8 +99,8 @@ func newLeaf(ca tls.Certificate, hosts []string, now time.Time) (tls.Certificate
 	return newCertificate(t, ca)
 }
 
-// newCertificate signs the template with a new key by the parent, or by
-// itself if the parent is empty.
+// newCertificate signs the template with the key of the parent, or with its own new key
+// if the parent is empty.
 func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -20,21 +20,21 @@ import (
 
 // Options configure a [Server].
 type Options struct {
-	Addr    string // "host:port"; port 0 takes a free one
+	Addr    string // "host:port"; port 0 takes a free port
 	Handler http.Handler
 
-	TLSCert, TLSKey string      // PEM files; both or none
+	TLSCert, TLSKey string      // PEM files; both or neither
 	TLS             *tls.Config // instead of the files; nil: plain http
 
-	// Logger gets one record per request, nil: none.
+	// Logger gets one record per request; nil: no log.
 	Logger *slog.Logger
-	// Tracer gets one span per request, nil: none.
+	// Tracer gets one span per request; nil: no spans.
 	Tracer trace.TracerProvider
 	// ShutdownGrace is how long connections are still accepted after the
 	// context is done; zero: not at all.
 	ShutdownGrace time.Duration
-	// Drain is how long running requests may take after that; zero: 10
-	// minutes. What still runs then is cut off.
+	// Drain is how long running requests may take after that; zero: 10 minutes. Requests
+	// that still run then are cut off.
 	Drain time.Duration
 }
 
@@ -42,12 +42,12 @@ const (
 	maxHeader     = 32 << 10
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// maxStreams is the least that RFC 9113, section 6.5.2, recommends. The
-	// tools ask one by one, and a proxy opens more connections.
+	// maxStreams is the minimum that RFC 9113, section 6.5.2, recommends. OpenTofu and
+	// Terraform send one request at a time, and a proxy opens more connections.
 	maxStreams   = 100
 	defaultDrain = 10 * time.Minute
-	// firstRequest is how long a new connection has for its first request once
-	// the server ends; clients open connections ahead of need.
+	// firstRequest is how long a new connection has for its first request once the server
+	// stops; clients open connections ahead of need.
 	firstRequest = time.Second
 )
 
@@ -55,13 +55,13 @@ const (
 type Server struct {
 	listener net.Listener
 	server   *http.Server
-	secure   bool // net/http fills in the server's TLSConfig, so that tells nothing
+	secure   bool // the server's TLSConfig does not tell, since net/http fills it in
 	fresh    *fresh
 	o        Options
 }
 
-// Listen opens the port, so that the address is known and taken before
-// [Server.Serve] answers the first request.
+// Listen opens the port, so that the address is known and in use before [Server.Serve]
+// answers the first request.
 func Listen(o Options) (*Server, error) {
 	config, err := o.tls()
 	if err != nil {
@@ -74,8 +74,8 @@ func Listen(o Options) (*Server, error) {
 	return newServer(l, config, o), nil
 }
 
-// ListenUnix opens a socket that only this user reaches, in the place of one that a
-// process before left behind. Addr and TLS mean nothing there.
+// ListenUnix opens a socket that only this user can connect to, and replaces a socket
+// that an earlier process left behind. Addr and the TLS options have no effect.
 func ListenUnix(file string, o Options) (*Server, error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listen on %s: %w", file, err)
@@ -84,7 +84,7 @@ func ListenUnix(file string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", file, err)
 	}
-	if err := os.Chmod(file, 0o600); err != nil { // nobody can be asked for more than that before
+	if err := os.Chmod(file, 0o600); err != nil { // the socket cannot be opened with a mode
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", file, err), l.Close())
 	}
 	return newServer(l, nil, o), nil
@@ -106,24 +106,24 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             http2Limits(),
-		// What net/http says here is about single connections, most of it
-		// handshakes that a client gave up.
+		// net/http reports errors of single connections here, most of them handshakes
+		// that a client gave up.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}}
 }
 
-// http2Limits sets what net/http leaves without a bound. The rest it bounds itself:
-// headers and their continuations by MaxHeaderBytes, handlers by the number of
-// streams, those waiting because of cancelled streams by four times that
-// (CVE-2023-44487), queued answers to pings, settings and resets by 10 000, the
-// preface by 10 s and a connection without streams by IdleTimeout.
+// http2Limits sets the limits that net/http leaves unbounded. It bounds the rest itself:
+// headers and their continuations by MaxHeaderBytes, handlers by the number of streams,
+// handlers queued because of cancelled streams by four times that (CVE-2023-44487),
+// queued answers to pings, settings and resets by 10 000, the preface by 10 s and a
+// connection without streams by IdleTimeout.
 func http2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReceiveBufferPerConnection: 1 << 20,
 		MaxReceiveBufferPerStream:     256 << 10,
-		WriteByteTimeout:              stallTimeout, // a connection that takes nothing
-		SendPingTimeout:               stallTimeout, // one whose client is gone without a word
+		WriteByteTimeout:              stallTimeout, // for a connection on which the client reads nothing
+		SendPingTimeout:               stallTimeout, // for a connection whose client has vanished
 	}
 }
 
@@ -145,11 +145,10 @@ func (o Options) tls() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// Addr returns "host:port" as the listener has it.
+// Addr returns the "host:port" of the listener.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL returns the server's address for people on this machine: a wildcard
-// becomes localhost.
+// URL returns the server's address for use on this machine: a wildcard becomes localhost.
 func (s *Server) URL() string {
 	host, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
@@ -165,8 +164,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// Serve answers requests until the context is done and then ends gracefully.
-// It returns nil if everything was answered.
+// Serve answers requests until the context is done and then ends gracefully. It returns
+// nil if every request was answered.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept() }()
@@ -184,8 +183,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Drain)
 	defer cancel()
-	// net/http waits 5 s for the first request of a new connection, which is
-	// longer than some drain.
+	// net/http waits 5 s for the first request of a new connection, which is longer than
+	// some values of Drain.
 	defer time.AfterFunc(min(firstRequest, s.o.Drain/2), s.fresh.close).Stop()
 	if err := s.server.Shutdown(drain); err != nil {
 		return errors.Join(fmt.Errorf("stop serving on %s: requests still running after %s were cut off", s.Addr(), s.o.Drain), s.server.Close())
@@ -193,7 +192,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// fresh are the connections that have sent nothing yet.
+// fresh holds the connections that have sent nothing yet.
 type fresh struct{ conns sync.Map }
 
 func (f *fresh) note(c net.Conn, state http.ConnState) {
@@ -206,7 +205,7 @@ func (f *fresh) note(c net.Conn, state http.ConnState) {
 
 func (f *fresh) close() {
 	f.conns.Range(func(c, _ any) bool {
-		_ = c.(net.Conn).Close() // a connection without a request has nobody to tell
+		_ = c.(net.Conn).Close() // no request waits on the connection that could get the error
 		return true
 	})
 }

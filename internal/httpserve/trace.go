@@ -15,9 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// tracer makes the span of a request. otelhttp would do so with the whole path
-// and an address that the client may make up; here is the place that knows what
-// of a path is secret.
+// tracer makes the span of a request. otelhttp would record the whole path and an address
+// that the client may invent; this package knows which parts of a path are secret.
 type tracer struct{ trace.Tracer }
 
 func newTracer(p trace.TracerProvider) tracer {
@@ -27,15 +26,15 @@ func newTracer(p trace.TracerProvider) tracer {
 	return tracer{p.Tracer("github.com/seed-141914ff/okara/internal/httpserve")}
 }
 
-// on reports whether anybody wants the spans.
+// on reports whether spans are recorded.
 func (t tracer) on() bool {
 	_, off := t.Tracer.(noop.Tracer)
 	return !off
 }
 
-// start begins a span below the one that the request names in its W3C trace
-// context, and returns the request with it. The names are those of the semantic
-// conventions of OpenTelemetry for HTTP.
+// start begins a span below the one that the request names in its W3C trace context, and
+// returns the request with it. The attribute names are those of OpenTelemetry's semantic
+// conventions for HTTP.
 func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Span) {
 	if !t.on() {
 		return r, noop.Span{}
@@ -44,7 +43,7 @@ func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Sp
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	peer, _, _ := net.SplitHostPort(r.RemoteAddr) // empty at worst
+	peer, _, _ := net.SplitHostPort(r.RemoteAddr) // empty if the address has no port
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := t.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", r.Method), attribute.String("url.scheme", scheme), attribute.String("url.path", path),
@@ -53,8 +52,8 @@ func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Sp
 	return r.WithContext(ctx), span
 }
 
-// answered completes a span with what is known by now: the route, which is the
-// pattern that a multiplexer found, and the answer.
+// answered completes a span with the route, which is the pattern that a multiplexer
+// matched, and the status and size of the answer.
 func answered(span trace.Span, r *http.Request, w *Response) {
 	if !span.IsRecording() {
 		return

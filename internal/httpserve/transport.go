@@ -18,40 +18,39 @@ import (
 	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
-// TransportOptions configure [Transport]. The zero value trusts what the
-// system trusts.
+// TransportOptions configure [Transport]. The zero value trusts the system's
+// certificates.
 type TransportOptions struct {
-	CAFile     string // PEM, trusted besides the system's
-	ClientCert string // PEM files; both or none
+	CAFile     string // PEM, trusted in addition to the system's
+	ClientCert string // PEM files; both or neither
 	ClientKey  string
 	Insecure   bool // accept any certificate
-	// CertDirs have a folder HOST[:PORT] for each host with certificates of
-	// its own, as Docker's certs.d: *.crt to trust, NAME.cert and NAME.key to
-	// show.
+	// CertDirs have a folder HOST[:PORT] for each host with its own certificates, as in
+	// Docker's certs.d: *.crt to trust, NAME.cert and NAME.key to show to the server.
 	CertDirs []string
-	// Dial connects, to a proxy where there is one; nil: anywhere.
+	// Dial connects to the host, or to a proxy if one is used; nil: the default dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Direct goes through no proxy, whatever the environment says.
+	// Direct uses no proxy, even if the environment names one.
 	Direct bool
 }
 
 const (
-	// idlePerHost keeps the connections of a wide push or of many parallel
-	// downloads for the next round instead of closing all but a few.
+	// idlePerHost keeps the connections of a wide push or of many parallel downloads for
+	// the next batch instead of closing all but a few.
 	idlePerHost = 64
 	ioBuffer    = 64 << 10
 	// idleOut is less than what load balancers and registries allow (60 s and
 	// more), so that a write does not meet a connection that is being closed
 	// and end with an unknown outcome.
 	idleOut = 45 * time.Second
-	// answerTimeout is for servers that accept a request and then say
-	// nothing. Finishing a large upload takes registries minutes.
+	// answerTimeout is for servers that accept a request and then do not answer.
+	// Registries take minutes to finish a large upload.
 	answerTimeout = 10 * time.Minute
 )
 
-// Transport returns the transport for everything that goes out: pooled, with
-// the proxies of the environment except for loopback, one OpenTelemetry span
-// per request.
+// Transport returns the transport for all outgoing requests: it pools connections, uses
+// the proxies of the environment except for loopback hosts, and makes one OpenTelemetry
+// span per request.
 func Transport(o TransportOptions) (http.RoundTripper, error) {
 	config, err := o.tls()
 	if err != nil {
@@ -76,13 +75,13 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	return Traced(hosts), nil
 }
 
-// Traced makes an OpenTelemetry span of each request.
+// Traced wraps next so that each request makes an OpenTelemetry span.
 func Traced(next http.RoundTripper) http.RoundTripper {
 	return traced{otelhttp.NewTransport(queryBack{next}), next}
 }
 
 func (o TransportOptions) tls() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure} // by the user's explicit flag
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure} // Insecure is the user's explicit flag
 	if o.CAFile != "" {
 		if err := trustFile(c, o.CAFile); err != nil {
 			return nil, fmt.Errorf("read the CA file: %w", err)
@@ -101,8 +100,8 @@ func (o TransportOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// proxy is http.ProxyFromEnvironment without loopback hosts, whatever their
-// spelling: a facade on this machine is never behind a proxy.
+// proxy is http.ProxyFromEnvironment without loopback hosts in any spelling: a facade on
+// this machine is never behind a proxy.
 func proxy(r *http.Request) (*url.URL, error) {
 	if netaddr.IsLoopback(r.URL.Host) {
 		return nil, nil
@@ -110,14 +109,14 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// traced and queryBack stand around otelhttp, which puts the whole URL into
-// its span: traced cuts the query off, queryBack restores it behind.
+// traced and queryBack surround otelhttp, which records the whole URL in its span: traced
+// cuts the query off, queryBack restores it afterwards.
 type traced struct {
 	next http.RoundTripper // otelhttp around last
 	last http.RoundTripper
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections is the method that http.Client looks for.
 func (t traced) CloseIdleConnections() {
 	if c, ok := t.last.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
