@@ -25,25 +25,25 @@ type Require struct {
 	Checks  []string  `hcl:"checks,optional"`                   // openpgp, cosign, scan
 	OpenPGP []string  `hcl:"openpgp_keys,optional" path:"file"` // files of keys
 	Cosign  []string  `hcl:"cosign_keys,optional" path:"file"`  // files of keys
-	Block   string    `hcl:"block,optional"`                    // level of findings that refuses a version
+	Block   string    `hcl:"block,optional"`                    // minimum level of findings that refuses a version
 	Range   hcl.Range `hcl:",def_range"`
 }
 
-// Login says how people log in.
+// Login sets how users log in.
 type Login struct {
 	Mode        string            `hcl:"mode,optional"`                           // direct: the tools log in at the issuer itself
-	Issuer      string            `hcl:"issuer"`                                  // that says who somebody is
-	ClientID    string            `hcl:"client_id"`                               // of this server there
-	SecretFile  string            `hcl:"client_secret_file,optional" path:"file"` // of this server there
-	Scopes      []string          `hcl:"scopes,optional"`                         // asked for there
-	GroupsClaim string            `hcl:"groups_claim,optional"`                   // where the groups are
-	TokenTTL    syntax.Duration   `hcl:"token_ttl,optional"`                      // how long a token is good
-	NotBefore   string            `hcl:"not_before,optional"`                     // tokens issued before are void
+	Issuer      string            `hcl:"issuer"`                                  // the identity provider
+	ClientID    string            `hcl:"client_id"`                               // of this server at the issuer
+	SecretFile  string            `hcl:"client_secret_file,optional" path:"file"` // of this client
+	Scopes      []string          `hcl:"scopes,optional"`                         // requested from the issuer
+	GroupsClaim string            `hcl:"groups_claim,optional"`                   // name of the claim with the groups
+	TokenTTL    syntax.Duration   `hcl:"token_ttl,optional"`                      // lifetime of a token
+	NotBefore   string            `hcl:"not_before,optional"`                     // tokens issued before this time are void
 	NotBeforeOf map[string]string `hcl:"not_before_of,optional"`                  // the same by subject
 	Range       hcl.Range         `hcl:",def_range"`
 }
 
-// access says who may do what.
+// access returns the policy that decides about requests.
 func (s *Settings) access() (access.Policy, error) {
 	policy, err := s.policy()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Settings) access() (access.Policy, error) {
 	return policy, s.Cloud.checkAnonymous(&policy)
 }
 
-// policy is what the file, the tokens beside it and the flags say.
+// policy combines the settings file, the token file and the flags.
 func (s *Settings) policy() (access.Policy, error) {
 	var tokens []access.Token
 	var err error
@@ -100,7 +100,8 @@ func (s *Settings) policy() (access.Policy, error) {
 	return policy, err
 }
 
-// checkRuleIssuer refuses a rule that no token can fulfil.
+// checkRuleIssuer refuses a rule whose issuer is not accepted, since no token can match
+// it.
 func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
 	if issuer == "" || s.Login != nil && s.Login.Issuer == issuer || s.accepts(issuer) {
 		return nil
@@ -108,7 +109,7 @@ func checkRuleIssuer(s *Settings, at hcl.Range, name, issuer string) error {
 	return syntax.WrongAt(at, fmt.Errorf("rule %q is about tokens of %s, which are not accepted\nhint: add a block issuer %q with its audiences, or correct the name", name, issuer, issuer))
 }
 
-// accepts reports whether there is a block of an issuer.
+// accepts reports whether there is an issuer block with this URL.
 func (s *Settings) accepts(issuer string) bool {
 	for _, i := range s.Access.Issuers {
 		if i.URL == issuer {
@@ -118,7 +119,7 @@ func (s *Settings) accepts(issuer string) bool {
 	return false
 }
 
-// silent reports whether nothing says who may do what.
+// silent reports whether no setting grants access to anyone.
 func (s *Settings) silent() bool {
 	hasAnonymous := s.AnonymousRead || s.AnonymousWrite || s.Access.Anonymous != nil
 	hasTokens := s.TokenFile != "" || len(s.Access.Tokens) > 0
@@ -126,15 +127,14 @@ func (s *Settings) silent() bool {
 	return !hasAnonymous && !hasTokens && !hasRules && !s.Pass
 }
 
-// checkOpen gives everybody all rights on a loopback listener, where nothing
-// else is said, and refuses to do so elsewhere, and where modules run on this
-// machine.
+// checkOpen grants all rights to every caller on a loopback listener if no setting grants
+// access. It refuses to start on other addresses, and where modules run on this machine.
 func (s *Settings) checkOpen(policy *access.Policy) error {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
 		return &syntax.SettingError{Err: fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if !s.silent() || s.Claim.Alone { // the leader decides about requests that a portal forwards
+	if !s.silent() || s.Claim.Alone { // a portal needs none: the leader decides about requests that it forwards
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
@@ -150,7 +150,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	return nil
 }
 
-// require reads what versions must fulfil to be served, by kind.
+// require returns the policy that versions must fulfil to be served, by kind.
 func (o *Origins) require() (map[string]trust.Policy, error) {
 	all := map[string]trust.Policy{}
 	for _, r := range o.Require {
@@ -205,7 +205,8 @@ func (s *Settings) login() (*access.Login, error) {
 	return out, nil
 }
 
-// checkDirect wants a login that is left to the issuer, whose tokens must be accepted.
+// checkDirect validates a login that is left to the issuer, whose tokens must be
+// accepted.
 func (in *Login) checkDirect(s *Settings) error {
 	givesTokens := in.SecretFile != "" || in.TokenTTL != "" || in.GroupsClaim != ""
 	endsSessions := in.NotBefore != "" || len(in.NotBeforeOf) > 0

@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// keepAuditLog lets what is recorded go to the queue repository and into memory, beside
-// the file, nil for none. A portal keeps nothing: it has no state keys, and what it
-// forwards is recorded by the leader.
+// keepAuditLog sets up the audit log: records go to the queue repository and into memory,
+// and to file unless it is nil. A portal keeps only the file: it has no state keys, and
+// the leader records the requests that it forwards.
 func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	if o.claim.Alone {
 		if file != nil {
@@ -37,7 +37,7 @@ func (o *Options) keepAuditLog(file slog.Handler, env Env) error {
 	return nil
 }
 
-// auditMetrics are of the changes of all replicas.
+// auditMetrics count problems with the audit log of all replicas.
 type auditMetrics struct{ broken, dropped prometheus.Counter }
 
 func (m *Metrics) audits() auditMetrics {
@@ -50,26 +50,26 @@ func (m *Metrics) audits() auditMetrics {
 
 // auditDoc is the answer to GET /api/v1/audit.
 type auditDoc struct {
-	Total     int                   `json:"total"` // that fit, of those in memory
+	Total     int                   `json:"total"` // matching changes in memory
 	Page      int                   `json:"page"`
 	Complete  bool                  `json:"complete"`            // false: other formats have more
 	Protected bool                  `json:"protected"`           // by state keys
-	Altered   []auditlog.Alteration `json:"altered"`             // what shows that somebody did
+	Altered   []auditlog.Alteration `json:"altered"`             // signs of alteration
 	Waiting   int                   `json:"waiting,omitempty"`   // changes of this replica that are not written yet
-	Dropped   int64                 `json:"dropped,omitempty"`   // and those that never will be
-	ReadAt    time.Time             `json:"read_at,omitzero"`    // when the changes of others were read
-	ReadError bool                  `json:"read_error,omitzero"` // they could not be read again since
+	Dropped   int64                 `json:"dropped,omitempty"`   // changes that will never be written
+	ReadAt    time.Time             `json:"read_at,omitzero"`    // when the changes of other replicas were read
+	ReadError bool                  `json:"read_error,omitzero"` // they could not be read since
 	Records   []*auditlog.Entry     `json:"records"`
 }
 
-// maxExports bounds the downloads of the audit at one moment.
+// maxExports bounds the concurrent downloads of the audit log.
 const maxExports = 4
 
-// stallExport is within how long a client must take 64 KiB of a download.
+// stallExport is the time in which a client must take 64 KiB of a download.
 const stallExport = time.Minute
 
-// audit answers what the page of the audit shows: a page of it as JSON, or all of it for
-// download as CSV or as lines of JSON.
+// audit answers with the content of the audit page: one page of it as JSON, or all
+// matching records for download as CSV or JSON lines.
 func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 	return nil
 }
 
-// auditExport sends all that fits. What fails once it has begun cuts the connection, so
-// that nobody takes a part of it for the whole.
+// auditExport sends all matching records. An error after the first byte cuts the
+// connection, so that a client cannot mistake a part for the whole.
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
 	client := f.kit.Client(r)
 	if !f.exports.Acquire(client) {

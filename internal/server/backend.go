@@ -22,15 +22,15 @@ import (
 type backend struct {
 	client   *oci.Client
 	layout   addr.Layout
-	embedded http.Handler       // nil: a registry elsewhere
-	own      *embedded.Registry // the same
+	embedded http.Handler       // nil: the registry is another server
+	own      *embedded.Registry // the same, with its concrete type
 	where    string
 
-	files func(repository, sha256hex string) (*os.File, error) // its blobs; nil: not on this machine
+	files func(repository, sha256hex string) (*os.File, error) // opens a blob of the registry; nil: blobs are not on this machine
 	with  func(oci.Credential) (*oci.Client, error)            // a client with another credential; nil: embedded
 }
 
-// backend returns the registry that is named, or the embedded one.
+// backend returns the registry that the settings name, or the embedded one.
 func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) {
 	if s.Registry != "" {
 		return s.remote(env, m)
@@ -48,8 +48,8 @@ func (s *Settings) backend(env Env, m *Metrics, l addr.Layout) (backend, error) 
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 
-// vital says which repositories may be written when the disk is full: those of
-// states with their locks, and what instances and their leader are kept in.
+// vital returns which repositories may be written when the disk is full: those of states
+// with their locks, and the ledger, which holds instances and their leader.
 func vital(l addr.Layout) func(string) bool {
 	return func(repository string) bool {
 		it, ok := l.Parse(repository)
@@ -63,7 +63,7 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 		return backend{}, &syntax.SettingError{Err: err}
 	}
 	o := env.OCI
-	o.Transport = newLimited(m.Transport(o.Transport)) // waiting is no time of the registry
+	o.Transport = newLimited(m.Transport(o.Transport)) // inside the limit, so that waiting does not count as time of the registry
 	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
 	with := func(c oci.Credential) (*oci.Client, error) {
 		own := o
@@ -75,7 +75,8 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	return backend{client: c, where: s.Registry, with: with}, err
 }
 
-// schedule is when the embedded registry frees space, and who is notified.
+// schedule returns when the embedded registry frees space, with a callback for the
+// metrics.
 func (g *GC) schedule(m *Metrics) embedded.Schedule {
 	return embedded.Schedule{Every: g.Interval.Value(), MinAge: g.MinAge.Value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {

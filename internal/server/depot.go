@@ -24,9 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// depotRunner runs a depot file on its interval. Replicas share the work: each
-// run takes a lock in the registry, and who does not get it waits for its next
-// turn.
+// depotRunner runs a depot file on its interval. Replicas share the work: each run takes
+// a lock in the registry, and a replica that does not get it waits for the next run.
 type depotRunner struct {
 	env   Env
 	file  string   // the depot file
@@ -35,27 +34,27 @@ type depotRunner struct {
 	store *statebackend.Store // holds the lock
 	log   *slog.Logger
 	audit *slog.Logger
-	force chan struct{} // one pending request to run now
+	force chan struct{} // holds at most one request to run now
 
 	metrics  depotMetrics
-	failed   int                // versions of this run
-	failures []web.DepotFailure // the first of them
+	failed   int                // number of versions that failed in this run
+	failures []web.DepotFailure // the first of them, at most maxFailures
 
 	mu   sync.Mutex // guards the fields below
-	next time.Time  // when the next run begins; zero: it is under way
+	next time.Time  // when the next run begins; zero: a run is under way
 	last web.DepotRun
 }
 
-// maxFailures bounds the failures of a run that are kept for people.
+// maxFailures bounds the failures of a run that are kept for the depot page.
 const maxFailures = 50
 
-// maxReason bounds what is kept of an error, in bytes.
+// maxReason bounds the text that is kept of an error, in bytes.
 const maxReason = 1 << 10
 
 // depotWorkspace is the name of the lock in the queue repository.
 const depotWorkspace = "depot"
 
-// depotLease is how long that lock outlives a server that was killed while it had it.
+// depotLease is how long that lock outlives a server that was killed while holding it.
 const depotLease = 3 * time.Minute
 
 // newDepotRunner checks the depot file before the server starts.
@@ -79,35 +78,35 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	}, nil
 }
 
-// ServeHTTP asks for a run now and does not wait for it.
+// ServeHTTP requests a run now and does not wait for it.
 func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	r.ask()
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// ask is for a run as soon as there is none.
+// ask requests a run as soon as the current one, if any, has ended.
 func (r *depotRunner) ask() {
 	select {
 	case r.force <- struct{}{}:
-	default: // one is pending
+	default: // a request is pending already
 	}
 }
 
-// times are when the next run begins, and how the last one ended.
+// times returns when the next run begins, and how the last one ended.
 func (r *depotRunner) times() (next time.Time, last web.DepotRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next, r.last
 }
 
-// plan notes when the next run begins; zero: it is under way.
+// plan records when the next run begins; zero: a run is under way.
 func (r *depotRunner) plan(next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next = next
 }
 
-// ended notes how a run ended.
+// ended records how a run ended.
 func (r *depotRunner) ended(err error) {
 	run := web.DepotRun{Ended: time.Now(), Failures: r.failures, More: r.failed - len(r.failures)}
 	if err != nil {
@@ -118,8 +117,8 @@ func (r *depotRunner) ended(err error) {
 	r.last = run
 }
 
-// run works until ctx ends. A depot file that is broken by now is reported and
-// read again at the next turn.
+// run works until ctx ends. An error in the depot file is reported, and the file is read
+// again at the next run.
 func (r *depotRunner) run(ctx context.Context) {
 	for {
 		r.failed = 0
@@ -156,9 +155,9 @@ func (r *depotRunner) run(ctx context.Context) {
 	}
 }
 
-// depotWait is how long until the next run, with a tenth of jitter, so that replicas do not
-// ask all at once. While another one has the lock it is looked at so often that the end of
-// its lease is seen.
+// depotWait returns the time until the next run, with 10 % jitter, so that replicas do
+// not all ask at once. While another replica holds the lock, it is at most a quarter of
+// the lease, so that the end of the lease is noticed.
 func depotWait(interval time.Duration, locked bool) time.Duration {
 	if locked {
 		interval = min(interval, depotLease/4)
@@ -166,7 +165,7 @@ func depotWait(interval time.Duration, locked bool) time.Duration {
 	return interval - interval/20 + rand.N(interval/10+1)
 }
 
-// whileHeld returns a context that ends before others may take the lock over.
+// whileHeld returns a context that ends before another replica may take the lock over.
 func whileHeld(ctx context.Context, lock *statebackend.Lock) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := time.NewTicker(time.Second)
@@ -212,7 +211,7 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 	return err
 }
 
-// depotLockInfo says who takes the lock of the depot, and what for.
+// depotLockInfo describes the holder of the depot lock and the operation.
 func depotLockInfo(operation, version string) format.LockInfo {
 	host, err := os.Hostname()
 	if err != nil {
@@ -224,7 +223,7 @@ func depotLockInfo(operation, version string) format.LockInfo {
 	}
 }
 
-// note logs what changed and what needs a person.
+// note logs a change, a failure or drift.
 func (r *depotRunner) note(res supply.Result) {
 	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
 	switch {
@@ -243,7 +242,7 @@ func (r *depotRunner) note(res supply.Result) {
 	r.audit.Info("depot", append(attrs, "error", res.Error)...)
 }
 
-// depotSync lets an administrator ask for a run of the depot file.
+// depotSync lets an administrator request a run of the depot file.
 func (f *Front) depotSync(w http.ResponseWriter, r *http.Request) error {
 	grant, err := f.kit.Guard.Allow(r, access.Server())
 	if err != nil {

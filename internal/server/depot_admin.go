@@ -18,20 +18,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotAdmin is the depot for people: the record and the lock as the registry has
-// them, the file and the next run as this replica has them.
+// depotAdmin provides the depot pages: the record and the lock as the registry has them,
+// the depot file and the next run as this replica has them.
 type depotAdmin struct {
 	d       *depot.Depot
 	store   *statebackend.Store // holds the lock
-	runner  *depotRunner        // nil: none here
+	runner  *depotRunner        // nil: no runner in this process
 	version string              // of okara
 	seen    *cache.Cache[*web.DepotView]
 }
 
-// adminBytes bounds what is kept of a depot; a record may have 64 MiB.
+// adminBytes bounds the memory for the cached view; a record may have 64 MiB.
 const adminBytes = 32 << 20
 
-// adminPolicy makes a page that somebody looks at again and again follow a run.
+// adminPolicy keeps the view fresh enough for a page that is reloaded to follow a run.
 func adminPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
 }
@@ -56,7 +56,7 @@ func newDepotAdmin(o Options, d *depot.Depot) (*depotAdmin, error) {
 	return k, nil
 }
 
-// Depot is that of [web.Depot].
+// Depot implements [web.Depot].
 func (k *depotAdmin) Depot(ctx context.Context) (web.DepotView, error) {
 	read, err := k.seen.Get(ctx, "", adminPolicy(), func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
 	if err != nil {
@@ -70,7 +70,7 @@ func (k *depotAdmin) Depot(ctx context.Context) (web.DepotView, error) {
 	return v, nil
 }
 
-// read asks the registry: for the record, and for who holds the lock.
+// read reads the record and the holder of the lock from the registry.
 func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
 	rec, err := supply.ReadRecord(ctx, k.d)
 	if err != nil {
@@ -107,7 +107,7 @@ func (k *depotAdmin) read(ctx context.Context) (*web.DepotView, error) {
 	return v, nil
 }
 
-// declared are the entries of a depot file, in its order.
+// declared returns the entries of a depot file, in its order.
 func declared(set *supply.Set) (all []web.DepotEntry) {
 	for _, e := range set.Modules {
 		all = append(all, web.DepotEntry{Name: e.Key(), Constraint: e.Versions.String(), Origin: e.From(), Declared: true})
@@ -118,7 +118,7 @@ func declared(set *supply.Set) (all []web.DepotEntry) {
 	return all
 }
 
-// addRecord adds what the record knows of an entry.
+// addRecord adds the versions that the record has of an entry.
 func addRecord(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 	for _, version := range rec.Versions(e.Name) {
 		vr := rec.Entries[e.Name][version]
@@ -131,7 +131,7 @@ func addRecord(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 		case supply.StateDrift:
 			e.Drifted++
 			since = vr.Drifted
-		case supply.StateParked: // neither here nor waiting for a person
+		case supply.StateParked: // neither published nor waiting for an approval
 		default:
 			if e.Published++; e.Newest == "" {
 				e.Newest = version
@@ -144,17 +144,17 @@ func addRecord(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
 	}
 }
 
-// Sync is that of [web.Depot].
+// Sync implements [web.Depot].
 func (k *depotAdmin) Sync() bool {
 	if k.runner == nil {
 		return false
 	}
 	k.runner.ask()
-	k.seen.Forget("") // who asked looks at what comes of it
+	k.seen.Forget("") // so that the caller sees the result of the run
 	return true
 }
 
-// Approve is that of [web.Depot]. It reads the record anew: what was seen may be old.
+// Approve implements [web.Depot]. It reads the record again: the cached view may be old.
 func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
 	it, v, ok := a.Item()
 	if !ok {
@@ -166,7 +166,7 @@ func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved,
 		return web.Approved{}, err
 	}
 	if there, err := r.Resolve(ctx, v.Tag()); err == nil && there.Digest.String() == a.Digest {
-		late, err := k.note(ctx, a, v) // an approval that was cut off
+		late, err := k.note(ctx, a, v) // completes an approval that was cut off
 		return web.Approved{Before: true, Late: late}, err
 	} else if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return web.Approved{}, err
@@ -194,8 +194,8 @@ func (k *depotAdmin) Approve(ctx context.Context, a web.Approval) (web.Approved,
 
 func conflict(text string) error { return &service.Error{Status: http.StatusConflict, Text: text} }
 
-// note writes an approval into the record, which only who has the lock may write. A
-// run that is under way has it, and the next one finds out by itself: that is late.
+// note writes an approval into the record, which only the holder of the lock may write.
+// If a run holds it, late is true: the next run finds the approved version itself.
 func (k *depotAdmin) note(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
 	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo("approval", k.version))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {

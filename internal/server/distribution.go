@@ -20,18 +20,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// noRegistry answers clients that take this server for the registry that it stores in.
-// A 404 without a code would tell them that a repository is not there.
+// noRegistry answers clients that mistake this server for the registry that it stores in.
+// A 404 without a code would mean that a repository does not exist.
 func noRegistry(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // the client is gone; there is nobody to tell
+	_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"this server stores in another registry: name that one"}]}`) // an error means that the client is gone
 }
 
-// distribution lets a request through to the embedded registry. Method, path
-// and query decide; a form in the body could say something else to a registry
-// that looks there first, so there are no forms.
+// distribution passes an authorised request to the embedded registry. Method, path and
+// query decide. A registry that reads forms in the body first could get other values from
+// there, so forms are refused.
 func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if f.o.Embedded == nil {
 		noRegistry(w)
@@ -61,12 +61,12 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// distributionRights are what a request of the distribution API needs: one to
-// the repository in its path, and one to each that it mounts a blob from. They
-// follow from method, path and query alone.
+// distributionRights returns the rights that a request of the distribution API needs: one
+// to the repository in its path, and one to each repository that it mounts a blob from.
+// They follow from method, path and query alone.
 func distributionRights(l addr.Layout, r *http.Request) []access.Right {
 	if r.URL.Path == "/v2/" {
-		return nil // it says only that there is a registry
+		return nil // the answer says only that there is a registry
 	}
 	action := access.Publish
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -81,8 +81,8 @@ func distributionRights(l addr.Layout, r *http.Request) []access.Right {
 	return append(rights, access.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
 }
 
-// isForm reports whether a library that asks for a value of the form would take
-// it from the body. It reads the type as they do, malformed parameters included.
+// isForm reports whether a library that reads a form value would take it from the body.
+// It reads the content type as such libraries do, malformed parameters included.
 func isForm(r *http.Request) bool {
 	for _, header := range r.Header.Values("Content-Type") {
 		t, _, _ := mime.ParseMediaType(header)
@@ -93,9 +93,9 @@ func isForm(r *http.Request) bool {
 	return false
 }
 
-// changed makes the front-end know at once of what was written to the embedded
-// registry or deleted there. A version is listed in the catalog as well: who
-// pushed it need not have a right to that.
+// changed updates the caches of the front-end at once after a write to the embedded
+// registry or a deletion there. A version is added to the catalog as well: the client
+// that pushed it may have no right to write the catalog.
 func (f *Front) changed(r *http.Request) {
 	repository := embedded.RepositoryOf(r.URL.Path)
 	c := f.Protocols.Catalog()
@@ -118,8 +118,8 @@ func (f *Front) changed(r *http.Request) {
 	c.ChangedPublished()
 }
 
-// recordState records what a request of the http backend changed; or that it was
-// refused, or failed, in which case it may have changed something before.
+// recordState records the changes of a request to the http backend, or that it was
+// refused, or that it failed, in which case it may have made changes before.
 func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, status int) {
 	if access.Outcome(status) != access.Done && len(made) == 0 {
 		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
@@ -145,9 +145,9 @@ func stateAction(method string) string {
 	}
 }
 
-// recordPush records what a request changed in the embedded registry: a manifest that
-// was put under a tag, or attached to another one, and whatever was deleted. A blob
-// alone, and a manifest that only others name, is no change that anybody sees.
+// recordPush records the change that a request made in the embedded registry: a manifest
+// that was put under a tag or attached to another one, or a deletion. A blob alone, or a
+// manifest that only other manifests refer to, is not recorded: users do not see it.
 func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Response) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete {
 		return
@@ -175,11 +175,11 @@ func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Respo
 	g.Record(address, c)
 }
 
-// changesStatus is a change of what is said about a version, such as a yank.
+// changesStatus is a change of a version's status, such as a yank.
 const changesStatus access.Action = "status"
 
-// readStatus has the change say what a status event says. What cannot be read, or is
-// none, stays as it is.
+// readStatus copies action, version and message of a status event to the change. If the
+// event cannot be read or is invalid, the change stays as it is.
 func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Change) {
 	repo, err := f.o.Client.Repo(repository)
 	if err != nil {
@@ -196,12 +196,12 @@ func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Ch
 	}
 }
 
-// pushed returns what the manifest under a reference is, by the layout and the tag
-// alone. The address is "" where the right has it. No action: it is nothing that is
-// recorded.
+// pushed returns the change that the request makes, judged by the layout and the tag
+// alone. The address is "" if that of the right applies. An empty action means that the
+// request is not recorded.
 func pushed(l addr.Layout, repository, reference, method, subject string) (address string, c access.Change) {
 	put := method == http.MethodPut
-	if strings.Contains(reference, ":") { // a digest
+	if strings.Contains(reference, ":") { // the reference is a digest
 		switch {
 		case !put:
 			return otherAddress(l, repository), access.Change{Action: "delete", Digest: reference}
@@ -224,7 +224,7 @@ func pushed(l addr.Layout, repository, reference, method, subject string) (addre
 	return otherAddress(l, repository), c
 }
 
-// otherAddress is the repository, where the layout knows nothing of it.
+// otherAddress returns the repository if its kind has no address, else "".
 func otherAddress(l addr.Layout, repository string) string {
 	if it, known := l.Parse(repository); known && (it.Versioned() || it.Kind == addr.KindState) {
 		return ""
@@ -247,8 +247,8 @@ func pushedVersion(tag string, put bool) access.Change {
 	return access.Change{Action: "delete", Detail: "tag " + tag}
 }
 
-// pushedState reports versions, and locks that were ended by force. A lock that is
-// taken, kept and released is no line: its tags are moved by each heartbeat of a lease.
+// pushedState reports versions, and locks that were ended by force. Taking, keeping and
+// releasing a lock is not reported: each heartbeat of a lease moves its tags.
 func pushedState(l addr.Layout, state, tag string, put bool) (address string, c access.Change) {
 	t, ok := format.ParseStateTag(tag)
 	if !ok {

@@ -12,25 +12,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// soon is how long before its end a key or a certificate is worth a line.
+// soon is how long before its end a key or a certificate is reported.
 const soon = 60 * 24 * time.Hour
 
-// doctor says how this replica is, from its metrics, what its parts know of
-// themselves, and what is kept in repositories of states. What is not measured is no
-// line.
+// doctor reports the health of this replica, from its metrics, the state of its parts,
+// and the verdicts in the repositories of states. It has no findings about what is not
+// measured.
 type doctor struct {
 	metrics     *Metrics
-	queue       bool   // there is work that it does
-	blobs       string // folder of archives; "": none are kept
-	shared      string // base_path, where people log in to pages below it; "": there is none
+	queue       bool   // this replica works on a queue
+	blobs       string // folder of cached archives; "": none are cached
+	shared      string // base_path, if users log in to the pages; else ""
 	certificate time.Time
-	beside      func() []web.Finding // of the extension; nil: it says nothing
-	states      *states.States       // nil: there are none
-	auditLog    *auditlog.Log        // of changes; nil: none is kept
+	beside      func() []web.Finding // findings of the extension; nil: none
+	states      *states.States       // nil: states are not served
+	auditLog    *auditlog.Log        // nil: no audit log is kept
 }
 
-// newDoctor reads when the certificate ends once, since it is served as it was at
-// the start.
+// newDoctor reads the end of the certificate once, since the certificate does not change
+// after the start.
 func newDoctor(o Options, m *Metrics) *doctor {
 	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, states: o.States, auditLog: o.auditLog}
 	if o.Sessions != nil {
@@ -40,14 +40,14 @@ func newDoctor(o Options, m *Metrics) *doctor {
 		d.blobs = o.Blobs.Dir
 	}
 	if o.certificate != "" {
-		if c, err := tls.LoadX509KeyPair(o.certificate, o.certificateKey); err == nil && c.Leaf != nil { // else the start fails, and says why
+		if c, err := tls.LoadX509KeyPair(o.certificate, o.certificateKey); err == nil && c.Leaf != nil { // otherwise the start fails with this error
 			d.certificate = c.Leaf.NotAfter
 		}
 	}
 	return d
 }
 
-// Findings is that of [web.Doctor].
+// Findings implements [web.Doctor].
 func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	m := d.metrics.samples()
 	var all []web.Finding
@@ -78,10 +78,10 @@ func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	return append(all, d.diskFindings(m)...)
 }
 
-// partTime is how long the doctor waits for what it does without.
+// partTime is how long the doctor waits for optional parts.
 const partTime = 2 * time.Second
 
-// sharedFinding is that the pages share their host with other applications.
+// sharedFinding reports that the pages share their host with other applications.
 func sharedFinding(path string) web.Finding {
 	return web.Finding{
 		Verdict: web.Look, About: "Host of the pages", State: "shared with others: base_path is " + path,

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// endFindings are the keys and the certificate that end soon.
+// endFindings report the keys and the certificate that end soon.
 func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.Finding) {
 	keys := m["okara_key_expiry_seconds"]
 	for _, s := range keys {
@@ -37,7 +37,7 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 	return all
 }
 
-// ending is a line about what ends.
+// ending returns a finding about something that ends.
 func ending(about string, end, now time.Time, meaning, do string) web.Finding {
 	f := web.Finding{About: about, State: "ends on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
 	switch left := end.Sub(now); {
@@ -50,7 +50,7 @@ func ending(about string, end, now time.Time, meaning, do string) web.Finding {
 	return f
 }
 
-// contentFindings are what came out of the registry otherwise than it should.
+// contentFindings report wrong or refused content of the registry.
 func contentFindings(m map[string][]sample) (all []web.Finding) {
 	checks := m["okara_policy_checks_total"]
 	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
@@ -89,9 +89,10 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// cacheFindings are how often an answer was at hand: in memory, and archives on disk.
+// cacheFindings report how often the caches had an answer: in memory, and archives on
+// disk.
 func cacheFindings(m map[string][]sample) (all []web.Finding) {
-	// at hand, all
+	// hits, total
 	memory := [2]int{}
 	files := [2]int{}
 	for _, s := range m["okara_cache_total"] {
@@ -118,7 +119,7 @@ func cacheFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// diskFindings are the disks of the storage and of the archives that are kept.
+// diskFindings report the disks of the storage and of the cached archives.
 func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
 	if size, free := m["okara_disk_size_bytes"], m["okara_disk_free_bytes"]; len(size) > 0 && len(free) > 0 {
 		all = append(all, diskFinding("Disk of the storage", size[0].value, free[0].value))
@@ -146,7 +147,7 @@ func diskFinding(about string, size, free float64) web.Finding {
 	return f
 }
 
-// queueFindings are the jobs of webhooks and of pull-through.
+// queueFindings report the jobs of webhooks and of pull-through.
 func queueFindings(m map[string][]sample) []web.Finding {
 	count := func(state string) int { return total(m["okara_queue_jobs"], "state", state) }
 	f := web.Finding{
@@ -167,7 +168,7 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	return []web.Finding{f}
 }
 
-// lastFailure adds to the finding of the queue why a job failed last.
+// lastFailure adds the error of the job that failed last to the finding of the queue.
 func lastFailure(all []web.Finding, m *registry.Metrics) []web.Finding {
 	if at, why := m.LastFailure(); !at.IsZero() {
 		all[0].State += "; last error, of " + at.UTC().Format("2006-01-02 15:04 UTC") + ": " + why
@@ -175,7 +176,7 @@ func lastFailure(all []web.Finding, m *registry.Metrics) []web.Finding {
 	return all
 }
 
-// depotFindings are the runs of the depot file in this process.
+// depotFindings report the runs of the depot file in this process.
 func depotFindings(m map[string][]sample) []web.Finding {
 	var succeeded, failed float64
 	for _, s := range m["okara_depot_last_run_timestamp_seconds"] {
@@ -186,7 +187,7 @@ func depotFindings(m map[string][]sample) []web.Finding {
 		}
 	}
 	if succeeded == 0 && failed == 0 {
-		return nil // none has ended here
+		return nil // no run has ended here
 	}
 	at := func(t float64) string {
 		if t == 0 {
@@ -204,8 +205,8 @@ func depotFindings(m map[string][]sample) []web.Finding {
 	return []web.Finding{f}
 }
 
-// replicaFindings are the processes that changed something on the day of now, by what
-// they left in the registry.
+// replicaFindings report the processes that changed something on the day of now,
+// according to the audit log in the registry.
 func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 	seen := map[string]bool{}
 	for _, e := range v.Entries {
@@ -214,7 +215,7 @@ func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 		}
 	}
 	if v.Read.IsZero() && len(seen) == 0 {
-		return nil // the registry did not tell in time
+		return nil // the registry did not answer in time
 	}
 	return []web.Finding{{
 		About: "Replicas", State: fmt.Sprintf("%d changed something today", len(seen)),

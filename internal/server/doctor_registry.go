@@ -18,10 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// slow is the time within which a registry should send its header.
+// slow is the maximum time in seconds in which a registry should send its header.
 const slow = 1.0
 
-// registryFindings are the requests to the registry, one line for each operation.
+// registryFindings report the requests to the registry, one finding for each operation.
 func registryFindings(m map[string][]sample) (all []web.Finding) {
 	requests := m["okara_oci_requests_total"]
 	for _, h := range m["okara_oci_request_seconds"] {
@@ -56,7 +56,7 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// originFindings are the requests to the origins of providers, one line for each rule.
+// originFindings report the requests to the origins of providers, one finding per rule.
 func originFindings(m map[string][]sample) (all []web.Finding) {
 	byRule := map[string][]sample{}
 	var rules []string
@@ -81,8 +81,8 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 	return all
 }
 
-// failures are the requests without an answer, or with one that says that the other
-// side cannot.
+// failures returns the number of requests without an answer, or with the status 429 or
+// 5xx.
 func failures(requests []sample) (n int) {
 	for _, s := range requests {
 		code, err := strconv.Atoi(s.labels["code"])
@@ -93,15 +93,15 @@ func failures(requests []sample) (n int) {
 	return n
 }
 
-// often reports whether so many failed that it is no accident.
+// often reports whether a tenth or more failed, which is no accident.
 func often(bad, all int) bool { return bad > 0 && bad*10 >= all }
 
-// verdictWait is how long the page waits for the repositories of states to be looked
-// through, which happens once after the start.
+// verdictWait is how long the page waits for the repositories of states to be examined,
+// which happens once after the start.
 const verdictWait = 2 * time.Second
 
-// verdictFindings are what okara admin doctor last found out of each repository of states,
-// and what is known of the registry by its name where it was never run.
+// verdictFindings report the last verdict of okara admin doctor on each repository of
+// states, or, if it was never run, the verdict for the registry by its host name.
 func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, verdictWait)
 	defer cancel()
@@ -122,7 +122,7 @@ func verdictFindings(ctx context.Context, s *states.States) (all []web.Finding) 
 	return all
 }
 
-// examined is the verdict on one repository.
+// examined returns the finding about the verdict on one repository.
 func examined(m states.Marks) web.Finding {
 	v := m.Verdict
 	f := web.Finding{
@@ -139,7 +139,7 @@ func examined(m states.Marks) web.Finding {
 	return f
 }
 
-// unexamined is what the name of a registry says.
+// unexamined returns the finding that follows from the host name of a registry.
 func unexamined(host string) web.Finding {
 	v := statebackend.HostVerdict(host)
 	by := host + " by its name"

@@ -23,67 +23,69 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// Extension is what a server has beside the core, which knows of it no more than this.
-// Settings have one of their own: those that are read again ask theirs for what its
-// blocks say, and never open it. Its methods are called in the order of this list.
+// Extension is an optional part of a server beside the core, which knows only this
+// interface. Each [Settings] has its own Extension: when settings are read again, theirs
+// is asked about its blocks, and is never opened. The methods are called in this order.
 type Extension interface {
-	// Blocks are pointers to structs for what the core leaves of a file, as
-	// [syntax.DecodeParts] has it.
+	// Blocks returns pointers to structs for the part of a file that the core does not
+	// read, as in [syntax.DecodeParts].
 	Blocks() []any
-	// Check returns what the blocks want of the core, or what is wrong with them by
-	// themselves and beside those of the core, as the file has them. It reads no file.
+	// Check returns what the blocks require of the core, or an error if they are wrong by
+	// themselves or together with those of the core. It reads no file.
 	Check(s *Settings) (Claim, error)
-	// Prepare returns what is wrong with the blocks beside all settings, and with the
-	// files that they name. It asks nobody, and makes nothing.
+	// Prepare checks the blocks against all settings, and the files that they name. It
+	// makes no request, and creates nothing.
 	Prepare(s *Settings, env Env) error
-	// Open opens what it works with. Nothing works yet. Unless it is [Claim.On], nothing
-	// of this and of what follows is called.
+	// Open opens the resources of the extension, before any work begins. Unless
+	// [Claim.On] is true, neither Open nor Start is called.
 	Open(ctx context.Context, b Base) (Hooks, error)
-	// Start returns what is served, over the catalog of modules. It makes no request.
+	// Start returns what the extension serves, over the catalog of modules. It makes no
+	// request.
 	Start(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
 }
 
-// Claim is what the blocks of an extension want of the core.
+// Claim is what the blocks of an extension require of the core.
 type Claim struct {
-	On         bool       // there is something to serve
-	Alone      bool       // and nothing beside it, but what operators and browsers need
-	Range      hcl.Range  // of the block that says so
-	Runs       *hcl.Range // of the block by which modules run on this machine; nil: none do
-	PortalKeys []string   // files of keys: with one of their sessions come people by servers that serve it alone
+	On         bool       // the extension has something to serve
+	Alone      bool       // serve nothing else, except what operators and browsers need
+	Range      hcl.Range  // of the block that requires it
+	Runs       *hcl.Range // of the block that lets modules run on this machine; nil: none run
+	PortalKeys []string   // files of the keys that seal sessions of portals, from which users' requests are forwarded
 }
 
-// Base is what an extension stands on.
+// Base is what the server provides to an extension.
 type Base struct {
 	Settings   *Settings
 	Env        Env
 	Client     *oci.Client
 	Layout     addr.Layout
-	Keys       []access.Key // sign and seal what is given away; the first is used for what is new
-	PortalKeys []access.Key // those of the claim
-	BuiltIn    http.Handler // the registry behind Client, where it is in this process; else nil
+	Keys       []access.Key // sign and seal tokens and links; the first is used for new ones
+	PortalKeys []access.Key // the keys of Claim.PortalKeys
+	BuiltIn    http.Handler // the registry behind Client if it is in this process; else nil
 	Metrics    prometheus.Registerer
-	Audit      *slog.Logger // what the server does by itself; nil: nobody hears
+	Audit      *slog.Logger // for actions of the server itself; nil: not recorded
 }
 
-// Hooks are what the core asks an extension while it decides about requests.
+// Hooks are functions of an extension that the core calls while it decides about
+// requests.
 type Hooks struct {
-	Kept     func() access.Kept    // what the sessions of browsers keep of an identity
+	Kept     func() access.Kept    // the part of an identity that browser sessions keep
 	RunEnded func(run string) bool // reports whether a run is known to have ended
 }
 
-// Mounted is what an extension serves. What is nil is not there.
+// Mounted is what an extension serves. Nil fields are not served.
 type Mounted struct {
-	API      http.Handler                        // of /api/v1/; it limits and counts its requests itself
+	API      http.Handler                        // of /api/v1/; limits and counts its requests itself
 	Pages    site.Set                            // below /ui/
 	RunPages func(*states.States) site.Set       // of runs of workspaces, which write states
 	Runs     tfe.Runs                            // of workspaces of execution mode remote
-	Forward  func(own http.Handler) http.Handler // hands on what only one replica answers of tfe.v2 and of those pages
-	Findings func() []web.Finding                // how it is, for the doctor
-	Listen   func(url, caFile string) error      // hears where the server is, before it answers; caFile: of its own CA, "" without one
-	Work     func(ctx context.Context)           // what no request waits for, until ctx ends: while requests come after a signal it goes on
+	Forward  func(own http.Handler) http.Handler // forwards the requests of tfe.v2 and of those pages that only one replica answers
+	Findings func() []web.Finding                // for the doctor
+	Listen   func(url, caFile string) error      // is called with the server's URL before it answers; caFile: of its own CA, or ""
+	Work     func(ctx context.Context)           // background work until ctx ends, which is after the grace period of a shutdown
 }
 
-// checkExtension asks the extension what its blocks want.
+// checkExtension calls Check of the extension and keeps its claim.
 func (s *Settings) checkExtension() (err error) {
 	switch {
 	case s.Extension != nil:
@@ -94,7 +96,7 @@ func (s *Settings) checkExtension() (err error) {
 	return err
 }
 
-// extension opens what the core is extended by; nothing where its blocks want nothing.
+// extend opens the extension, if its blocks require anything.
 func (o *Options) extend(ctx context.Context, s *Settings, back backend, env Env) error {
 	if !o.claim.On {
 		return nil

@@ -26,46 +26,47 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// Options are the parts of a [Front], opened already. Client and at least one key
-// are required.
+// Options are the parts of a [Front], already opened. Client and at least one key are
+// required.
 type Options struct {
 	registry.Options // of the protocols; Kit, Keys, Metrics and Beside are filled in
 
-	Access    access.Policy     // who may do what; the zero value allows nobody anything
-	Login     *access.Login     // `tofu login`, nil: none
-	Keys      []access.Key      // sign and seal what is given away; the first is used for what is new
-	Sessions  *access.Sessions  // of browsers; nil: nobody logs in to the pages
-	Proxies   []netip.Prefix    // whose X-Forwarded-For is believed
+	Access    access.Policy     // access control; the zero value grants nothing
+	Login     *access.Login     // `tofu login`; nil: off
+	Keys      []access.Key      // sign and seal tokens and links; the first is used for new ones
+	Sessions  *access.Sessions  // of browsers; nil: no login to the pages
+	Proxies   []netip.Prefix    // networks whose X-Forwarded-For is trusted
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
 	BasePath  string            // path below which a proxy serves okara, for the discovery document
 
-	Embedded   http.Handler   // the registry to serve under /v2/, nil: none
-	CheckSpace func() error   // says that the disk of Embedded is full; nil: unknown
-	States     *states.States // that pages show, and where those that are written are listed; nil: none
-	// Stores opens a state by its name, always the same store, since that remembers
-	// the locks that this process won: /state/ and tfe.v2 are two doors to one state.
-	// nil: there are no states.
+	Embedded   http.Handler   // the registry to serve under /v2/; nil: none
+	CheckSpace func() error   // returns an error if the disk of Embedded is full; nil: not checked
+	States     *states.States // shown on pages; states that are written are added to its list; nil: none
+	// Stores opens a state by its name. It always returns the same store, which remembers
+	// the locks that this process won: /state/ and tfe.v2 are two APIs for one state.
+	// nil: states are not served.
 	Stores func(ctx context.Context, name string) (*statebackend.Store, error)
-	TFE    *TFEOptions  // of tfe.v2; nil: it is off
-	Depot  http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
+	TFE    *TFEOptions  // of tfe.v2; nil: off
+	Depot  http.Handler // handles POST /depot/sync, which runs the depot file now; nil: none
 
-	// Start returns what the server has beside the core, once there is what that needs.
-	// Nil: nothing.
+	// Start returns what the extension serves; see [Extension.Start]. Nil: there is no
+	// extension.
 	Start func(kit *service.Kit, modules *catalog.Catalog) (*Mounted, error)
-	// Alone serves nothing but what that has, and what operators need.
+	// Alone serves only the extension, and what operators need.
 	Alone   bool
-	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
+	RunOver func(run string) bool // reports whether a run is known to have ended; nil: unknown
 
-	depots     *depotRunner     // what Depot asks; nil: none in this process
+	depots     *depotRunner     // the runner behind Depot; nil: none in this process
 	claim      Claim            // of the extension
-	portalKeys []access.Key     // of the sessions of portals
-	rules      access.RulesFile // that Access has from a file
-	// certificate and its key are the PEM files that are served; "": none, or one made here.
+	portalKeys []access.Key     // keys of the sessions of portals
+	rules      access.RulesFile // the rules of Access that come from a file
+	// certificate and its key are the PEM files that are served; "": none, or
+	// self-signed.
 	certificate, certificateKey string
 	auditLog                    *auditlog.Log // of changes and decisions; nil: none is kept
-	Pages                       bool          // below /ui/
-	off                         web.Parts     // parts of the pages that are not there
-	imageHosts                  []string      // other hosts whose images they show
+	Pages                       bool          // pages are served below /ui/
+	off                         web.Parts     // parts of the pages that are off
+	imageHosts                  []string      // other hosts whose images the pages show
 	Version                     string        // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
@@ -82,19 +83,18 @@ type Front struct {
 	keys    *access.Keyring
 	depot   *depot.Depot
 	finder  *catalog.Finder
-	pages   http.Handler           // nil: there are none
-	mounted *Mounted               // beside the core
-	states  *httpbackend.Server    // of /state/; nil: there is none
-	tfe     http.Handler           // of /api/v2/; nil: there is none
-	exports *service.Limiter       // of the audit
-	adding  []serviceRoute         // those that add to the discovery document
+	pages   http.Handler           // nil: off
+	mounted *Mounted               // served by the extension
+	states  *httpbackend.Server    // of /state/; nil: off
+	tfe     http.Handler           // of /api/v2/; nil: off
+	exports *service.Limiter       // limits downloads of the audit log
+	adding  []serviceRoute         // services that add to the discovery document
 	ready   atomic.Bool            // the registry has answered once
-	unready atomic.Pointer[string] // why it did not, when it was last asked
+	unready atomic.Pointer[string] // why it did not, at the last attempt
 	closing atomic.Bool            // shutdown has begun
 }
 
-// New returns a front, or an error that names the option at fault. It makes no
-// request.
+// New returns a front, or an error that names the wrong option. It makes no request.
 func New(o Options) (*Front, error) {
 	f, err := newFront(o)
 	if err != nil {
@@ -157,7 +157,7 @@ func newFront(o Options) (*Front, error) {
 		var doctor web.Doctor
 		var admin web.Depot
 		if o.Alone {
-			o.States = nil // their pages are another server's
+			o.States = nil // another server has their pages
 		} else {
 			findings := newDoctor(o, metrics)
 			findings.beside = f.mounted.Findings
@@ -180,16 +180,16 @@ func newFront(o Options) (*Front, error) {
 	return f, err
 }
 
-// machine is the name of the one that this process runs on, "" where it has none.
+// machine returns the host name of this machine, "" if it has none.
 func machine() string {
 	name, err := os.Hostname()
 	if err != nil {
-		return "" // the pages do without it
+		return "" // the pages work without it
 	}
 	return name
 }
 
-// toPages leads a browser to the pages. Other clients find nothing here.
+// toPages redirects a browser to the pages. Other clients get 404.
 func toPages(w http.ResponseWriter, r *http.Request) error {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return &service.Error{Status: http.StatusNotFound, Text: "not found"}
@@ -199,7 +199,7 @@ func toPages(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// toRun leads from the address that the tools print of a run to its page.
+// toRun redirects from the address that the tools print of a run to its page.
 func toRun(w http.ResponseWriter, r *http.Request) error {
 	part := strings.Split(r.PathValue("run"), ".")
 	if len(part) != 3 || !strings.HasPrefix(part[0], "run-") {
@@ -214,8 +214,8 @@ func toRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tokens says where people get a token, to whom a tool has sent here for one. What
-// else the tool says in the address is nobody's business: it is not followed.
+// tokens answers users whom a tool has sent here for a token: it redirects to the page,
+// or names the command. It ignores the query, which the tool controls.
 func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	if !f.o.Pages {
 		return say(w, "The administrator of this server makes tokens with `okara admin token new`.\n"+
@@ -226,7 +226,7 @@ func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// guard returns what decides about requests.
+// guard returns the guard that decides about requests.
 func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
 	out := access.Options{
 		Policy: o.Access, Login: o.Login, Keyring: keys, Sessions: o.Sessions, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
@@ -238,15 +238,14 @@ func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) 
 	return access.New(out)
 }
 
-// Closing makes /readyz answer 503, so that load balancers look elsewhere, and ends
-// streams, whose clients come again there. All other routes go on.
+// Closing makes /readyz answer 503, so that load balancers use other replicas, and ends
+// streams, whose clients reconnect there. All other routes continue.
 func (f *Front) Closing() {
 	f.closing.Store(true)
 	f.kit.Close()
 }
 
-// Run does the work that no request waits for, until ctx ends. One process
-// calls it once.
+// Run does the background work until ctx ends. It is called once per process.
 func (f *Front) Run(ctx context.Context) {
 	if f.o.Alone {
 		return
@@ -260,7 +259,7 @@ func (f *Front) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Finish does what is left when the last request has been answered and Run has
+// Finish completes pending work after the last request has been answered and Run has
 // returned. It takes a few seconds at most, whether ctx has ended or not.
 func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
@@ -271,9 +270,9 @@ func (f *Front) Finish(ctx context.Context) {
 	}
 }
 
-// screened is in front of all routes: no web page gets through, and no path that
-// the multiplexer would redirect to a cleaned form. No client sends those, and a
-// redirect would only hide the mistake.
+// screened is in front of all routes. It refuses requests of web pages, and paths that
+// the multiplexer would redirect to a cleaned form: no client sends those, and a redirect
+// would only hide the mistake.
 func (f *Front) screened(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(service.NoSniff, "nosniff")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// inProcess sends requests to a handler in this process. Bodies are piped in
-// both directions, never held.
+// inProcess sends requests to a handler in this process. Bodies are piped in both
+// directions, never held in memory.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip returns as soon as the handler has written its header.
@@ -50,8 +50,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// serve ends one request, not the process, when the handler panics, as
-// net/http does.
+// serve calls the handler. A panic ends this request, not the process, as in net/http.
 func (t inProcess) serve(w *pipeWriter, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -64,15 +63,15 @@ func (t inProcess) serve(w *pipeWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// pipeWriter is the http.ResponseWriter of a request within the process. One
-// goroutine uses it; once done is closed the response is the client's.
+// pipeWriter is the http.ResponseWriter of a request within the process. One goroutine
+// uses it; once done is closed, the response belongs to the client.
 type pipeWriter struct {
 	header   http.Header
 	body     *io.PipeWriter
 	response *http.Response
 	done     chan struct{}
 	wrote    bool
-	head     bool // the request has no answer body
+	head     bool // the request is HEAD, so the answer has no body
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -85,7 +84,7 @@ func (w *pipeWriter) WriteHeader(status int) {
 	w.response.StatusCode = status
 	w.response.Status = http.StatusText(status)
 	w.response.Header = w.header.Clone()
-	if w.response.Header.Get("Date") == "" { // leases and the ledger go by it
+	if w.response.Header.Get("Date") == "" { // leases and the ledger use it as the clock
 		w.response.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	w.response.ContentLength = -1
@@ -106,13 +105,12 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// maxPerHost bounds the requests to one registry that move no blob. Downloads
-// have their own bound, so that slow clients do not keep metadata waiting.
+// maxPerHost bounds the concurrent requests to one registry that move no blob. Downloads
+// have their own bound, so that slow clients do not delay metadata.
 const maxPerHost = 64
 
-// newLimited bounds the requests to each registry that are under way at one moment
-// to 64, blobs not counted. What is more waits its turn, as long as whoever asks
-// for it does.
+// newLimited bounds the concurrent requests to each registry to 64, blobs not counted.
+// Further requests wait until one ends, or their context does.
 func newLimited(base http.RoundTripper) http.RoundTripper {
 	return &limited{base: base, hosts: map[string]chan struct{}{}}
 }
@@ -135,7 +133,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	case semaphore <- struct{}{}:
 	case <-r.Context().Done():
 		if r.Body != nil {
-			_ = r.Body.Close() // as the contract of RoundTrip wants
+			_ = r.Body.Close() // the contract of RoundTrip requires it
 		}
 		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxPerHost, r.Context().Err())
 	}
@@ -160,7 +158,7 @@ func (l *limited) semaphore(host string) chan struct{} {
 	return semaphore
 }
 
-// limitedBody frees its place when it has been read or closed.
+// limitedBody releases its place when it has been read to the end or closed.
 type limitedBody struct {
 	io.ReadCloser
 	free func()

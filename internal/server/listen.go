@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// serveMetrics serves /metrics on a listener of its own, if there is to be one,
-// until stop is called: how a shutdown goes can be seen to its end.
+// serveMetrics serves /metrics on a separate listener, if addr is set, until stop is
+// called: metrics can be read until a shutdown has finished.
 func serveMetrics(ctx context.Context, addr string, m *Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
 	if addr == "" {
 		return "", func() error { return nil }, nil
@@ -38,7 +38,7 @@ func serveMetrics(ctx context.Context, addr string, m *Metrics, debug *slog.Logg
 	return srv.URL() + "/metrics", func() error { end(); running.Wait(); return served }, nil
 }
 
-// listen opens the port. ca is the file of the local CA, if there is one.
+// listen opens the port. ca is the file of the local CA, "" without one.
 func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca string, err error) {
 	ca, certificate, err := s.certificate()
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 	return srv, ca, err
 }
 
-// check wants one certificate, or none.
+// check requires cert and key, or self_signed, or neither.
 func (t *TLS) check() error {
 	switch {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
@@ -68,7 +68,7 @@ func (t *TLS) check() error {
 	return nil
 }
 
-// certificate returns what a self-signed server shows, with the file of its CA.
+// certificate returns the TLS configuration of a self-signed server, and its CA file.
 func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 	if err := s.TLS.check(); err != nil || !s.TLS.SelfSigned {
 		return "", nil, err
@@ -83,8 +83,8 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 	return httpserve.SelfSigned(filepath.Join(s.Storage, "tls"), hosts)
 }
 
-// grace is how long to go on after a signal. On a loopback address no load
-// balancer looks.
+// grace returns how long to continue after a signal. No load balancer uses a loopback
+// address.
 func (s *Settings) grace() time.Duration {
 	if s.Grace != "" {
 		return s.Grace.Value()

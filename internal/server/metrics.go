@@ -71,8 +71,8 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// serveMetrics is for administrators: the labels name modules that not
-// everybody may know of.
+// serveMetrics is for administrators only: the labels name modules that not every caller
+// may know of.
 func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // decided counts a decision about a request.
 func (m *Metrics) decided(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
 
-// answered counts a request. The route is its pattern, never its path, and the
-// method one that is known, so that the number of series stays small.
+// answered counts a request. The route is its pattern, never its path, and an unknown
+// method counts as "other", so that the number of series stays small.
 func (m *Metrics) answered(r *http.Request, status int, took time.Duration) {
 	method := r.Method
 	switch method {
@@ -127,8 +127,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// originTransport counts the requests to the origins of one pull-through rule.
-// Hosts and paths are the clients' to choose, the rule is not.
+// originTransport counts the requests to the origins of one pull-through rule. The label
+// is the rule, since clients choose hosts and paths.
 func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
 	return countingOrigin{m, rule, base}
 }
@@ -149,7 +149,7 @@ func (c countingOrigin) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// operationOf is the kind of a distribution API path.
+// operationOf returns the kind of operation of a distribution API path.
 func operationOf(path string) string {
 	if !strings.HasPrefix(path, "/v2/") {
 		return "other"
@@ -163,8 +163,8 @@ func operationOf(path string) string {
 	return "other"
 }
 
-// collectionMetrics are of a registry in this process, and appear with its
-// first collection.
+// collectionMetrics are the metrics of an embedded registry. They appear with its first
+// collection.
 type collectionMetrics struct {
 	once sync.Once
 	used prometheus.Gauge
@@ -172,8 +172,8 @@ type collectionMetrics struct {
 	free prometheus.Counter
 }
 
-// collected says what a garbage collection of a registry in this process freed
-// and what is in use behind it.
+// collected records how much a garbage collection of the embedded registry freed and how
+// much is in use afterwards.
 func (m *Metrics) collected(freed, used int64) {
 	c := &m.collection
 	c.once.Do(func() {
@@ -193,8 +193,8 @@ func (m *Metrics) collected(freed, used int64) {
 	c.free.Add(float64(freed))
 }
 
-// running adds what is known of a server that runs: its process, its version, and
-// the disk of the folder where it stores.
+// running adds the metrics of a running server: its process, its version, and the disk of
+// its storage folder.
 func (m *Metrics) running(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
@@ -202,8 +202,8 @@ func (m *Metrics) running(version, folder string) {
 	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
 }
 
-// disk measures the disk of a folder when somebody asks. Where it cannot, it says
-// nothing.
+// disk measures the disk of a folder at each collection. If it cannot, it sends no
+// metric.
 type disk struct {
 	folder     string
 	size, free *prometheus.Desc
@@ -217,13 +217,13 @@ func newDisk(folder string) disk {
 	}
 }
 
-// Describe is that of [prometheus.Collector].
+// Describe implements [prometheus.Collector].
 func (d disk) Describe(to chan<- *prometheus.Desc) {
 	to <- d.size
 	to <- d.free
 }
 
-// Collect is that of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (d disk) Collect(to chan<- prometheus.Metric) {
 	size, free, ok := embedded.Space(d.folder)
 	if !ok {
@@ -233,7 +233,7 @@ func (d disk) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, float64(free))
 }
 
-// depotMetrics are of the runs of a depot in this process.
+// depotMetrics are the metrics of depot runs in this process.
 type depotMetrics struct {
 	last     *prometheus.GaugeVec // result
 	failures prometheus.Counter
@@ -252,7 +252,8 @@ func (m *Metrics) depots() depotMetrics {
 	}
 }
 
-// ran counts a run that is over: with an error as a whole, or so many failures.
+// ran counts a run that has ended: err if it failed as a whole, failed for the number of
+// versions that failed.
 func (m depotMetrics) ran(err error, failed int) {
 	result := "succeeded"
 	if err != nil {
@@ -270,19 +271,19 @@ type sample struct {
 	labels  map[string]string
 	value   float64
 	count   uint64   // of a histogram
-	buckets []bucket // of a histogram, in their order
+	buckets []bucket // of a histogram, ascending
 }
 
-// bucket is how many observations were at most so many seconds.
+// bucket counts the observations of at most upTo seconds.
 type bucket struct {
 	upTo  float64
 	count uint64
 }
 
-// samples are the metrics as they are now, by name. What cannot be measured is not
-// among them.
+// samples returns the current metrics by name. Metrics that cannot be measured are
+// missing.
 func (m *Metrics) samples() map[string][]sample {
-	families, _ := m.all.Gather() // one that fails does not hide the others
+	families, _ := m.all.Gather() // an error of one collector does not hide the others
 	all := make(map[string][]sample, len(families))
 	for _, f := range families {
 		for _, x := range f.GetMetric() {
@@ -302,8 +303,8 @@ func (m *Metrics) samples() map[string][]sample {
 	return all
 }
 
-// within is the bound in seconds that 95 of 100 observations keep; false: none that
-// is measured.
+// within returns the bucket bound in seconds that 95 of 100 observations keep; false if
+// they exceed every bound.
 func (s sample) within() (float64, bool) {
 	i := slices.IndexFunc(s.buckets, func(b bucket) bool { return float64(b.count) >= .95*float64(s.count) })
 	if i < 0 || s.count == 0 {
@@ -312,7 +313,7 @@ func (s sample) within() (float64, bool) {
 	return s.buckets[i].upTo, true
 }
 
-// total adds up the samples whose label has a value; "" as the label: all of them.
+// total adds up the samples whose label has the value, or all samples if label is "".
 func total(samples []sample, label, value string) (n int) {
 	for _, s := range samples {
 		if label == "" || s.labels[label] == value {

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// options says what the settings mean. It opens and makes nothing, so what is
-// behind the server is missing: [Settings.open] adds it.
+// options converts the settings to options. It opens and creates nothing: [Settings.open]
+// adds the registry and the keys.
 func (s *Settings) options(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
@@ -96,7 +96,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	return o, err
 }
 
-// open adds what is behind the server, and makes the folders and keys that a
+// open opens the registry behind the server, and creates the folders and keys that a
 // first start needs.
 func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if back, err = s.backend(env, o.Metrics, o.Layout); err != nil {
@@ -109,7 +109,7 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if back.own != nil {
 		o.CheckSpace = back.own.CheckSpace
 	}
-	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
+	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // ghcr.io denies access to a repository that does not exist
 	if s.Hide != nil {
 		o.DeniedMeansMissing = *s.Hide
 	}
@@ -128,7 +128,7 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	return back, err
 }
 
-// layout is where things are in the registry, below the prefix that its name has.
+// layout returns the names of repositories in the registry, below its prefix.
 func (s *Settings) layout() (addr.Layout, error) {
 	l := s.Layout
 	out := addr.Layout{
@@ -147,16 +147,16 @@ func (s *Settings) layout() (addr.Layout, error) {
 	return out, s.Cloud.checkOrganizations(out)
 }
 
-// options says how archives are linked and delivered.
+// options returns how archives are linked and delivered.
 func (a *Archives) options() (registry.Archives, error) {
 	networks, err := syntax.Networks(a.Range, a.StreamFor)
 	return registry.Archives{TTL: a.TTL.Value(), Redirect: a.Redirect, StreamFor: networks}, err
 }
 
-// keys reads the keys of links: the first file signs, all are good. Where no file
-// is named there is one in the storage, which stored reads.
+// keys reads the keys of links: the first file signs, all are valid. If no file is named,
+// stored reads or makes one in the storage folder.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
-	if s.Claim.Alone { // a portal has no other keys, and links to no archives
+	if s.Claim.Alone { // a portal has only session keys, and links to no archives
 		return s.UI.keys(s.Storage, archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {
@@ -175,8 +175,8 @@ func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.
 }
 
 // Check returns what [Run] would find wrong in the settings and in the files and
-// variables that they name, most of it as a [syntax.SettingError]. It asks nobody, takes
-// no port and no storage, and makes nothing, so a server may run meanwhile.
+// variables that they name, most of it as a [syntax.SettingError]. It makes no request,
+// uses no port or storage, and creates nothing, so a server may run meanwhile.
 func Check(s *Settings, env Env) error {
 	o, err := s.options(env)
 	if err != nil {
@@ -185,7 +185,7 @@ func Check(s *Settings, env Env) error {
 	if o.Keys, err = s.keys(storedKey); err != nil {
 		return err
 	}
-	if o.Client, err = oci.New(embedded.Host, oci.Options{PlainHTTP: true}); err != nil { // which New does not ask
+	if o.Client, err = oci.New(embedded.Host, oci.Options{PlainHTTP: true}); err != nil { // New sends no request to it
 		return err
 	}
 	if _, err := New(o); err != nil {
@@ -199,8 +199,8 @@ func Check(s *Settings, env Env) error {
 	return s.checkListeners()
 }
 
-// storedKey is the key of the storage, or what stands for it before the first
-// start, which makes one.
+// storedKey returns the key in the storage folder, or a placeholder before the first
+// start, which makes the key.
 func storedKey(file string) (access.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,8 +209,8 @@ func storedKey(file string) (access.Key, error) {
 	return key, err
 }
 
-// checkListeners looks at the certificate and at the addresses; that of the port
-// itself was looked at with the rules of access.
+// checkListeners checks the certificate and the address for metrics. The listen address
+// is checked with access control.
 func (s *Settings) checkListeners() error {
 	if err := s.TLS.check(); err != nil {
 		return err

@@ -19,16 +19,16 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// Pull is a pull_through block: which providers okara serve fetches from
-// their origin when they are asked for.
+// Pull is a pull_through block: which providers okara serve fetches from their origin on
+// request.
 type Pull struct {
 	Providers     string    `hcl:"providers,label"`            // HOSTNAME/NAMESPACE/TYPE, with *
-	Versions      string    `hcl:"versions,optional"`          // which ones
-	Platforms     []string  `hcl:"platforms,optional"`         // which ones
-	From          string    `hcl:"from,optional"`              // from where, instead of their own registry
-	Private       []string  `hcl:"private,optional"`           // hosts that may be at a private address
-	AllowUnsigned bool      `hcl:"allow_unsigned,optional"`    // also what nobody signed
-	AllowExpired  bool      `hcl:"allow_expired_key,optional"` // also what an expired key signed
+	Versions      string    `hcl:"versions,optional"`          // constraint; "": all
+	Platforms     []string  `hcl:"platforms,optional"`         // OS_ARCH; empty: all
+	From          string    `hcl:"from,optional"`              // another registry or a network mirror; "": the provider's own registry
+	Private       []string  `hcl:"private,optional"`           // hosts that may have a private address
+	AllowUnsigned bool      `hcl:"allow_unsigned,optional"`    // also accept unsigned providers
+	AllowExpired  bool      `hcl:"allow_expired_key,optional"` // also accept signatures of an expired key
 	Range         hcl.Range `hcl:",def_range"`
 }
 
@@ -72,8 +72,8 @@ func (p Pull) rule(env Env, m *Metrics) (registry.PullRule, error) {
 	return r, err
 }
 
-// checkProviderGlob wants three segments of an address, in each of which * may
-// stand for anything.
+// checkProviderGlob requires three segments of an address, in each of which * may stand
+// for any text.
 func checkProviderGlob(glob string) error {
 	parts := strings.Split(glob, "/")
 	if len(parts) != 3 || slices.Contains(parts, "") || strings.Contains(glob, "**") {
@@ -88,9 +88,8 @@ func checkProviderGlob(glob string) error {
 	return nil
 }
 
-// pullOrigin returns the source that from names: the registry of the address
-// itself, another registry, a network mirror, or the address of the provider
-// protocol.
+// pullOrigin returns the source that from names: the registry in the provider's address
+// if it is "", a network mirror, or another registry.
 func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	switch {
 	case from == "":
@@ -107,8 +106,8 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// client reads origins with the tokens that tofu and terraform would
-// send there, and reaches no private address but the listed ones.
+// client returns a client for origins. It sends the tokens that tofu and terraform would
+// send there, and connects to no private address except the listed ones.
 func (p Pull) client(env Env, m *Metrics) (*upstream.Client, error) {
 	for _, host := range p.Private {
 		if host == "" || strings.ContainsAny(host, "/*") {
@@ -125,32 +124,31 @@ func (p Pull) client(env Env, m *Metrics) (*upstream.Client, error) {
 	return &upstream.Client{HTTP: guard.Client(m.originTransport(p.Providers, t)), Token: env.HostToken, UserAgent: env.OCI.UserAgent}, nil
 }
 
-// GitHub is an organisation, or user, of GitHub whose webhooks publish
-// modules.
+// GitHub is an organization, or user, of GitHub whose webhooks publish modules.
 type GitHub struct {
 	Owner       string    `hcl:"owner,label"`
 	SecretFiles []string  `hcl:"secret_files,optional" path:"file"`     // secrets of the webhook
-	SecretEnv   string    `hcl:"secret_env,optional"`                   // variable with another one
-	Namespace   string    `hcl:"namespace,optional"`                    // of its modules, instead of the owner
-	TokenEnv    string    `hcl:"token_env,optional"`                    // variable with a token to read repositories with
-	TokenFile   string    `hcl:"token_file,optional" path:"file"`       // the same from a file
+	SecretEnv   string    `hcl:"secret_env,optional"`                   // variable with another secret
+	Namespace   string    `hcl:"namespace,optional"`                    // of its modules; "": the owner
+	TokenEnv    string    `hcl:"token_env,optional"`                    // variable with a token to read repositories
+	TokenFile   string    `hcl:"token_file,optional" path:"file"`       // file with such a token
 	APIURL      string    `hcl:"api_url,optional"`                      // of GitHub Enterprise
-	AppID       int64     `hcl:"app_id,optional"`                       // the same as a GitHub App
-	Install     int64     `hcl:"installation_id,optional"`              // of the App at the owner
+	AppID       int64     `hcl:"app_id,optional"`                       // ID of a GitHub App, instead of a token
+	Install     int64     `hcl:"installation_id,optional"`              // of the App for the owner
 	KeyFile     string    `hcl:"private_key_file,optional" path:"file"` // of the App
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// Hook says which modules a repository holds.
+// Hook is a module that a GitHub repository holds.
 type Hook struct {
 	Repository string    `hcl:"repository,label"` // OWNER/NAME
-	Module     string    `hcl:"module"`           // its address
-	Subdir     string    `hcl:"subdir,optional"`  // its folder
+	Module     string    `hcl:"module"`           // address of the module
+	Subdir     string    `hcl:"subdir,optional"`  // folder in the repository
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// github reads the github and hook blocks and the secrets that they name.
-// Nothing is asked of GitHub, which may be down when the server starts.
+// github reads the github and hook blocks and the secrets that they name. It sends no
+// request to GitHub, which may be down when the server starts.
 func (o *Origins) github(env Env) ([]registry.GitHub, error) {
 	hooks := map[string][]Hook{}
 	for _, h := range o.Hooks {
@@ -212,7 +210,7 @@ func (c GitHub) owner(env Env) (registry.GitHub, error) {
 	return g, g.Validate()
 }
 
-// auth is the credential for this owner alone.
+// auth returns the credential for this owner alone.
 func (c GitHub) auth() (supply.Auth, error) {
 	host := "github.com"
 	if u, err := url.Parse(c.APIURL); err == nil && u.Host != "" {

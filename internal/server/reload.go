@@ -20,22 +20,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// reloadEvery is how often the files of rights and keys are compared with what
-// was read of them. A file system announces changes where it likes to, not of a
-// secret that Kubernetes mounts.
+// reloadEvery is how often the files of rights and keys are compared with their content
+// when last read. File systems do not announce every change, for example of a Secret that
+// Kubernetes mounts.
 const reloadEvery = 2 * time.Second
 
-// reloader keeps the rights and the keys of a running server as their files have
-// them. All other settings wait for the next start.
+// reloader keeps the rights and the keys of a running server in step with their files.
+// All other settings change at the next start.
 type reloader struct {
 	read func() (*Settings, error)
 	log  *slog.Logger
 
-	files []string          // that say who may do what, and the keys
-	seen  [sha256.Size]byte // of what was in them
-	open  bool              // the server started with nothing said about rights
+	files []string          // with rights and keys
+	seen  [sha256.Size]byte // hash of their content
+	open  bool              // the server started without any setting that grants access
 
-	rules   access.RulesFile // of the rules file, as it was read last
+	rules   access.RulesFile // of the rules file, as last read
 	metrics *Metrics
 }
 
@@ -45,7 +45,7 @@ func newReloader(s *Settings, env Env) *reloader {
 	return l
 }
 
-// ruling are the files that say who may do what, and the keys.
+// ruling returns the files with rights and keys.
 func (s *Settings) ruling() []string {
 	files := slices.Concat([]string{s.File, s.TokenFile, s.RulesFile}, s.Archives.KeyFiles, s.UI.Keys)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
@@ -71,7 +71,7 @@ func (l *reloader) run(ctx context.Context, front *Front, reload <-chan os.Signa
 	}
 }
 
-// content identifies what is in the files.
+// content returns a hash over the content of the files.
 func (l *reloader) content() [sha256.Size]byte {
 	sum := sha256.New()
 	for _, file := range l.files {
@@ -85,8 +85,8 @@ func (l *reloader) content() [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// reload takes what the files say now. What is wrong is logged, and all stays as
-// it was.
+// reload applies the current content of the files. On an error it logs it and changes
+// nothing.
 func (l *reloader) reload(front *Front, why string) {
 	s, err := l.read()
 	var now rights
@@ -105,12 +105,12 @@ func (l *reloader) reload(front *Front, why string) {
 	l.log.Info("rights and keys were read again", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
 }
 
-// rights are what is read again.
+// rights are the settings that are read again.
 type rights struct {
 	policy   access.Policy
 	keys     []access.Key // of links and logins
-	sessions []access.Key // of browsers
-	portals  []access.Key // of their sessions
+	sessions []access.Key // of browser sessions
+	portals  []access.Key // of sessions of portals
 }
 
 func (l *reloader) rights(s *Settings) (now rights, err error) {
@@ -131,8 +131,8 @@ func (l *reloader) rights(s *Settings) (now rights, err error) {
 	return now, err
 }
 
-// rulesOf reads the rules file. What is wrong with it is the fault of whatever writes
-// it, and keeps nothing else from being read: its rules from before stay.
+// rulesOf reads the rules file. An error in it is the fault of the program that writes
+// it, and does not stop other files from being read: its previous rules stay.
 func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	file, err := s.rulesFile()
 	switch {
@@ -147,7 +147,8 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	return l.rules
 }
 
-// reload takes all of it, or nothing. Whether there are portals is for a start to say.
+// reload applies all of the rights or none. Whether portals are accepted changes only at
+// a start.
 func (f *Front) reload(now rights) error {
 	rings := map[*access.Keyring][]access.Key{f.keys: now.keys}
 	if s := f.o.Sessions; s != nil {
@@ -172,7 +173,7 @@ func (f *Front) reload(now rights) error {
 	return nil
 }
 
-// rulesFile reads the rules that something else than a person writes.
+// rulesFile reads the rules file, which a program writes.
 func (s *Settings) rulesFile() (access.RulesFile, error) {
 	if s.RulesFile == "" {
 		return access.RulesFile{}, nil
@@ -189,12 +190,12 @@ func (s *Settings) rulesFile() (access.RulesFile, error) {
 	return out, nil
 }
 
-// rulesState is how the rules file was read last, for people.
+// rulesState is the result of the last read of the rules file, for the doctor.
 type rulesState struct {
 	mu      sync.Mutex // guards the fields below
-	rules   int        // that count
-	problem string     // why the file was not read last; "": it was
-	since   time.Time  // of the problem, or of the rules
+	rules   int        // number of rules in effect
+	problem string     // why the last read failed; "": it succeeded
+	since   time.Time  // time of the problem, or of the last successful read
 }
 
 func (m *Metrics) rulesRead(rules int) {
@@ -213,12 +214,12 @@ func (m *Metrics) rulesFailed(err error) {
 	m.rules.since = time.Now()
 }
 
-// rulesFindings are whether the rules file is read as it is now.
+// rulesFindings report whether the current rules file is in effect.
 func rulesFindings(m *Metrics) []web.Finding {
 	m.rules.mu.Lock()
 	defer m.rules.mu.Unlock()
 	if m.rules.since.IsZero() {
-		return nil // there is none
+		return nil // no rules file is configured
 	}
 	at := m.rules.since.UTC().Format("2006-01-02 15:04 UTC")
 	if m.rules.problem == "" {

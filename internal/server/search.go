@@ -15,20 +15,20 @@ import (
 type foundDoc struct {
 	Total    int         `json:"total"`
 	Page     int         `json:"page"`
-	Complete bool        `json:"complete"`          // false as long as the list of what there is was not read
-	Reading  *readingDoc `json:"reading,omitempty"` // how far it was, for who runs the server
+	Complete bool        `json:"complete"`          // false until the list of modules and providers was read completely
+	Reading  *readingDoc `json:"reading,omitempty"` // progress of that, for administrators
 	Results  []entryDoc  `json:"results"`
-	Near     []entryDoc  `json:"near,omitempty"` // where nothing was found
+	Near     []entryDoc  `json:"near,omitempty"` // suggestions if nothing was found
 }
 
-// readingDoc is how far the list of what there is was read.
+// readingDoc is the progress of reading the list.
 type readingDoc struct {
 	Read int `json:"read"`
 	All  int `json:"all"`
 }
 
-// entryDoc is something that was found; all but kind and address is about its
-// newest version.
+// entryDoc is a search result. All fields except kind and address describe its newest
+// version.
 type entryDoc struct {
 	Kind        string    `json:"kind"`
 	Address     string    `json:"address"`
@@ -39,10 +39,10 @@ type entryDoc struct {
 	Signed      bool      `json:"signed"`
 	Scan        string    `json:"scan,omitempty"` // worst level with a finding, or clean
 	Deprecated  bool      `json:"deprecated"`
-	Downloads   int64     `json:"downloads"` // of 30 days
+	Downloads   int64     `json:"downloads"` // in the last 30 days
 }
 
-// search answers what the page of the search shows, as JSON.
+// search answers with the content of the search page as JSON.
 func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	g, err := f.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Env is what a server needs of the process that it runs in, by concern. Every
-// field is required, but for Debug and Tracer.
+// Env is what a server needs from its process, by concern. Every field is required,
+// except Debug and Tracer.
 type Env struct {
 	Process
 	Logs
@@ -40,50 +40,51 @@ type Env struct {
 type Process struct {
 	Version string // of okara
 	Getenv  func(string) string
-	Stderr  io.Writer                        // where an audit log named "-" goes
-	Note    func(format string, args ...any) // tells who started the server
-	Ready   func(Ready) error                // says that it answers
-	Again   func() (*Settings, error)        // the settings as their files have them now
-	Reload  <-chan os.Signal                 // to read rights and keys again
+	Stderr  io.Writer                        // receives an audit log named "-"
+	Note    func(format string, args ...any) // prints a message for the user that started the server
+	Ready   func(Ready) error                // is called once the server answers
+	Again   func() (*Settings, error)        // reads the settings again from their files
+	Reload  <-chan os.Signal                 // each signal reads rights and keys again
 }
 
-// Logs are where a server says what it does.
+// Logs are the destinations of a server's log records and traces.
 type Logs struct {
-	Log    *slog.Logger         // what an operator must know
-	Debug  *slog.Logger         // every request; nil: nowhere
-	Tracer trace.TracerProvider // nil: nothing is traced
+	Log    *slog.Logger         // for operators
+	Debug  *slog.Logger         // every request; nil: not logged
+	Tracer trace.TracerProvider // nil: no traces
 }
 
-// Outside is how other servers are reached.
+// Outside configures connections to other servers.
 type Outside struct {
 	OCI       oci.Options                // registries
-	Transport httpserve.TransportOptions // the same, for connections that need a dialer of their own
+	Transport httpserve.TransportOptions // the same, for connections that need a separate dialer
 	States    statebackend.Options       // how states are stored, with their keys
 	HostToken func(host string) string   // the API token for a host, "" for none
 }
 
-// Supply is what publishes without a client: the depot file and webhooks.
+// Supply has the functions that publish without a client: for the depot file and
+// webhooks.
 type Supply struct {
-	Secret    func(variable, file string) (string, error) // of a variable if it is named, else of a file
-	CheckAuth func(supply.Auth) error                     // the secrets that an auth block names are there
-	Origins   func(supply.Auth) (supply.Origins, error)   // the ways to the outside with them
+	Secret    func(variable, file string) (string, error) // reads a variable if it is named, else a file
+	CheckAuth func(supply.Auth) error                     // checks that the secrets that an auth block names exist
+	Origins   func(supply.Auth) (supply.Origins, error)   // clients for origins with these credentials
 	Syncer    func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error)
 }
 
-// Ready is where a server is.
+// Ready describes a server that has started.
 type Ready struct {
 	URL     string
-	Metrics string   // URL of a listener for metrics alone; "": there is none
+	Metrics string   // URL of a separate listener for metrics; "": none
 	Storage string   // a folder, or another registry
-	CA      string   // file of the local CA; "": there is none
+	CA      string   // file of the local CA; "": none
 	Routes  []string // of the port, such as "GET /v1/catalog", sorted
 }
 
 // Run serves until ctx ends; running downloads may then finish. A [syntax.SettingError]
-// is the fault of who started it.
+// is a mistake in the settings.
 func Run(ctx context.Context, s *Settings, env Env) error {
-	files.CleanUp("")            // what a server left that was killed
-	again := newReloader(s, env) // before anything is read that may change
+	files.CleanUp("")            // temporary files of a server that was killed
+	again := newReloader(s, env) // before any file is read that may change
 	o, err := s.options(env)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	return errors.Join(err, stopMetrics())
 }
 
-// serve answers requests until ctx ends, beside the work that none of them waits for.
+// serve answers requests until ctx ends, and runs the background work meanwhile.
 func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func(context.Context)) error {
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
@@ -178,8 +179,8 @@ func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func
 	return err
 }
 
-// afterwards is a context that ends some time after ctx: while requests still come,
-// the leader goes on leading.
+// afterwards returns a context that ends grace after ctx: the leader continues to lead
+// while requests still arrive.
 func afterwards(ctx context.Context, grace time.Duration) context.Context {
 	if grace <= 0 {
 		return ctx
@@ -189,7 +190,7 @@ func afterwards(ctx context.Context, grace time.Duration) context.Context {
 	return later
 }
 
-// openLog opens a log for appending.
+// openLog opens an audit log for appending.
 func openLog(file string, env Env) (io.Writer, func(), error) {
 	if file == "-" {
 		return env.Stderr, func() {}, nil

@@ -16,19 +16,19 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// serviceRoute is a service: a handler, and what it adds to the discovery document.
+// serviceRoute is a service: a handler, and its entries in the discovery document.
 type serviceRoute struct {
 	route   string                                                         // pattern of the multiplexer
-	handler http.Handler                                                   // nil: there is none
-	adds    func(ctx context.Context, base string) (map[string]any, error) // with paths below base; nil: nothing
+	handler http.Handler                                                   // nil: off
+	adds    func(ctx context.Context, base string) (map[string]any, error) // entries with paths below base; nil: none
 }
 
-// services is all that is served. HEAD works wherever GET does.
+// services returns all services. HEAD works wherever GET does.
 func (f *Front) services() []serviceRoute {
 	own := []serviceRoute{
-		{"/api/v1/", f.mounted.API, nil}, // it limits, counts and hands on its requests itself
+		{"/api/v1/", f.mounted.API, nil}, // limits, counts and forwards its requests itself
 		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
-		{"GET /healthz", f.handler(true, healthz(f.o.Version)), nil}, // who is busy is healthy
+		{"GET /healthz", f.handler(true, healthz(f.o.Version)), nil}, // a busy server is healthy
 		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
 	}
 	own = append(own, f.pageRoutes()...)
@@ -38,7 +38,7 @@ func (f *Front) services() []serviceRoute {
 	return append(f.protocols(), own...)
 }
 
-// protocols are what a portal does not serve.
+// protocols returns the services that a portal does not have.
 func (f *Front) protocols() []serviceRoute {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []serviceRoute{
@@ -48,7 +48,7 @@ func (f *Front) protocols() []serviceRoute {
 		{"/v2/", f.handler(true, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
 		{"/state/{name}/{workspace}/lock", f.handler(f.states != nil, lockAddress(f.state)), nil},
-		{"/api/v2/", f.tfe, f.tfeService}, // as /api/v1/
+		{"/api/v2/", f.tfe, f.tfeService}, // like /api/v1/
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
 		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.ToolLogins().Authorize), f.loginService},
 		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
@@ -56,19 +56,19 @@ func (f *Front) protocols() []serviceRoute {
 	}
 }
 
-// pageRoutes are the pages, and where browsers come to them from elsewhere.
+// pageRoutes returns the pages, and the routes that redirect browsers to them.
 func (f *Front) pageRoutes() []serviceRoute {
 	return []serviceRoute{
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
-		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // where tofu login sends people
+		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // tofu login sends users here
 		{"GET /app/{organization}/{workspace}/runs/{run}", f.limited(f.o.Pages && f.mounted.RunPages != nil, toRun), nil},
 		{"GET /login/callback", f.callback(), nil},
 	}
 }
 
-// callback is where the issuer sends a browser back to: one that is to be logged in
-// here, or one that a tool waits for.
+// callback serves the address to which the issuer sends browsers back: for a login to the
+// pages, or for a login that a tool waits for.
 func (f *Front) callback() http.Handler {
 	tools := f.limited(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.ToolLogins().Callback)
 	if f.pages == nil || f.o.Login == nil {
@@ -83,7 +83,7 @@ func (f *Front) callback() http.Handler {
 	})
 }
 
-// handler returns the handler of a route that is on.
+// handler returns the handler of a route, nil if it is off.
 func (f *Front) handler(on bool, h service.Handler) http.Handler {
 	if !on {
 		return nil
@@ -91,7 +91,7 @@ func (f *Front) handler(on bool, h service.Handler) http.Handler {
 	return f.kit.Handle(h, f.kit.Fail)
 }
 
-// limited is handler for what is answered from memory or at once.
+// limited is like handler, for answers that come from memory or take little time.
 func (f *Front) limited(on bool, h service.Handler) http.Handler {
 	return f.handler(on, f.kit.Limit(h))
 }
@@ -99,9 +99,9 @@ func (f *Front) limited(on bool, h service.Handler) http.Handler {
 // discoveryCache is the Cache-Control of the discovery document.
 const discoveryCache = "public, max-age=300"
 
-// discovery names the services. It is open to everybody: a refusal here would
-// make `login` impossible. Where a service cannot say what it adds, the others go
-// on, and the next request asks again.
+// discovery names the services. It needs no token: a refusal would make `login`
+// impossible. If one service cannot tell its entries, the document has the others and is
+// not cached.
 func (f *Front) discovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(f.o.BasePath, "/")
 	doc := map[string]any{}
@@ -122,7 +122,7 @@ func (f *Front) discovery(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// loginService is where the tools log in.
+// loginService returns the addresses at which the tools log in.
 func (f *Front) loginService(ctx context.Context, base string) (map[string]any, error) {
 	if f.o.Login == nil {
 		return nil, nil
@@ -131,20 +131,20 @@ func (f *Front) loginService(ctx context.Context, base string) (map[string]any, 
 	return map[string]any{"login.v1": login}, err
 }
 
-// loginExchange has its right in the body.
+// loginExchange opens the body at once: the credential of the request is in it.
 func (f *Front) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	service.OpenBody(r)
 	return f.kit.Guard.ToolLogins().Exchange(w, r)
 }
 
-// healthz says that the process runs, and which version of okara it is.
+// healthz answers that the process runs, and with which version of okara.
 func healthz(version string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, _ *http.Request) error { return say(w, "ok "+version+"\n") }
 }
 
-// readyz says that the registry has answered once. An outage later does not
-// take the front-end out of service, since its caches go on answering. A full
-// disk of the built-in registry does: somebody has to free space on it.
+// readyz reports whether the registry has answered once. A later outage does not take the
+// front-end out of service, since its caches still answer. A full disk of the built-in
+// registry does: an administrator has to free space on it.
 func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 	if f.closing.Load() {
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
@@ -152,7 +152,7 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 	if !f.ready.Load() {
 		err := f.Protocols.Catalog().Ping(r.Context())
 		if f.o.PassThrough != nil && errors.Is(err, oci.ErrUnauthenticated) {
-			err = nil // it has answered, and it is the callers who bring credentials
+			err = nil // it has answered; the callers bring the credentials
 		}
 		if err != nil {
 			if last := f.unready.Swap(new(err.Error())); last == nil || *last != err.Error() {
@@ -173,6 +173,6 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
 func say(w http.ResponseWriter, body string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = fmt.Fprint(w, body) // the client is gone; there is nobody to tell
+	_, _ = fmt.Fprint(w, body) // an error means that the client is gone
 	return nil
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// maxSession bounds how long browsers may stay logged in: they are not asked again.
+// maxSession bounds how long a browser may stay logged in without a new login.
 const maxSession = 30 * 24 * time.Hour
 
-// checkSessions refuses settings of sessions that mean nothing, or too much.
+// checkSessions refuses settings of sessions that have no effect or exceed a bound.
 func (s *Settings) checkSessions() error {
 	direct := s.Login != nil && s.Login.Mode == "direct"
 	switch ui := s.UI; {
@@ -40,7 +40,7 @@ func (s *Settings) checkSessions() error {
 	return nil
 }
 
-// sessions says how browsers stay logged in; nil: there are no pages to log in to.
+// sessions configures the sessions of browsers; nil: there are no pages to log in to.
 func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	if !o.Pages && !o.claim.On {
 		return nil, nil
@@ -71,8 +71,8 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	return out, nil
 }
 
-// keys reads the keys of sessions: the first file seals, all are good. Where no
-// file is named there is one in the storage, which stored reads.
+// keys reads the keys of sessions: the first file seals, all are valid. If no file is
+// named, stored reads or makes one in the storage folder.
 func (u *UI) keys(storage string, stored func(file string) (access.Key, error)) ([]access.Key, error) {
 	if len(u.Keys) == 0 {
 		key, err := stored(filepath.Join(storage, "session.key"))
@@ -89,17 +89,17 @@ func (u *UI) keys(storage string, stored func(file string) (access.Key, error)) 
 	return keys, nil
 }
 
-// plain reports whether browsers come without TLS: on this machine alone, and not by a
-// proxy with TLS before it. Elsewhere a cookie without TLS would be for everybody on
-// the way.
+// plain reports whether browsers connect without TLS: only on this machine, and not
+// through a proxy with TLS. Elsewhere a cookie without TLS could be read by anyone on the
+// network.
 func (s *Settings) plain() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	withTLS := s.TLS.Cert != "" || s.TLS.SelfSigned || strings.HasPrefix(s.PublicURL, "https:")
 	return err == nil && netaddr.IsLoopback(host) && !withTLS
 }
 
-// archiveKey reads the secret that signs archive links, and makes it on the
-// first start. Replicas need the same file.
+// archiveKey reads the secret that signs archive links, and makes it on the first start.
+// Replicas need the same file.
 func archiveKey(file string) (access.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,8 +128,8 @@ func newArchiveKey(file string) (access.Key, error) {
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return access.Key{}, fmt.Errorf("write %s: %w", file, err)
 	}
-	// A link, not a rename: of two servers that start at once, one wins and
-	// the other reads the winner's key.
+	// The file is linked, not renamed: if two servers start at once, one creates it and
+	// the other reads that key.
 	err = os.Link(tmp.Name(), file)
 	if errors.Is(err, fs.ErrExist) {
 		return archiveKey(file)

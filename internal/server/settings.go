@@ -16,36 +16,36 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// Settings are everything that can be set of a server: by a file, whose
-// attributes have the names in the tags, and by what the caller sets afterwards,
-// which wins. Start from [Defaults]; blocks that have a default are never nil.
+// Settings are all settings of a server. A file sets them by the names in the tags, and
+// the caller sets fields afterwards, which override the file. Start from [Defaults];
+// blocks that have a default are never nil.
 type Settings struct {
 	Listen    string `hcl:"listen,optional"`                // address and port
-	Metrics   string `hcl:"metrics_listen,optional"`        // another address for /metrics, which then is nowhere else
+	Metrics   string `hcl:"metrics_listen,optional"`        // separate address for /metrics, which is then not served elsewhere
 	Storage   string `hcl:"storage,optional" path:"file"`   // folder of the built-in registry, the link key and the local CA
 	Registry  string `hcl:"registry,optional"`              // HOST[/PREFIX] of another registry; "": the built-in one
-	Hostname  string `hcl:"hostname,optional"`              // by which clients call this server
-	BasePath  string `hcl:"base_path,optional"`             // below which a proxy serves okara
-	PublicURL string `hcl:"public_url,optional"`            // where browsers reach this server
+	Hostname  string `hcl:"hostname,optional"`              // name that clients use for this server
+	BasePath  string `hcl:"base_path,optional"`             // path below which a proxy serves okara
+	PublicURL string `hcl:"public_url,optional"`            // URL at which browsers reach this server
 	AuditLog  string `hcl:"audit_log,optional" path:"file"` // file that gets one line per decision and change, "-" for stderr
 	AccessLog bool   `hcl:"access_log,optional"`            // one log record per request
 	LogFormat string `hcl:"log_format,optional"`            // text or json
-	Hide      *bool  `hcl:"denied_means_missing,optional"`  // 404 where the registry refuses a read; nil: as suits the registry
+	Hide      *bool  `hcl:"denied_means_missing,optional"`  // 404 where the registry refuses a read; nil: depends on the registry
 	Pass      bool   `hcl:"pass_through,optional"`          // the token of a caller is a credential for the registry
 
 	Depot         string          `hcl:"depot,optional" path:"file"`   // depot file to run on its interval
 	UsedBy        []string        `hcl:"used_by,optional" path:"file"` // lock files, or folders of them, whose versions retention keeps
 	AllowInternal []string        `hcl:"allow_internal,optional"`      // hosts at an internal address that origins may name
-	Grace         syntax.Duration `hcl:"grace,optional"`               // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
+	Grace         syntax.Duration `hcl:"grace,optional"`               // how long to continue after a signal, not ready; "": 5s, 0 on a loopback address
 	GraceRange    hcl.Range       `hcl:"grace,attr_value_range"`
-	Drain         syntax.Duration `hcl:"drain,optional"` // how long running downloads may go on after that
+	Drain         syntax.Duration `hcl:"drain,optional"` // how long running downloads may take after that
 	DrainRange    hcl.Range       `hcl:"drain,attr_value_range"`
-	RulesFile     string          `hcl:"rules_file,optional" path:"file"` // JSON with more rules, read again when it changes
+	RulesFile     string          `hcl:"rules_file,optional" path:"file"` // JSON with further rules, read again when it changes
 	TokenFile     string          `hcl:"token_file,optional" path:"file"` // tokens and their scopes, one per line
 	RulesRange    hcl.Range       `hcl:"rules_file,attr_value_range"`
-	RevokedKeys   []string        `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
+	RevokedKeys   []string        `hcl:"revoked_keys,optional"` // OpenPGP keys whose artifacts are not served any more
 	RevokedRange  hcl.Range       `hcl:"revoked_keys,attr_value_range"`
-	Proxies       []string        `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
+	Proxies       []string        `hcl:"proxies,optional"` // networks whose X-Forwarded-For is trusted
 	ProxiesRange  hcl.Range       `hcl:"proxies,attr_value_range"`
 
 	TLS      *TLS      `hcl:"tls,block"`
@@ -57,18 +57,18 @@ type Settings struct {
 	UI       *UI       `hcl:"ui,block"`
 	Login    *Login    `hcl:"login,block"` // nil: no login
 
-	// Parts of their own of the file.
-	Access  access.Block // who may do what
-	Origins Origins      // what comes from elsewhere
-	Cloud   Cloud        // what `cloud` and backend "remote" speak
+	// Further parts of the file.
+	Access  access.Block // access control
+	Origins Origins      // content from other servers
+	Cloud   Cloud        // the API for `cloud` and backend "remote"
 
-	// What no file says.
-	Extension      Extension // whose blocks the file has beside these; nil: there is none
-	Claim          Claim     // what that wants, once the file was read
-	File           string    // that was read last
-	AnonymousRead  bool      // everybody may read modules and providers, whatever Access says
-	AnonymousWrite bool      // everybody may do everything
-	NoUI           bool      // no pages, whatever UI says
+	// Fields that no file sets.
+	Extension      Extension // handles further blocks of the file; nil: none
+	Claim          Claim     // what the extension requires, once the file was read
+	File           string    // the file that was read last
+	AnonymousRead  bool      // every caller may read modules and providers, overrides Access
+	AnonymousWrite bool      // every caller may do everything
+	NoUI           bool      // no pages, overrides UI
 }
 
 // TLS is the certificate of the server: from files, or made with a local CA.
@@ -79,59 +79,58 @@ type TLS struct {
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// Layout says where things are in the registry: templates of repository names.
+// Layout has the templates of repository names in the registry.
 type Layout struct {
 	Modules   string    `hcl:"modules,optional"`
 	Providers string    `hcl:"providers,optional"`
 	Mirror    string    `hcl:"mirror,optional"`
 	State     string    `hcl:"state,optional"`
-	Primary   string    `hcl:"state_primary,optional"` // where the states were that those of State are a copy of
+	Primary   string    `hcl:"state_primary,optional"` // of the states of which those of State are a copy
 	Catalog   string    `hcl:"catalog,optional"`
 	Queue     string    `hcl:"queue,optional"`
-	Templates string    `hcl:"templates,optional"` // of instances, as the two below
+	Templates string    `hcl:"templates,optional"` // of instances, like the two below
 	Instances string    `hcl:"instances,optional"`
 	Ledger    string    `hcl:"ledger,optional"`
 	Range     hcl.Range `hcl:",def_range"`
 }
 
-// Modules says how newer OpenTofu is answered.
+// Modules configures the answers to newer versions of OpenTofu.
 type Modules struct {
 	Answer   string `hcl:"answer,optional"`   // portable, oci or direct
-	Registry string `hcl:"registry,optional"` // the registry's name for clients, for oci
+	Registry string `hcl:"registry,optional"` // name of the registry for clients, for oci
 }
 
-// Archives says how archives are linked and delivered.
+// Archives configures how archives are linked and delivered.
 type Archives struct {
-	TTL       syntax.Duration `hcl:"ttl,optional"`                   // how long a link is good
+	TTL       syntax.Duration `hcl:"ttl,optional"`                   // lifetime of a link
 	Redirect  string          `hcl:"redirect,optional"`              // auto or never: send clients to the registry's own storage
-	StreamFor []string        `hcl:"stream_for,optional"`            // networks of clients that are not sent there
-	KeyFiles  []string        `hcl:"key_files,optional" path:"file"` // secrets of links; the first signs, all are good
+	StreamFor []string        `hcl:"stream_for,optional"`            // networks of clients that are not redirected
+	KeyFiles  []string        `hcl:"key_files,optional" path:"file"` // secrets of links; the first signs, all are valid
 	Range     hcl.Range       `hcl:",def_range"`
 }
 
-// Cache says what is kept of the registry, and for how long.
+// Cache configures what is cached of the registry, and for how long.
 type Cache struct {
-	TagTTL syntax.Duration `hcl:"tag_ttl,optional"`         // how long a module version is trusted not to have moved
+	TagTTL syntax.Duration `hcl:"tag_ttl,optional"`         // how long the tag of a module version is assumed not to move
 	Blobs  syntax.Size     `hcl:"blobs,optional"`           // size of the archives kept on disk; "": none
-	Dir    string          `hcl:"dir,optional" path:"file"` // where they are; "": below the storage
+	Dir    string          `hcl:"dir,optional" path:"file"` // folder of the archives; "": below the storage
 	Range  hcl.Range       `hcl:",def_range"`
 }
 
-// UI says what there is to look at with a browser.
+// UI configures the pages.
 type UI struct {
-	Enabled    *bool           `hcl:"enabled,optional"`                        // pages below /ui/; nil: there are
+	Enabled    *bool           `hcl:"enabled,optional"`                        // serve pages below /ui/; nil: yes
 	SessionTTL syntax.Duration `hcl:"session_ttl,optional"`                    // how long browsers stay logged in
-	Keys       []string        `hcl:"session_key_files,optional" path:"file"`  // secrets of sessions; the first seals, all are good
-	ClientID   string          `hcl:"client_id,optional"`                      // of the pages at the issuer, where the tools log in there themselves
+	Keys       []string        `hcl:"session_key_files,optional" path:"file"`  // secrets of sessions; the first seals, all are valid
+	ClientID   string          `hcl:"client_id,optional"`                      // of the pages at the issuer, with a direct login
 	SecretFile string          `hcl:"client_secret_file,optional" path:"file"` // of that client
-	States     []string        `hcl:"states,optional"`                         // names of states that somebody wrote past this server
+	States     []string        `hcl:"states,optional"`                         // names of states that were written without this server
 	ImageHosts []string        `hcl:"image_hosts,optional"`                    // other hosts whose images READMEs show
 	Pages      *UIPages        `hcl:"pages,block"`
 	Range      hcl.Range       `hcl:",def_range"`
 }
 
-// UIPages are the parts of the pages. Nil: there are such pages, where there is what
-// they show.
+// UIPages switches parts of the pages off. Nil means on, if there is something to show.
 type UIPages struct {
 	Catalog   *bool `hcl:"catalog,optional"`
 	States    *bool `hcl:"states,optional"`
@@ -141,7 +140,7 @@ type UIPages struct {
 	Audit     *bool `hcl:"audit,optional"`
 }
 
-// off says which parts of the pages are off.
+// off returns the parts of the pages that are off.
 func (u *UI) off() web.Parts {
 	p := u.Pages
 	if p == nil {
@@ -151,16 +150,16 @@ func (u *UI) off() web.Parts {
 	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances), Depot: off(p.Depot), Doctor: off(p.Doctor), Audit: off(p.Audit)}
 }
 
-// GC says when the built-in registry frees space, and what it keeps free.
+// GC configures when the built-in registry frees space, and how much it keeps free.
 type GC struct {
 	Interval syntax.Duration `hcl:"interval,optional"` // how often; 0: never
-	MinAge   syntax.Duration `hcl:"min_age,optional"`  // it leaves alone everything younger
+	MinAge   syntax.Duration `hcl:"min_age,optional"`  // younger blobs are kept
 	Reserve  syntax.Size     `hcl:"reserve,optional"`  // for locks and states when the disk is full; 0: none
 	Range    hcl.Range       `hcl:",def_range"`
 }
 
-// Origins has the blocks of a file about what comes from elsewhere, and what that must
-// fulfil.
+// Origins has the blocks of a file about content from other servers, and the policies for
+// it.
 type Origins struct {
 	GitHub  []GitHub  `hcl:"github,block"`
 	Hooks   []Hook    `hcl:"hook,block"`
@@ -168,7 +167,7 @@ type Origins struct {
 	Pulls   []Pull    `hcl:"pull_through,block"`
 }
 
-// Defaults returns the settings of a server of which nothing is said.
+// Defaults returns the settings of a server without a settings file.
 func Defaults() *Settings {
 	return &Settings{
 		Listen: "127.0.0.1:8080", Drain: "10m0s", LogFormat: "text",
@@ -181,7 +180,7 @@ func Defaults() *Settings {
 	}
 }
 
-// Read sets what an HCL file says. Errors name file and line.
+// Read reads settings from an HCL file. Errors name file and line.
 func (s *Settings) Read(file string) error {
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -195,7 +194,7 @@ func (s *Settings) Read(file string) error {
 	return s.check()
 }
 
-// parts are the structs that share the file.
+// parts returns the structs that share the file.
 func (s *Settings) parts() []any {
 	all := []any{s, &s.Access, &s.Origins, &s.Cloud}
 	if s.Extension != nil {
@@ -204,7 +203,7 @@ func (s *Settings) parts() []any {
 	return all
 }
 
-// fill sets what the file leaves empty.
+// fill sets defaults for empty fields.
 func (s *Settings) fill() {
 	d := Defaults()
 	s.Listen = cmp.Or(s.Listen, d.Listen)
@@ -221,7 +220,7 @@ func (s *Settings) fill() {
 	s.Cloud.TFE.RunTimeout = cmp.Or(s.Cloud.TFE.RunTimeout, d.Cloud.TFE.RunTimeout)
 }
 
-// check finds the lengths and sizes of the file that are none.
+// check refuses invalid durations and sizes in the file.
 func (s *Settings) check() error {
 	var interval error
 	if s.GC.Interval != "0" && s.GC.Interval != "0s" {
@@ -246,7 +245,7 @@ func (s *Settings) check() error {
 	return nil
 }
 
-// maxReserve bounds what is kept from everybody else.
+// maxReserve bounds the space that other writes cannot use.
 const maxReserve = 1 << 30
 
 func (g *GC) checkReserve() error {

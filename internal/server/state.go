@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// stateStores are the state repositories of a server by name. A store stays
-// the same one, since it remembers the locks that this process won.
+// stateStores holds the state repositories of a server by name. A store is kept, since it
+// remembers the locks that this process won.
 type stateStores struct {
 	back    backend
 	options statebackend.Options
@@ -28,11 +28,11 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
-// stateMemory bounds what the states of all requests take in memory, once for
-// reading and once for writing.
+// stateMemory bounds the memory for the states of all requests, separately for reading
+// and for writing.
 const stateMemory = 512 << 20
 
-// newStateStores returns the states of the layout.
+// newStateStores returns the stores of the layout's states.
 func newStateStores(b backend, o statebackend.Options, log *slog.Logger) *stateStores {
 	o.Logger = log
 	o.Budget = statebackend.NewBudget(stateMemory)
@@ -53,10 +53,10 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	return store, err
 }
 
-// pageMemory bounds what the states that pages read take in memory.
+// pageMemory bounds the memory for the states that pages read.
 const pageMemory = 128 << 20
 
-// states are those of the layout as the pages show them.
+// states returns the states of the layout, for the pages.
 func (s *Settings) states(b backend, env Env) (*states.States, error) {
 	o := env.States
 	o.Budget = statebackend.NewBudget(pageMemory)
@@ -67,7 +67,7 @@ func (s *Settings) states(b backend, env Env) (*states.States, error) {
 	return states, nil
 }
 
-// shownStates are those that pages show; nil: none.
+// shownStates returns the states that pages show; nil: none.
 func (o *Options) shownStates() *states.States {
 	if o.off.States {
 		return nil
@@ -75,8 +75,8 @@ func (o *Options) shownStates() *states.States {
 	return o.States
 }
 
-// lockAddress serves a state's address with /lock at its end: a lock that is taken by
-// POST and given up by DELETE, as configurations for GitLab have it.
+// lockAddress serves a state's address with /lock appended: POST takes the lock and
+// DELETE releases it, as in configurations for GitLab.
 func lockAddress(state service.Handler) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		method, ok := map[string]string{http.MethodPost: "LOCK", http.MethodDelete: "UNLOCK", "LOCK": "LOCK", "UNLOCK": "UNLOCK"}[r.Method]
@@ -92,8 +92,8 @@ func lockAddress(state service.Handler) service.Handler {
 	}
 }
 
-// state lets a request through to the state server. Everything but GET changes
-// something, locks included.
+// state passes an authorised request to the state server. Every method but GET and HEAD
+// needs the right to write, locks included.
 func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	action := access.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -110,7 +110,7 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	var made []httpbackend.Change
 	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r)
 	if action == access.Write {
-		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which is 200
+		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}
 	if r.Method == http.MethodPost && f.o.States != nil && max(rec.Status(), http.StatusOK) == http.StatusOK {
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))

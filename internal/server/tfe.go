@@ -24,22 +24,22 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// TFEOptions are what is set of tfe.v2, which `cloud` and backend "remote" speak.
+// TFEOptions configure tfe.v2, the API for `cloud` and backend "remote".
 type TFEOptions struct {
-	Interval time.Duration // between the states that the tools store while they apply; 0: one at the end
-	Memory   int64         // of all states that are being stored, in bytes
-	Local    bool          // only this machine reaches the listener
-	// Organizations are those of the configuration, and the fresh ones among them
-	// store new workspaces apart.
+	Interval time.Duration // between the states that the tools store during an apply; 0: only at the end
+	Memory   int64         // for all states that are being stored, in bytes
+	Local    bool          // the listener has a loopback address
+	// Organizations are those of the configuration; those in Fresh store new workspaces
+	// in separate repositories.
 	Organizations, Fresh []string
-	// Remote are those whose new workspaces have the execution mode remote.
+	// Remote are the organizations whose new workspaces have the execution mode remote.
 	Remote []string
 
-	RunTime time.Duration   // of a plan, and of an apply, where they run here
-	Sealer  artifact.Sealer // has the state keys; nil: there are none
+	RunTime time.Duration   // maximum time of a plan, and of an apply, on this server
+	Sealer  artifact.Sealer // has the state keys; nil: none
 }
 
-// options says how tfe.v2 is served on an address; nil: not at all.
+// options returns the options of tfe.v2 on an address; nil: off.
 func (c *Cloud) options(listen string) *TFEOptions {
 	if !c.TFE.on() {
 		return nil
@@ -60,14 +60,14 @@ func (c *Cloud) options(listen string) *TFEOptions {
 	return o
 }
 
-// clouds answers what tfe.v2 asks of the server that it is a part of: who may do what,
-// what there is, and where it is.
+// clouds answers the questions of tfe.v2 about this server: rights, organizations and
+// addresses.
 type clouds struct {
 	o     *Options // with TFE
 	guard *access.Guard
 }
 
-// newTFE returns what is under /api/v2/; nil: nothing is.
+// newTFE returns the handler of /api/v2/; nil: off.
 func (f *Front) newTFE() (http.Handler, error) {
 	o := f.o.TFE
 	if o == nil || f.o.Alone {
@@ -94,12 +94,13 @@ func (f *Front) newTFE() (http.Handler, error) {
 	return f.mounted.Forward(own), nil
 }
 
-// maxTFEState bounds a state that comes by tfe.v2, as one by /state/ is.
+// maxTFEState bounds a state that is stored by tfe.v2; the bound of /state/ is the same.
 const maxTFEState = 512 << 20
 
-// tfeService announces tfe.v2, by each name that the tools ask for: `cloud` for
-// tfe.v2, backend "remote" for tfe.v2.1, without which OpenTofu 1.12.6 crashes, and for
-// state.v2 where it is configured to run by itself, the provider hashicorp/tfe for tfe.v2.2.
+// tfeService announces tfe.v2 under each name that the tools request: `cloud` needs
+// tfe.v2, backend "remote" needs tfe.v2.1, without which OpenTofu 1.12.6 crashes, and
+// state.v2 if it is configured for local operations; the provider hashicorp/tfe needs
+// tfe.v2.2.
 func (f *Front) tfeService(_ context.Context, base string) (map[string]any, error) {
 	if f.tfe == nil {
 		return nil, nil
@@ -108,8 +109,8 @@ func (f *Front) tfeService(_ context.Context, base string) (map[string]any, erro
 	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "tfe.v2.2": at, "state.v2": at}, nil
 }
 
-// right is the right to a workspace of an organization, to anything of one
-// if none is named.
+// right returns the right to a workspace of an organization, or to any workspace of it if
+// none is named.
 func (c *clouds) right(action access.Action, organization, workspace string) access.Right {
 	if workspace == "" {
 		return access.AnyStateRight(c.o.Layout, action, organization)
@@ -117,9 +118,9 @@ func (c *clouds) right(action access.Action, organization, workspace string) acc
 	return access.StateRight(c.o.Layout, action, organization, workspace)
 }
 
-// allow decides about a request. What is about no organization is for
-// everybody with any right, but to run: then the body says where, and its right is
-// asked for when that was read.
+// allow decides about a request. A request about no organization needs any right, except
+// for the action run: its body names the workspace, so its right is checked after the
+// body was read.
 func (c *clouds) allow(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
 		return c.guard.Allow(r, c.right(action, organization, workspace))
@@ -133,7 +134,7 @@ func (c *clouds) allow(r *http.Request, action access.Action, organization, work
 	return c.guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
 }
 
-// organizations are those that a caller may know of: of which he may read something.
+// organizations returns those in which the caller may read something.
 func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, error) {
 	var all []string
 	for _, name := range c.o.TFE.Organizations {
@@ -167,7 +168,7 @@ func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, e
 	return all, nil
 }
 
-// readsSome reports whether there is a workspace of a state that a caller may read.
+// readsSome reports whether the caller may read any workspace of a state.
 func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bool, error) {
 	sum, err := c.o.States.Summary(ctx, name)
 	if err != nil {
@@ -181,7 +182,7 @@ func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bo
 	return false, nil
 }
 
-// wrote hears that a state was stored, by the name of the state that has it.
+// wrote is called with the name of a state that was stored.
 func (c *clouds) wrote(ctx context.Context, name string) <-chan struct{} {
 	if c.o.States == nil {
 		return nil
@@ -189,16 +190,16 @@ func (c *clouds) wrote(ctx context.Context, name string) <-chan struct{} {
 	return c.o.States.Wrote(ctx, name)
 }
 
-// renew has the next list of organizations read anew.
+// renew makes the next list of organizations be read again.
 func (c *clouds) renew() {
 	if c.o.States != nil {
 		c.o.States.Renew()
 	}
 }
 
-// publicURL is how the client of a request reaches this server, without a slash at
-// the end; "" if that is not known, and plain http would send a state in clear over a
-// network. The answer is for this client alone, so its own word for the host will do.
+// publicURL returns the URL at which the client reaches this server, without a slash at
+// the end. It is "" if that is unknown, or if plain http would send a state unencrypted
+// over a network. The answer is for this client alone, so its Host header can be trusted.
 func (c *clouds) publicURL(r *http.Request) string {
 	if c.o.PublicURL != "" {
 		return strings.TrimSuffix(c.o.PublicURL, "/")
@@ -217,23 +218,23 @@ func (c *clouds) publicURL(r *http.Request) string {
 	return at.String()
 }
 
-// Cloud has the blocks of a file about what `cloud` and backend "remote" speak.
+// Cloud has the blocks of a file about `cloud` and backend "remote".
 type Cloud struct {
 	TFE           *TFE           `hcl:"tfe,block"`
 	Organizations []Organization `hcl:"organization,block"`
 }
 
-// TFE says how `cloud` and backend "remote" of the tools are answered.
+// TFE configures the API for `cloud` and backend "remote".
 type TFE struct {
-	Enabled  *bool           `hcl:"enabled,optional"`           // nil: they are
-	Interval syntax.Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
-	Memory   syntax.Size     `hcl:"memory,optional"`            // of all states that are being stored
-	// Runs is the executor of plans and applies of the tools: local; "": they run where
+	Enabled  *bool           `hcl:"enabled,optional"`           // serve the API; nil: yes
+	Interval syntax.Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state during an apply; 0: only at the end
+	Memory   syntax.Size     `hcl:"memory,optional"`            // for all states that are being stored
+	// Runs is the executor of the tools' plans and applies: local; "": they run where
 	// they are started.
 	Runs       string          `hcl:"runs,optional"`
-	RunTimeout syntax.Duration `hcl:"run_timeout,optional"` // of a plan, and of an apply
-	// AllowEncryption lets what is uploaded have a block encryption, whose key provider
-	// runs programs.
+	RunTimeout syntax.Duration `hcl:"run_timeout,optional"` // maximum time of a plan, and of an apply
+	// AllowEncryption accepts uploads with a block encryption, whose key provider runs
+	// programs.
 	AllowEncryption bool      `hcl:"allow_encryption,optional"`
 	Range           hcl.Range `hcl:",def_range"`
 }
@@ -244,25 +245,25 @@ const modeRemote = "remote"
 // Remote reports whether plans and applies of the tools run here.
 func (t *TFE) Remote() bool { return t.on() && t.Runs != "" }
 
-// on reports whether they are answered at all.
+// on reports whether the API is served.
 func (t *TFE) on() bool { return t.Enabled == nil || *t.Enabled }
 
-// Organization is more than its name says of a state that `cloud` and backend
-// "remote" call an organization; one without a block exists just as well.
+// Organization has settings for a state that `cloud` and backend "remote" call an
+// organization; organizations without a block exist too.
 type Organization struct {
 	Name string `hcl:"name,label"`
-	// Split gives each new workspace a repository of its own, that of the state
-	// NAME.WORKSPACE. Once it was true the attribute stays: it reserves those names.
+	// Split gives each new workspace a separate repository, that of the state
+	// NAME.WORKSPACE. Keep the attribute after it was true: it reserves those names.
 	Split       *bool     `hcl:"split,optional"`
-	Mode        string    `hcl:"execution_mode,optional"` // of new workspaces: local
+	Mode        string    `hcl:"execution_mode,optional"` // of new workspaces: local or remote
 	Credentials []string  `hcl:"credentials,optional"`    // of runs on the server
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// minMemory is room for a state that is large already.
+// minMemory is enough for one large state.
 const minMemory = 64 << 20
 
-// check refuses a length or size that is none.
+// check refuses invalid durations and sizes.
 func (t *TFE) check() error {
 	if t.Interval != "0" && t.Interval != "0s" {
 		if err := syntax.CheckDuration(t.Range, "snapshot_interval", t.Interval); err != nil {
@@ -279,7 +280,7 @@ func (t *TFE) check() error {
 	return nil
 }
 
-// checkRuns refuses what is said of runs where there are none.
+// checkRuns refuses settings for runs if runs are off.
 func (t *TFE) checkRuns() error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch {
@@ -293,8 +294,8 @@ func (t *TFE) checkRuns() error {
 	return syntax.CheckDuration(t.Range, "run_timeout", t.RunTimeout)
 }
 
-// checkAnonymous refuses rights of everybody where configurations run that were
-// uploaded: their code would have them too.
+// checkAnonymous refuses rights without a token where uploaded configurations run: their
+// code would have these rights too.
 func (c *Cloud) checkAnonymous(p *access.Policy) error {
 	if !c.TFE.Remote() || len(p.Anonymous) == 0 {
 		return nil
@@ -303,7 +304,7 @@ func (c *Cloud) checkAnonymous(p *access.Policy) error {
 		"hint: set anonymous = [], or leave out runs", c.TFE.Runs, p.Anonymous[0]))
 }
 
-// split are the organizations that reserve names for their workspaces.
+// split returns the organizations that reserve names for their workspaces.
 func (c *Cloud) split() (names []string) {
 	for _, o := range c.Organizations {
 		if o.Split != nil {
@@ -313,8 +314,8 @@ func (c *Cloud) split() (names []string) {
 	return names
 }
 
-// checkOrganizations refuses names that no state can have, and two blocks of which
-// one reserves the name of the other: a state has one address.
+// checkOrganizations refuses names that no state can have, and two blocks of which one
+// reserves the name of the other: a state has one address.
 func (c *Cloud) checkOrganizations(l addr.Layout) error {
 	seen := map[string]bool{}
 	for _, o := range c.Organizations {
@@ -341,8 +342,8 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 	return nil
 }
 
-// checkReserved refuses rights to the states that an organization reserves for its
-// workspaces: they open nothing, and whoever wrote them means something else.
+// checkReserved refuses rights to states that an organization reserves for its
+// workspaces: such rights grant nothing, and their author means the workspaces.
 func (c *Cloud) checkReserved(at hcl.Range, rights []access.Scope) error {
 	for _, right := range rights {
 		if right.Kind != addr.KindState {

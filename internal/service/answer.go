@@ -89,7 +89,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the client is gone; the error has no receiver
+	_, _ = w.Write(b) // an error means that the client is gone
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl stri
 	}
 	h.Set("Content-Length", f.length)
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(f.body) // the client is gone; the error has no receiver
+	_, _ = w.Write(f.body) // an error means that the client is gone
 }
 
 // takesGzip reports whether an Accept-Encoding header accepts gzip. It reads only as much

@@ -174,5 +174,5 @@ func WriteError(w http.ResponseWriter, r *http.Request, status int, message stri
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone; the error has no receiver
+	_, _ = w.Write(body) // an error means that the client is gone
 }
