@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Alteration is something by which the log is not what its processes wrote.
+// Alteration is a difference between the log and what its processes wrote.
 type Alteration struct {
 	Tag    string `json:"tag"` // of the part
 	Reason string `json:"reason"`
 }
 
-// link is what the chain needs of a part.
+// link holds what the chain check needs of a part.
 type link struct {
 	tag    AuditTag
-	reason string // why it cannot be read; "": it can
+	reason string // why the part cannot be read; "": it can
 	part   *part  // without its entries; nil if it cannot be read
 }
 
-// claim is a record that there was: who says so is a part, or this process.
+// claim says that a record existed. Its source is another part, or this process.
 type claim struct {
 	mark
 	by string
 }
 
-// check compares what the parts say of one another, and the claims about processes, by
-// id, with what is there. Of parts of days before oldest nothing is expected.
+// check compares the parts with what they say of one another, and with the claims about
+// processes, by ID. Parts of days before oldest may be missing.
 func check(links []link, claims map[string]claim, oldest time.Time) []Alteration {
 	var all []Alteration
 	byID := map[string][]link{}
@@ -55,7 +55,7 @@ func check(links []link, claims map[string]claim, oldest time.Time) []Alteration
 	return slices.Compact(all)
 }
 
-// checkChain looks at the parts of one process, in their order.
+// checkChain checks the parts of one process, in their order.
 func checkChain(own []link, oldest time.Time) (all []Alteration) {
 	for i, l := range own {
 		if l.part == nil || l.part.Before == nil && i == 0 {
@@ -69,13 +69,13 @@ func checkChain(own []link, oldest time.Time) (all []Alteration) {
 		if i > 0 {
 			prev = own[i-1]
 		}
-		tag, _ := ParseAuditTag(l.part.Before.Tag) // parsePart has looked at it
+		tag, _ := ParseAuditTag(l.part.Before.Tag) // parsePart has validated it
 		switch {
 		case i == 0 || prev.tag.Compare(tag) != 0:
 			if !tag.Day.Before(oldest) {
 				all = append(all, Alteration{l.part.Before.Tag, "it is missing: " + l.tag.String() + " goes on from it"})
 			}
-		case prev.part == nil: // which has its own line
+		case prev.part == nil: // reported on its own
 		case prev.part.digest != l.part.Before.Digest:
 			all = append(all, Alteration{prev.tag.String(), "it is not what " + l.tag.String() + " goes on from"})
 		case prev.part.last+1 != l.part.First:
@@ -85,11 +85,11 @@ func checkChain(own []link, oldest time.Time) (all []Alteration) {
 	return all
 }
 
-// checkClaim compares the last record of a process with what somebody knows of it.
+// checkClaim compares the last record of a process with a claim about it.
 func checkClaim(own []link, c claim) []Alteration {
 	last := own[len(own)-1]
 	if slices.ContainsFunc(own, func(l link) bool { return l.part == nil }) || last.part.last >= c.N {
-		return nil // a part that cannot be read has its own line
+		return nil // a part that cannot be read is reported on its own
 	}
 	return []Alteration{{last.tag.String(), fmt.Sprintf("it ends with number %d, and %s knows of number %d in %s", last.part.last, c.by, c.N, c.Tag)}}
 }

@@ -17,28 +17,28 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxUnwritten bounds the lines in memory, those of the part that goes on included.
+// maxUnwritten bounds the lines in memory, including those of the open part.
 const maxUnwritten = 8 << 20
 
 const day = 24 * time.Hour
 
-// keeper holds the changes of this process until they are written, and those of the
-// part that goes on.
+// keeper holds the changes of this process until they are written, and those of the open
+// part.
 type keeper struct {
 	repo    *oci.Repo
 	sealer  artifact.Sealer
 	id      string                                    // of this process, in its tags
-	others  func(ctx context.Context) ([]mark, error) // what is known of other processes now
-	dropped func()                                    // hears of each record that is dropped
+	others  func(ctx context.Context) ([]mark, error) // the newest known records of other processes
+	dropped func()                                    // is called for each dropped record
 
-	writing sync.Mutex // held by who writes
+	writing sync.Mutex // held during a write
 
 	mu     sync.Mutex // guards the fields below
-	parts  []*ownPart // to be written in this order; the last one goes on
+	parts  []*ownPart // to be written in this order; the last one is open
 	bytes  int        // of their lines
 	number int64      // of the last record
 	before *before    // the part before parts[0]
-	lost   int64      // records dropped since the last line that says so
+	lost   int64      // records dropped since the last record that reports drops
 	all    int64      // records dropped since the start
 }
 
@@ -48,9 +48,9 @@ type ownPart struct {
 	first   int64
 	lines   []byte
 	entries []*Entry
-	closed  bool   // it gets no more lines
-	header  []byte // nil: it was never written; for who writes
-	written int    // entries that are under the tag
+	closed  bool   // no lines are added any more
+	header  []byte // nil: never written; guarded by writing
+	written int    // number of entries that are stored under the tag
 }
 
 func newKeeper(repo *oci.Repo, s artifact.Sealer) *keeper {
@@ -59,7 +59,7 @@ func newKeeper(repo *oci.Repo, s artifact.Sealer) *keeper {
 	return &keeper{repo: repo, sealer: s, id: hex.EncodeToString(id)}
 }
 
-// add takes over a record. It waits for nothing.
+// add keeps a record. It does not block.
 func (k *keeper) add(r Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,10 +76,10 @@ func (k *keeper) add(r Record) {
 	}
 }
 
-// fits reports whether two more lines fit.
+// fits reports whether two more lines fit in memory.
 func (k *keeper) fits() bool { return k.bytes <= maxUnwritten-2*maxLine }
 
-// appendLocked adds a line, and is false if that cannot be. The caller holds mu.
+// appendLocked adds a line, or returns false if it cannot. The caller holds mu.
 func (k *keeper) appendLocked(r Record) bool {
 	line, err := encodeEntry(k.number+1, r)
 	if err != nil {
@@ -96,8 +96,8 @@ func (k *keeper) appendLocked(r Record) bool {
 	return true
 }
 
-// goOnLocked returns the part that takes a line of a day: never one of a day before that
-// of the newest part. It is nil if there are too many.
+// goOnLocked returns the part for a line of a day, never of a day before that of the
+// newest part. It is nil if the day has too many parts.
 func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	tag := AuditTag{Day: on, ID: k.id, Part: 1}
 	if len(k.parts) > 0 {
@@ -120,7 +120,8 @@ func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
 	return p
 }
 
-// write puts what is new under its tags. What fails is left for the next time.
+// write stores new lines under their tags. A part that fails is tried again at the next
+// call.
 func (k *keeper) write(ctx context.Context) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
@@ -155,7 +156,7 @@ func (k *keeper) write(ctx context.Context) error {
 	}
 }
 
-// put writes a part. Its first line is made once: the next part names its digest.
+// put writes a part. Its first line is made once, since the next part has its digest.
 func (k *keeper) put(ctx context.Context, p *ownPart, lines []byte) error {
 	if p.header == nil {
 		others, err := k.others(ctx)
@@ -169,8 +170,8 @@ func (k *keeper) put(ctx context.Context, p *ownPart, lines []byte) error {
 	return PutAudit(ctx, k.repo, k.sealer, p.tag, append(bytes.Clone(p.header), lines...))
 }
 
-// after returns the entries in memory with a number above n, and how many of all were
-// not written yet.
+// after returns the entries in memory with a number above n, and the total of entries
+// that are not written yet.
 func (k *keeper) after(n int64) (all []*Entry, waiting int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,7 +184,7 @@ func (k *keeper) after(n int64) (all []*Entry, waiting int) {
 	return all, waiting
 }
 
-// newest is the newest record of this process under a tag, false if there is none.
+// newest returns the newest stored record of this process, false if there is none.
 func (k *keeper) newest() (mark, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,7 +199,7 @@ func (k *keeper) newest() (mark, bool) {
 	return mark{k.before.Tag, k.parts[0].first - 1}, true
 }
 
-// droppedSoFar is how many records were dropped since the start.
+// droppedSoFar returns how many records were dropped since the start.
 func (k *keeper) droppedSoFar() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

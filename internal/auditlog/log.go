@@ -19,10 +19,10 @@ import (
 const (
 	writeEvery = time.Minute
 	readEvery  = time.Hour
-	freshFor   = 30 * time.Second // how long what was read is shown without reading again
-	readTime   = 10 * time.Minute // of one reading
-	waitTime   = 8 * time.Second  // for the first one
-	saveTime   = 5 * time.Second  // for the last time, when the server ends
+	freshFor   = 30 * time.Second // maximum age of what is shown without reading again
+	readTime   = 10 * time.Minute // for one read
+	waitTime   = 8 * time.Second  // for the first read
+	saveTime   = 5 * time.Second  // for the last write, when the server ends
 
 	// MaxDecisions is how many decisions are kept.
 	MaxDecisions = 5000
@@ -30,34 +30,34 @@ const (
 	maxCounted = 10_000
 )
 
-// Options is what a log needs. Repo is required.
+// Options configure a [Log]. Repo is required.
 type Options struct {
-	Repo    *oci.Repo       // where the parts are; all replicas share it
-	Sealer  artifact.Sealer // nil: there are no state keys, and nothing is protected
-	Logger  *slog.Logger    // nil: none
+	Repo    *oci.Repo       // holds the parts; all replicas share it
+	Sealer  artifact.Sealer // nil: without state keys, nothing is protected
+	Logger  *slog.Logger    // nil: no log
 	Now     func() time.Time
-	Altered func() // hears of each alteration once; nil: nobody does
-	Dropped func() // hears of each change that is not kept; nil: nobody does
+	Altered func() // is called once for each alteration; may be nil
+	Dropped func() // is called for each change that is not kept; may be nil
 }
 
-// Log is that of a server, as one of its processes knows it. It is safe for
+// Log is the audit log of a server, as one of its processes knows it. It is safe for
 // concurrent use.
 type Log struct {
 	o         Options
 	own       *keeper
 	all       *reader
 	decisions ring
-	flight    singleflight.Group // of readings
-	keepOld   bool               // the registry deletes no tags; for remove
-	life      context.Context    // of readings, which go on behind who asked
+	flight    singleflight.Group // for reads
+	keepOld   bool               // the registry deletes no tags; used by remove
+	life      context.Context    // of reads, which continue after their caller has gone
 	end       context.CancelFunc
 
 	mu       sync.Mutex // guards the fields below
 	state    state
-	read     time.Time // when it was read; zero: never
-	tried    time.Time // when somebody last read, or tried to
-	failed   error     // of the last reading
-	silent   bool      // what cannot be written was logged
+	read     time.Time // when state was read; zero: never
+	tried    time.Time // time of the last read or attempt
+	failed   error     // of the last read
+	silent   bool      // a failed write has been logged
 	reported map[Alteration]bool
 }
 
@@ -85,8 +85,8 @@ func New(o Options) *Log {
 	return t
 }
 
-// Run writes what this process changes, every minute, and reads all parts every hour,
-// until ctx ends. One process calls it once, and [Log.Finish] afterwards.
+// Run writes the changes of this process every minute, and reads all parts every hour,
+// until ctx ends. It is called once per process, and [Log.Finish] afterwards.
 func (t *Log) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { every(ctx, writeEvery, func() { t.write(ctx) }) })
@@ -124,7 +124,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// Finish writes for the last time, which must not hold up the end for long.
+// Finish writes for the last time, for at most saveTime.
 func (t *Log) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
@@ -135,7 +135,7 @@ func (t *Log) Finish(ctx context.Context) {
 	}
 }
 
-// write writes what is new, and logs that it cannot once.
+// write writes new changes. It logs a failure once, until a write succeeds again.
 func (t *Log) write(ctx context.Context) {
 	err := t.own.write(ctx)
 	if ctx.Err() != nil {
@@ -153,10 +153,10 @@ func (t *Log) write(ctx context.Context) {
 	}
 }
 
-// Read reads all parts, for who shows them once.
+// Read reads all parts, for a caller that shows them once.
 func (t *Log) Read(ctx context.Context) error { return t.refresh(ctx, true) }
 
-// refresh reads what is new, or everything. Those who ask at the same time share it.
+// refresh reads new parts, or all of them. Concurrent callers share one read.
 func (t *Log) refresh(ctx context.Context, all bool) error {
 	key := "new"
 	if all {
@@ -177,7 +177,7 @@ func (t *Log) refresh(ctx context.Context, all bool) error {
 	}
 }
 
-// take keeps what was read.
+// take keeps the result of a read, and reports new alterations.
 func (t *Log) take(s state, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *Log) take(s state, err error) {
 	}
 }
 
-// remove deletes tags that have had their time, where the registry deletes tags.
+// remove deletes expired tags, if the registry deletes tags.
 func (t *Log) remove(ctx context.Context) error {
 	t.mu.Lock()
 	gone := t.state.gone
@@ -221,19 +221,19 @@ func (t *Log) remove(ctx context.Context) error {
 
 // View is what is known of the changes of all processes.
 type View struct {
-	Entries   []*Entry     // newest first, as far as memory holds them
-	Older     int          // parts whose entries are not among these
-	Altered   []Alteration // what shows that somebody altered them
+	Entries   []*Entry     // newest first, those held in memory
+	Older     int          // number of parts whose entries are not in memory
+	Altered   []Alteration // signs that the log was altered
 	Protected bool         // by state keys
-	Read      time.Time    // when that was; zero: not yet
-	Failed    error        // of the last reading; nil: it went well
+	Read      time.Time    // time of the last read; zero: none yet
+	Failed    error        // error of the last read; nil: it succeeded
 	Waiting   int          // changes of this process that are not written yet
-	Dropped   int64        // changes of this process that never will be
+	Dropped   int64        // changes of this process that will never be written
 	older     []AuditTag
 }
 
-// View returns it. What was read a while ago is read again behind it; only the first time
-// somebody waits for that, 8 s at most.
+// View returns what is known now. If it was read more than 30 s ago, it is read again in
+// the background; a caller waits only for the first read, at most 8 s.
 func (t *Log) View(ctx context.Context) View {
 	t.mu.Lock()
 	read := t.read
@@ -243,7 +243,7 @@ func (t *Log) View(ctx context.Context) View {
 		wait, cancel := context.WithTimeout(ctx, waitTime)
 		defer cancel()
 		if !read.IsZero() {
-			cancel() // it goes on behind the answer
+			cancel() // the read continues in the background
 		}
 		_ = t.refresh(wait, false) // take keeps the error
 	}
@@ -269,8 +269,8 @@ func (t *Log) View(ctx context.Context) View {
 	return v
 }
 
-// Each calls do for all entries that fit, newest first as far as memory holds them, and
-// then part by part as they are read again. It ends with the first error.
+// Each calls do for all entries that match q, newest first: those in memory, and then
+// part by part as they are read again. It stops at the first error.
 func (t *Log) Each(ctx context.Context, q Query, do func(*Entry) error) error {
 	if q.Decisions {
 		return each(t.decisions.all(), q, do)
@@ -308,11 +308,11 @@ func each(all []*Entry, q Query, do func(*Entry) error) error {
 	return nil
 }
 
-// ring is the newest decisions.
+// ring holds the newest decisions.
 type ring struct {
-	mu   sync.Mutex // guards what is below
+	mu   sync.Mutex // guards the fields below
 	of   []*Entry
-	next int // place of the next one, once all are taken
+	next int // index of the oldest entry once the ring is full
 }
 
 func (r *ring) add(rec Record) {
@@ -327,7 +327,7 @@ func (r *ring) add(rec Record) {
 	r.next = (r.next + 1) % MaxDecisions
 }
 
-// all returns them, newest first.
+// all returns the decisions, newest first.
 func (r *ring) all() []*Entry {
 	r.mu.Lock()
 	all := slices.Concat(r.of[r.next:], r.of[:r.next])

@@ -13,13 +13,13 @@ import (
 
 const (
 	format = 1
-	// maxHeader bounds the first line of a part, maxLine each other one, in bytes.
+	// maxHeader bounds the first line of a part, maxLine each other line, in bytes.
 	maxHeader = 64 << 10
 	maxLine   = 32 << 10
-	// maxLines and maxLineBytes are when a part is full.
+	// maxLines and maxLineBytes bound a part.
 	maxLines     = 8192
 	maxLineBytes = MaxAuditPart - maxHeader
-	// maxOthers bounds the processes that a part knows of: 400 fit into its header.
+	// maxOthers bounds the processes in a header: 400 fit.
 	maxOthers = 400
 )
 
@@ -32,23 +32,23 @@ type header struct {
 	Others []mark  `json:"others,omitempty"`
 }
 
-// before names a part and all that it says.
+// before names the previous part and the digest of its content.
 type before struct {
 	Tag    string        `json:"tag"`
-	Digest digest.Digest `json:"digest"` // of its lines, in clear
+	Digest digest.Digest `json:"digest"` // of its lines, unencrypted
 }
 
-// mark is the newest record of a process that somebody knows.
+// mark is the newest known record of a process.
 type mark struct {
-	Tag string `json:"tag"` // of the part that it is in
+	Tag string `json:"tag"` // of the part that has it
 	N   int64  `json:"n"`
 }
 
-// part is what is under a tag.
+// part is the content of a tag.
 type part struct {
 	header
 	last    int64         // number of the last record
-	digest  digest.Digest // of the lines, in clear
+	digest  digest.Digest // of the lines, unencrypted
 	entries []*Entry      // oldest first
 }
 
@@ -61,7 +61,7 @@ func encodeHeader(h header) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// encodeEntry returns a line. The process is in the tag.
+// encodeEntry returns a line. The process is not in it, since it is in the tag.
 func encodeEntry(n int64, r Record) ([]byte, error) {
 	b, err := json.Marshal(Entry{N: n, Record: r})
 	if err == nil && len(b) >= maxLine {
@@ -70,8 +70,8 @@ func encodeEntry(n int64, r Record) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parsePart reads the lines under a tag. They are the words of whoever wrote there: all
-// is bounded, and nothing is left out in silence.
+// parsePart parses the lines under a tag. Anyone who can write to the registry may have
+// written them: everything is bounded, and any error refuses the whole part.
 func parsePart(tag AuditTag, text []byte) (*part, error) {
 	if len(text) > MaxAuditPart {
 		return nil, fmt.Errorf("it has %d bytes", len(text))
@@ -108,7 +108,7 @@ func parsePart(tag AuditTag, text []byte) (*part, error) {
 	return p, nil
 }
 
-// check reports what a first line may not say.
+// check validates a first line.
 func (h header) check(tag AuditTag) error {
 	switch {
 	case h.Format != format:

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// PageSize is how many entries a page has.
+	// PageSize is the number of entries on a page.
 	PageSize = 100
-	// MaxPage bounds what can be paged through; who wants more takes all of it.
+	// MaxPage bounds paging; an export has all entries.
 	MaxPage = 100
-	// maxWord bounds each word of a query, in bytes.
+	// maxWord bounds each text of a query, in bytes.
 	maxWord = 200
 )
 
-// Query says which entries are wanted; what is empty says nothing.
+// Query selects entries; empty fields match all.
 type Query struct {
-	Decisions bool   // of this process, instead of the changes of all
-	Actor     string // a part of who did it: subject, issuer, mode or address of the client
-	Action    string // exactly, as the two below
+	Decisions bool   // of this process, instead of the changes of all processes
+	Actor     string // part of subject, issuer, mode or client address
+	Action    string // exact, like the two below
 	Kind      string
 	Decision  string
-	Outcome   string // as [Record.Result] has it
-	Address   string // a part of it
+	Outcome   string // a value of [Record.Result]
+	Address   string // part of it
 	Since     time.Time
-	Until     time.Time // not included
-	Page      int       // from 1 on
+	Until     time.Time // exclusive
+	Page      int       // from 1
 }
 
 // Values of the parameter "what".
@@ -43,8 +43,8 @@ const (
 )
 
 // ParseQuery reads the parameters what (changes or decisions), actor, action, kind,
-// address, decision (allowed or denied), outcome (done, refused or failed), since, until and page. A time is one of RFC
-// 3339 or a day (UTC), which until includes.
+// address, decision (allowed or denied), outcome (done, refused or failed), since, until
+// and page. A time has the form of RFC 3339 or is a day (UTC), which until includes.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Page: 1}
 	for name, to := range map[string]*string{"actor": &q.Actor, "action": &q.Action, "kind": &q.Kind, "address": &q.Address, "decision": &q.Decision, "outcome": &q.Outcome} {
@@ -85,7 +85,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// parseTime reads a time; a day stands for its beginning and so much more.
+// parseTime parses a time. A day means its start plus more.
 func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -101,7 +101,7 @@ func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	return at.Add(more), nil
 }
 
-// fits reports whether an entry is wanted.
+// fits reports whether an entry matches the query.
 func (q *Query) fits(e *Entry) bool {
 	switch {
 	case q.Action != "" && e.Action != q.Action, q.Kind != "" && e.Kind != q.Kind, q.Decision != "" && e.Decision != q.Decision:
@@ -114,20 +114,20 @@ func (q *Query) fits(e *Entry) bool {
 	return within(e.Subject, q.Actor) || within(e.Issuer, q.Actor) || within(e.Mode, q.Actor) || within(e.ClientIP, q.Actor)
 }
 
-// within reports whether a text has a part, in whatever case.
+// within reports whether text contains part, ignoring case.
 func within(text, part string) bool {
 	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// Found is a page of what fits a query.
+// Found is a page of the entries that match a query.
 type Found struct {
 	View
-	Total   int // that fit, of those in memory
-	First   int // place of the first one that is shown, from 0 on
+	Total   int // number of matching entries in memory
+	First   int // index of the first one that is shown, from 0
 	Entries []*Entry
 }
 
-// Find returns a page of what fits.
+// Find returns a page of the matching entries.
 func (t *Log) Find(ctx context.Context, q Query) Found {
 	f := Found{View: t.View(ctx)}
 	from := f.View.Entries

@@ -20,56 +20,55 @@ import (
 )
 
 const (
-	keepFor = 90 * day // what is read
-	spare   = day      // before it is deleted as well: another clock may be behind
-	settled = 2 * day  // after which a part seldom changes
+	keepFor = 90 * day // maximum age of a part that is read
+	spare   = day      // additional time before deletion: another clock may be behind
+	settled = 2 * day  // after this time a part seldom changes
 
-	maxParts     = 20_000   // that are read, the newest
+	maxParts     = 20_000   // maximum number of parts read, the newest ones
 	maxHeldBytes = 16 << 20 // of lines whose entries are held in memory
 	maxHeld      = 50_000   // entries in memory
 	readParallel = 4
-	removeAtOnce = 100 // old tags, each hour
+	removeAtOnce = 100 // old tags deleted per hour
 )
 
-// reader knows the parts of all processes.
+// reader reads the parts of all processes, and caches them.
 type reader struct {
 	repo   *oci.Repo
 	sealer artifact.Sealer
 	own    func() (mark, bool) // the newest record that this process has written
 
-	reading sync.Mutex // held by who reads
+	reading sync.Mutex // held during a read
 
 	mu     sync.Mutex            // guards the fields below
 	parts  map[string]*knownPart // by tag
 	claims map[string]claim      // by process
-	// What is held in memory, and the newest part whose entries are not.
+	// The amount held in memory, and the newest part whose entries are not held.
 	bytes, entries int
 	cut            AuditTag
 }
 
-// knownPart is what the reader knows of a part.
+// knownPart is a part in the cache.
 type knownPart struct {
 	link
 	at    digest.Digest // of its manifest; "": it could not be read
 	bytes int           // of its lines
 	held  bool          // its entries are in memory
-	final bool          // its process has begun another one
+	final bool          // its process has begun a later part
 }
 
 func newReader(repo *oci.Repo, s artifact.Sealer, own func() (mark, bool)) *reader {
 	return &reader{repo: repo, sealer: s, own: own, parts: map[string]*knownPart{}, claims: map[string]claim{}}
 }
 
-// state is what came of reading.
+// state is the result of a read.
 type state struct {
-	entries []*Entry   // newest first, as far as memory holds them
-	older   []AuditTag // of parts whose entries it does not hold, newest first
+	entries []*Entry   // newest first, those held in memory
+	older   []AuditTag // parts whose entries are not held, newest first
 	altered []Alteration
-	gone    []string // tags whose time is over
+	gone    []string // expired tags
 }
 
-// read brings what is known up to date. Parts that are known and final are looked at
-// again if all is set.
+// read updates the cache. Known parts that are final are read again only if all is set.
 func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -83,8 +82,8 @@ func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, erro
 	if s.altered = check(links, claims, oldest); len(s.altered) == 0 {
 		return s, nil
 	}
-	// What one part knows of another may be newer than what was read of that: look again,
-	// for what was claimed before.
+	// A part may claim newer records of another part than were read: read again, and
+	// check against the earlier claims.
 	if gone, oldest, err = r.load(ctx, now, all); err != nil {
 		return state{}, err
 	}
@@ -95,8 +94,8 @@ func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, erro
 	return s, nil
 }
 
-// load reads the parts that are new or may have changed. oldest is the day from which
-// on nothing may be missing.
+// load reads the parts that are new or may have changed. oldest is the first day of which
+// no part may be missing.
 func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []string, oldest time.Time, err error) {
 	oldest = now.Add(-keepFor).UTC().Truncate(day)
 	if m, ok := r.own(); ok {
@@ -142,7 +141,7 @@ func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []stri
 	return gone, oldest, g.Wait()
 }
 
-// readPart reads a part, if it is another than the one that is known.
+// readPart reads a part, unless it has the known digest.
 func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, final bool) error {
 	k := &knownPart{link: link{tag: t}, final: final}
 	lines, at, err := ReadAudit(ctx, r.repo, r.sealer, t, known)
@@ -161,14 +160,14 @@ func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, 
 			for _, m := range p.Others {
 				r.claim(m, t.String())
 			}
-			p.Others = nil // they are among the claims
+			p.Others = nil // they are kept as claims
 		} else {
 			k.reason = "it cannot be read: " + err.Error()
 		}
 	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrTooLarge), errors.Is(err, oci.ErrUnsupported):
 		k.reason = "it does not open: " + err.Error()
 	case errors.Is(err, oci.ErrNotFound):
-		return nil // another replica has deleted it; whether it may, the others know
+		return nil // another replica deleted it; the check reports it if that was too early
 	default:
 		return fmt.Errorf("read %s: %w", t, err)
 	}
@@ -176,7 +175,7 @@ func (r *reader) readPart(ctx context.Context, t AuditTag, known digest.Digest, 
 	return nil
 }
 
-// keep takes over what was read of a part, and makes room for its entries.
+// keep stores a part in the cache, and drops entries of old parts if there are too many.
 func (r *reader) keep(k *knownPart) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +196,7 @@ func (r *reader) keep(k *knownPart) {
 	if r.bytes <= maxHeldBytes && r.entries <= maxHeld {
 		return
 	}
-	for _, t := range slices.Backward(r.sortedLocked()) { // more than it must, so that it is seldom
+	for _, t := range slices.Backward(r.sortedLocked()) { // drop more than necessary, so that it happens seldom
 		if r.bytes <= maxHeldBytes*3/4 && r.entries <= maxHeld*3/4 {
 			break
 		}
@@ -206,7 +205,7 @@ func (r *reader) keep(k *knownPart) {
 	}
 }
 
-// dropLocked takes the entries of a part out of memory.
+// dropLocked removes the entries of a part from memory.
 func (r *reader) dropLocked(k *knownPart) {
 	if !k.held {
 		return
@@ -219,7 +218,7 @@ func (r *reader) dropLocked(k *knownPart) {
 	k.held = false
 }
 
-// sortedLocked are the tags of all parts that are known, newest first.
+// sortedLocked returns the tags of all known parts, newest first.
 func (r *reader) sortedLocked() []AuditTag {
 	tags := make([]AuditTag, 0, len(r.parts))
 	for _, p := range r.parts {
@@ -229,7 +228,7 @@ func (r *reader) sortedLocked() []AuditTag {
 	return tags
 }
 
-// forget drops parts that are not among tags, and claims whose time is over.
+// forget drops parts that are not among tags, and claims about days before oldest.
 func (r *reader) forget(tags []AuditTag, oldest time.Time) {
 	there := make(map[string]bool, len(tags))
 	for _, t := range tags {
@@ -249,7 +248,7 @@ func (r *reader) forget(tags []AuditTag, oldest time.Time) {
 	})
 }
 
-// claim remembers that there was a record.
+// claim records that a record existed.
 func (r *reader) claim(m mark, by string) {
 	t, ok := ParseAuditTag(m.Tag)
 	if !ok {
@@ -271,7 +270,8 @@ func (r *reader) known(t AuditTag) knownPart {
 	return knownPart{}
 }
 
-// chain is what [check] needs. What this process has seen is a claim from then on.
+// chain returns the arguments of [check]. The last records that were read become claims
+// for later checks.
 func (r *reader) chain() (links []link, claims map[string]claim) {
 	r.mu.Lock()
 	links = make([]link, 0, len(r.parts))
@@ -288,7 +288,7 @@ func (r *reader) chain() (links []link, claims map[string]claim) {
 	return links, claims
 }
 
-// sum puts together what is known.
+// sum combines the cached parts.
 func (r *reader) sum() (s state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,13 +307,13 @@ func (r *reader) sum() (s state) {
 	return s
 }
 
-// newestFirst sorts entries of several processes; those of one stay in their order if
-// its clock stood still.
+// newestFirst sorts entries of several processes. Entries of one process with equal times
+// keep their order.
 func newestFirst(all []*Entry) {
 	slices.SortStableFunc(all, func(a, b *Entry) int { return b.Time.Compare(a.Time) })
 }
 
-// others is what is known of processes but one, the newest first.
+// others returns the newest known records of all processes but one, by tag, newest first.
 func (r *reader) others(id string) []mark {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Record is a record of the audit log, with the names that it has there.
+// Record is a record of the audit log, with the field names of the log.
 type Record struct {
 	Time      time.Time `json:"time"`
 	RequestID string    `json:"request_id,omitempty"`
@@ -30,11 +30,11 @@ type Record struct {
 	ClientIP  string    `json:"client_ip,omitempty"`
 	UserAgent string    `json:"user_agent,omitempty"`
 	Status    int       `json:"status,omitempty"`
-	Outcome   string    `json:"outcome,omitempty"` // done, refused or failed; "" where an older okara wrote it
+	Outcome   string    `json:"outcome,omitempty"` // done, refused or failed; "" if an older okara wrote it
 }
 
-// Result is what came of it: done, refused, failed or denied; of a record without an
-// outcome, what its status says.
+// Result returns the outcome: done, refused, failed or denied. If the record has none, it
+// follows from the status.
 func (r *Record) Result() string {
 	switch {
 	case r.Outcome != "":
@@ -45,8 +45,8 @@ func (r *Record) Result() string {
 	return access.Outcome(r.Status)
 }
 
-// Entry is a record and where it is: of a change the process that made it, and its
-// number there, from 1 on.
+// Entry is a record and its position: for a change, the process that made it and its
+// number there, from 1.
 type Entry struct {
 	Process string `json:"process,omitempty"`
 	N       int64  `json:"n,omitempty"`
@@ -56,22 +56,22 @@ type Entry struct {
 // maxField bounds each text of a record, in bytes.
 const maxField = 1 << 10
 
-// decision and depotRun are messages of records that are no plain change.
+// These are the messages of records that are not a plain change.
 const (
 	decision = "decision"
 	refused  = "refused" // a request that was allowed and changed nothing
-	depotRun = "depot"   // a run of the depot file, which no caller made
+	depotRun = "depot"   // a run of the depot file, without a caller
 )
 
-// handler takes records on their way to the next one.
+// handler copies records to the log and passes them on.
 type handler struct {
 	t     *Log
-	next  slog.Handler // nil: nowhere
+	next  slog.Handler // nil: none
 	attrs []slog.Attr
 }
 
-// Handler returns what takes the records of a logger, and then hands them on to next,
-// which may be nil.
+// Handler returns a handler that adds records to the log, and then passes them on to
+// next, which may be nil.
 func (t *Log) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
 
 // Enabled implements [slog.Handler].
@@ -127,8 +127,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return n
 }
 
-// set takes over a field. The text is copied: it may be a piece of a request, which
-// would stay in memory with it.
+// set copies a field. The text is cloned: it may be part of a request, which would
+// otherwise stay in memory.
 func (r *Record) set(a slog.Attr) {
 	if a.Key == "status" {
 		if a.Value.Kind() == slog.KindInt64 {
@@ -143,7 +143,7 @@ func (r *Record) set(a slog.Attr) {
 	}
 }
 
-// field is where a field is kept; nil: nowhere.
+// field returns the target of a field; nil: the field is not kept.
 func (r *Record) field(name string) *string {
 	switch name {
 	case "request_id":
@@ -172,7 +172,7 @@ func (r *Record) field(name string) *string {
 		return &r.ClientIP
 	case "user_agent":
 		return &r.UserAgent
-	case "address", "entry": // entry, reason and error are of a run of the depot file
+	case "address", "entry": // entry, reason and error are fields of a run of the depot file
 		return &r.Address
 	case "detail", "reason", "error":
 		return &r.Detail

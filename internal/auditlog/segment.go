@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactAudit is the type of a part of what one process changed on one day. Its
-// only layer is lines of JSON, mediaAudit, sealed where there are state keys.
+// artifactAudit is the type of a part: the changes of one process on one day. Its only
+// layer is lines of JSON, mediaAudit, sealed if there are state keys.
 const (
 	artifactAudit = "application/vnd.okara.audit.v1"
 	mediaAudit    = "application/vnd.okara.audit.v1+jsonl"
@@ -26,14 +26,14 @@ const (
 const (
 	// MaxAuditPart bounds the lines under one tag, in bytes.
 	MaxAuditPart = 1 << 20
-	// maxAuditParts is how many a process has on one day at most.
+	// maxAuditParts bounds the parts of a process on one day.
 	maxAuditParts = 9999
 )
 
 var auditTagRE = text.Pattern(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
 
-// AuditTag names a part: the Part-th, from 1 on, that the process of this ID, 16
-// hexadecimal digits, has for a day (UTC).
+// AuditTag names a part: number Part, from 1, of the process ID, which has 16 hexadecimal
+// digits, on a day (UTC).
 type AuditTag struct {
 	Day  time.Time
 	ID   string
@@ -45,12 +45,12 @@ func (t AuditTag) String() string {
 	return fmt.Sprintf("audit-%s-%s-%04d", t.Day.UTC().Format("20060102"), t.ID, t.Part)
 }
 
-// Compare orders the parts of all processes by day, and those of one as it wrote them.
+// Compare orders parts by day, process and number.
 func (t AuditTag) Compare(o AuditTag) int {
 	return cmp.Or(t.Day.Compare(o.Day), cmp.Compare(t.ID, o.ID), cmp.Compare(t.Part, o.Part))
 }
 
-// ParseAuditTag is the reverse of [AuditTag.String]. It is false for other tags.
+// ParseAuditTag is the inverse of [AuditTag.String]. It returns false for other tags.
 func ParseAuditTag(tag string) (AuditTag, bool) {
 	m := auditTagRE().FindStringSubmatch(tag)
 	if m == nil {
@@ -61,7 +61,7 @@ func ParseAuditTag(tag string) (AuditTag, bool) {
 	return AuditTag{day, m[2], part}, err == nil && part > 0
 }
 
-// PutAudit replaces the lines under a tag, which belongs to one writer.
+// PutAudit replaces the lines under a tag, which has only one writer.
 func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag, lines []byte) error {
 	if len(lines) > MaxAuditPart {
 		return fmt.Errorf("audit part %s: %d bytes: %w", tag, len(lines), oci.ErrTooLarge)
@@ -73,8 +73,8 @@ func PutAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag,
 	return artifact.PutDocument(ctx, r, tag.String(), artifactAudit, blob, map[string]string{artifact.AnnKind: "audit"})
 }
 
-// ReadAudit reads the lines under a tag and the digest of its manifest. Where that is
-// known already, there are no lines. With a sealer, lines in clear are refused.
+// ReadAudit returns the lines under a tag and the digest of its manifest. If the digest
+// is known, no lines are returned. With a sealer, unencrypted lines are refused.
 func ReadAudit(ctx context.Context, r *oci.Repo, s artifact.Sealer, tag AuditTag, known digest.Digest) (lines []byte, at digest.Digest, err error) {
 	m, err := r.Fetch(ctx, tag.String())
 	if err != nil {

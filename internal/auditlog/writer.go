@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// maxPending bounds what an [Writer] holds.
+// maxPending bounds the bytes that a [Writer] holds.
 const maxPending = 1 << 20
 
-// Writer is a writer that requests do not wait for: what they write at one
-// time goes out together, in their order. If its destination is so slow that
-// too much comes together, they do wait; nothing is dropped.
+// Writer is a writer that requests do not wait for: concurrent writes are collected and
+// go out together, in order. Only if the destination is so slow that maxPending is
+// exceeded, requests do wait; nothing is dropped.
 type Writer struct {
 	to     io.Writer
 	failed func(error)
@@ -24,7 +24,7 @@ type Writer struct {
 	closed  bool
 }
 
-// NewWriter starts to write. failed hears of each write that fails.
+// NewWriter returns a writer and starts it. failed is called for each write that fails.
 func NewWriter(to io.Writer, failed func(error)) *Writer {
 	l := &Writer{to: to, failed: failed, ended: make(chan struct{})}
 	l.changed.L = &l.mu
@@ -32,7 +32,7 @@ func NewWriter(to io.Writer, failed func(error)) *Writer {
 	return l
 }
 
-// Write takes over p, which is written soon.
+// Write copies p, which is written soon.
 func (l *Writer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Writer) run() {
 	}
 }
 
-// Close returns when everything is written.
+// Close waits until everything is written.
 func (l *Writer) Close() error {
 	l.mu.Lock()
 	l.closed = true
