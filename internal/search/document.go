@@ -17,8 +17,8 @@ const (
 
 const schemaVersion = 1
 
-// EncodeEntries writes entries as the document that is kept in the registry: JSON with
-// one entry a line.
+// EncodeEntries encodes entries as the document that is kept in the registry: JSON with
+// one entry per line.
 func EncodeEntries(entries []Entry) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"schemaVersion":%d,"entries":[`, schemaVersion)
@@ -28,7 +28,7 @@ func EncodeEntries(entries []Entry) ([]byte, error) {
 			return nil, fmt.Errorf("encode the index: %w", err)
 		}
 		if b.Len()+len(line) > MaxDocument-16 {
-			break // what is not in it is read again
+			break // entries that are left out are read again
 		}
 		if i > 0 {
 			b.WriteByte(',')
@@ -40,8 +40,8 @@ func EncodeEntries(entries []Entry) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodeEntries reads a document. It reads entry by entry, so that one that is damaged
-// behind its middle costs no more memory than its bounds.
+// DecodeEntries decodes a document. It decodes entry by entry, so that a document that is
+// damaged after its middle costs no more memory than its bounds.
 func DecodeEntries(document []byte) ([]Entry, error) {
 	if len(document) > MaxDocument {
 		return nil, fmt.Errorf("the index has %d bytes, at most %d", len(document), MaxDocument)
@@ -78,7 +78,7 @@ func DecodeEntries(document []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// expect reads tokens that are known.
+// expect reads the given tokens.
 func expect(d *json.Decoder, tokens ...json.Token) error {
 	for _, want := range tokens {
 		got, err := d.Token()

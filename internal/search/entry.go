@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Bounds of an entry. What is longer is cut, what is more is left out.
+// Bounds of an entry. Longer texts are cut, further items are left out.
 const (
 	maxAddress     = 255 // bytes; an entry with a longer one is dropped
 	maxDescription = 300 // bytes
@@ -26,8 +26,7 @@ const (
 	maxSource      = 200 // bytes, of a module block
 )
 
-// Levels of findings of a scan, worst first, and [ScanClean] for a report without
-// any.
+// Levels of scan findings, worst first, and [ScanClean] for a report without findings.
 const (
 	ScanCritical = "critical"
 	ScanHigh     = "high"
@@ -36,39 +35,39 @@ const (
 	ScanClean    = "clean"
 )
 
-// levels are what a scan can have found.
+// levels returns the possible results of a scan.
 func levels() []string { return []string{ScanCritical, ScanHigh, ScanMedium, ScanLow, ScanClean} }
 
-// Entry is what a search knows of a module, a provider, a mirrored provider or a
-// template. All but kind and address is about its newest version, and empty as
-// long as nobody has read that.
+// Entry is a module, a provider, a mirrored provider or a template in the index. All
+// fields except kind and address describe its newest version, and are empty until that
+// was read.
 type Entry struct {
-	Kind        string    `json:"kind"`    // one of the kinds of addr
-	Address     string    `json:"address"` // as addr writes it
+	Kind        string    `json:"kind"`    // a kind of package addr
+	Address     string    `json:"address"` // in the form of package addr
 	Version     string    `json:"version,omitempty"`
 	Digest      string    `json:"digest,omitempty"` // of the manifest or index
-	Time        time.Time `json:"time,omitzero"`    // when it was made
+	Time        time.Time `json:"time,omitzero"`    // when the version was made
 	Description string    `json:"description,omitempty"`
 	Inputs      []string  `json:"inputs,omitempty"`    // names
-	Resources   []string  `json:"resources,omitempty"` // types, of data sources too; of a provider those that its documentation has
+	Resources   []string  `json:"resources,omitempty"` // types, of data sources too; of a provider the documented ones
 	Calls       []string  `json:"calls,omitempty"`     // sources of module blocks
-	Texts       []string  `json:"texts,omitempty"`     // words of the readme, in small letters
+	Texts       []string  `json:"texts,omitempty"`     // words of the readme, in lower case
 	Signed      bool      `json:"signed,omitempty"`
 	Scan        string    `json:"scan,omitempty"` // worst level with a finding, or ScanClean; "": not scanned
 	Deprecated  bool      `json:"deprecated,omitempty"`
 
-	Tags   string    `json:"tags,omitempty"`  // hash of the tag list that this was made from
-	Listed time.Time `json:"listed,omitzero"` // when that was read: the newer of two entries counts
+	Tags   string    `json:"tags,omitempty"`  // hash of the tag list from which the entry was made
+	Listed time.Time `json:"listed,omitzero"` // when the tag list was read; of two entries the newer one is used
 	Read   time.Time `json:"read,omitzero"`   // when the version was read
 }
 
-// Key is what two entries of the same thing have in common.
+// Key is equal for two entries of the same item.
 func (e *Entry) Key() string { return e.Kind + " " + e.Address }
 
-// segments are the parts of the address.
+// segments returns the parts of the address.
 func (e *Entry) segments() []string { return strings.Split(e.Address, "/") }
 
-// Name is what the thing is called in its namespace.
+// Name returns the name in its namespace.
 func (e *Entry) Name() string {
 	if part := e.segments(); e.Kind == "module" && len(part) == 3 {
 		return part[1]
@@ -76,8 +75,7 @@ func (e *Entry) Name() string {
 	return e.Address[strings.LastIndexByte(e.Address, '/')+1:]
 }
 
-// Namespace is what the thing is listed under, with the host of a mirrored
-// provider before it.
+// Namespace returns the namespace; of a mirrored provider with its host in front.
 func (e *Entry) Namespace() string {
 	if e.Kind == "module" {
 		namespace, _, _ := strings.Cut(e.Address, "/")
@@ -86,16 +84,16 @@ func (e *Entry) Namespace() string {
 	return e.Address[:max(0, strings.LastIndexByte(e.Address, '/'))]
 }
 
-// System is what a module is for; "" for all else.
+// System returns the target system of a module; "" for other kinds.
 func (e *Entry) System() string {
-	if e.Kind == "module" && strings.Count(e.Address, "/") == 2 { // for each entry of a search: no list of the parts
+	if e.Kind == "module" && strings.Count(e.Address, "/") == 2 { // called for each entry of a search, so without splitting
 		return e.Address[strings.LastIndexByte(e.Address, '/')+1:]
 	}
 	return ""
 }
 
-// Trim keeps an entry within its bounds: fields are cut, and lists sorted, each
-// word once.
+// Trim applies the bounds of an entry: texts are cut, and lists are sorted without
+// duplicates.
 func (e *Entry) Trim() {
 	e.Version = Cut(e.Version, maxName)
 	e.Description = Cut(plain(e.Description), maxDescription)
@@ -129,7 +127,7 @@ func trimList(words []string, maxWords, length int) []string {
 	return slices.Clip(cut[:min(len(cut), maxWords)])
 }
 
-// plain is the beginning of a text, on one line.
+// plain returns the beginning of a text, on one line.
 func plain(s string) string {
 	return strings.Join(strings.Fields(text.Line(Cut(s, 8*maxDescription))), " ")
 }

@@ -16,7 +16,7 @@ type Index struct {
 	posts   [][]posting // of words, in the same order
 }
 
-// posting is a place where a word stands: an entry, and what of it.
+// posting is an occurrence of a word: an entry, and the place in it.
 type posting uint32
 
 const placeBits = 3
@@ -26,7 +26,7 @@ const (
 	inName        = iota // the word is the name
 	inAddress            // a word of the address
 	inDescription        // a word of the description
-	inCode               // the name of an input, or the type of a resource
+	inCode               // name of an input, or type of a resource
 	inText               // a word of the readme
 )
 
@@ -34,7 +34,7 @@ func (p posting) entry() int { return int(p >> placeBits) }
 
 func (p posting) place() int { return int(p & (1<<placeBits - 1)) }
 
-// NewIndex makes an index of entries, which it keeps.
+// NewIndex makes an index of entries, and takes the slice over.
 func NewIndex(entries []Entry) *Index {
 	slices.SortFunc(entries, compare)
 	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return compare(a, b) == 0 })
@@ -50,12 +50,12 @@ func NewIndex(entries []Entry) *Index {
 	return x
 }
 
-// collector gathers words without a list for each.
+// collector gathers the postings of all words in one list, without a list for each word.
 type collector struct {
 	ids   map[string]int32 // number of a word
 	words []string         // by number
-	last  []posting        // of each word
-	n     []int32          // how often each stands
+	last  []posting        // last posting of each word
+	n     []int32          // number of postings of each word
 	all   []placed
 	entry int
 }
@@ -78,7 +78,7 @@ func (c *collector) add(word string, place int) {
 		c.n = append(c.n, 0)
 	}
 	if c.n[id] > 0 && c.last[id].entry() == c.entry && c.last[id].place() <= place {
-		return // it stands in a better place already
+		return // the word has a better place in this entry already
 	}
 	p := posting(c.entry<<placeBits | place)
 	c.last[id] = p
@@ -86,14 +86,14 @@ func (c *collector) add(word string, place int) {
 	c.all = append(c.all, placed{id, p})
 }
 
-// into sorts the words, and gives each its places.
+// into sorts the words, and gives each its postings.
 func (c *collector) into(x *Index) {
 	x.words = slices.Clone(c.words)
 	slices.Sort(x.words)
 	x.posts = make([][]posting, len(x.words))
 	flat := make([]posting, len(c.all))
 	from := int32(0)
-	of := make([]int, len(c.words)) // position of a number
+	of := make([]int, len(c.words)) // index in x.words by number
 	for i, w := range x.words {
 		id := c.ids[w]
 		of[id] = i
@@ -105,7 +105,7 @@ func (c *collector) into(x *Index) {
 	}
 }
 
-// words returns the words of an entry, those in the best places first.
+// words passes the words of an entry to add, those in the best places first.
 func (e *Entry) words(add func(word string, place int)) {
 	name := strings.ToLower(e.Name())
 	add(name, inName)
@@ -125,7 +125,7 @@ func (e *Entry) words(add func(word string, place int)) {
 		for _, w := range list {
 			w = strings.ToLower(w)
 			add(w, inCode)
-			if own, ok := strings.CutPrefix(w, name+"_"); ok { // of a provider
+			if own, ok := strings.CutPrefix(w, name+"_"); ok { // of a provider, without the prefix
 				add(own, inCode)
 			}
 		}
@@ -137,7 +137,7 @@ func (e *Entry) words(add func(word string, place int)) {
 
 func IsBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// Rank is how well a term fits an entry, best first. noRank does not fit.
+// Ranks of a match, best first. noRank means no match.
 const (
 	rankAddress = iota + 1 // the whole address
 	rankName
@@ -151,11 +151,11 @@ const (
 	noRank     = 0
 )
 
-// shortest is the length from which a part of a word is looked for in
-// descriptions and code: shorter ones begin too many.
+// shortest is the minimum length of a prefix that is looked for in descriptions and code:
+// shorter ones match too many words.
 const shortest = 3
 
-// rank says for each entry how well a term in lower case fits it, noRank if not.
+// rank sets the rank of each entry for a term in lower case, noRank for no match.
 func (x *Index) rank(term string, ranks []uint8) {
 	better := func(i int, rank uint8) {
 		if ranks[i] == noRank || rank < ranks[i] {
@@ -184,7 +184,7 @@ func (x *Index) rank(term string, ranks []uint8) {
 	}
 }
 
-// rankIn is the rank of a word in a place: the whole word, or the beginning of it.
+// rankIn returns the rank of a match in a place: of the whole word, or of a prefix.
 func rankIn(place int, whole bool, length int) uint8 {
 	switch {
 	case place == inName && whole:

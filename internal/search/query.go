@@ -19,7 +19,7 @@ const (
 	PageSize = 100 // entries
 )
 
-// Orders of what is found.
+// Orders of results.
 const (
 	ByRelevance = "relevance"
 	ByName      = "name"
@@ -27,23 +27,23 @@ const (
 	ByDownloads = "downloads"
 )
 
-// Query says what is looked for. An empty field is any.
+// Query selects entries. An empty field matches all.
 type Query struct {
-	Text         string // as it was written
+	Text         string // as the caller wrote it
 	Kind         string
-	Namespace    string // with the host before that of a mirrored provider
+	Namespace    string // with the host in front for a mirrored provider
 	System       string
-	Signed       bool   // only what is signed
-	Scan         string // only what was scanned without a finding of this level or a worse one
-	Undeprecated bool   // only what is not deprecated
+	Signed       bool   // only signed versions
+	Scan         string // only versions that were scanned without a finding of this level or worse
+	Undeprecated bool   // only versions that are not deprecated
 	Sort         string // "": by relevance
-	Page         int    // from 1 on
+	Page         int    // from 1
 
 	terms []string
 }
 
-// ParseQuery reads the parameters q, kind, namespace, system, signed, scan,
-// deprecated, sort and page. Its errors are for the caller.
+// ParseQuery parses the parameters q, kind, namespace, system, signed, scan, deprecated,
+// sort and page. Its errors are for the caller.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{
 		Text: v.Get("q"), Kind: v.Get("kind"), Namespace: v.Get("namespace"), System: v.Get("system"),
@@ -77,7 +77,7 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// fits reports whether an entry passes what a query filters by.
+// fits reports whether an entry passes the filters of a query.
 func (q *Query) fits(e *Entry) bool {
 	switch {
 	case q.Kind != "" && e.Kind != q.Kind,

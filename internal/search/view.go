@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// View is the part of an index that somebody may read. It is never changed.
+// View is the part of an index that one set of rights may read. Its entries never change.
 type View struct {
-	Derived sync.Map // what readers made of it, by form
+	Derived sync.Map // values that callers derive from the view, by form
 
 	x    *Index
 	list []int32 // positions, ascending
 }
 
-// Visible is the view of who may read the items that may says.
+// Visible returns the view of the entries for which may returns true.
 func (x *Index) Visible(may func(kind, address string) bool) *View {
 	v := &View{x: x}
 	for i := range x.Entries {
@@ -29,10 +29,10 @@ func (x *Index) Visible(may func(kind, address string) bool) *View {
 	return v
 }
 
-// Len is how many entries there are.
+// Len returns the number of entries.
 func (v *View) Len() int { return len(v.list) }
 
-// All are the entries by kind and address.
+// All yields the entries by kind and address.
 func (v *View) All(yield func(*Entry) bool) {
 	for _, i := range v.list {
 		if !yield(&v.x.Entries[i]) {
@@ -50,8 +50,8 @@ func (v *View) Has(kind, address string) (*Entry, bool) {
 	return &v.x.Entries[v.list[i]], true
 }
 
-// Search returns what a query means, best first. downloads says how often an entry
-// was downloaded lately; it is asked only where that is the order.
+// Search returns the matching entries, best first. downloads returns how often an entry
+// was downloaded recently; it is called only if that is the order.
 func (v *View) Search(q Query, downloads func(kind, address string) int64) []*Entry {
 	hits := v.hits(q)
 	switch q.Sort {
@@ -69,7 +69,7 @@ func (v *View) Search(q Query, downloads func(kind, address string) int64) []*En
 	return hits
 }
 
-// hits are the entries that fit, by rank and then by address.
+// hits returns the matching entries, by rank and then by address.
 func (v *View) hits(q Query) []*Entry {
 	sums := make([]uint16, len(v.x.Entries))
 	ranks := make([]uint8, len(v.x.Entries))
@@ -102,11 +102,11 @@ func (v *View) hits(q Query) []*Entry {
 	return hits
 }
 
-// maxRank is above the sum of ranks of all terms.
+// maxRank is greater than the sum of the ranks of all terms.
 const maxRank = maxTerms*rankText + 1
 
-// Near are the entries, ten at most, whose names are at most two letters away from
-// a word of a text: a search that finds nothing is mostly misspelt.
+// Near returns up to ten entries whose names are at most two letters away from a word of
+// a text: most searches without a result are misspelt.
 func (v *View) Near(text string) []*Entry {
 	const maxDistance, entries = 2, 10
 	var near []*Entry
@@ -124,13 +124,13 @@ func (v *View) Near(text string) []*Entry {
 	return near
 }
 
-// distance is how many letters must be put in, taken out or replaced to make b of
-// a, or most+1 if more than most.
+// distance returns how many letters must be inserted, removed or replaced to turn a into
+// b, or limit+1 if it is more than limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
-	var buf [maxName + 1]int // more is rare
+	var buf [maxName + 1]int // longer names are rare
 	row := buf[:min(len(b)+1, len(buf))]
 	if len(b) >= len(buf) {
 		row = make([]int, len(b)+1)
@@ -168,7 +168,7 @@ const (
 // concurrent use; the zero value is empty.
 type Views struct {
 	mu    sync.Mutex // guards the fields below
-	x     *Index     // of all of them: an old one is not held on to
+	x     *Index     // the index of all views; views of an older index are dropped
 	by    map[string]*list.Element
 	order list.List // of *kept, most recently used first
 }
@@ -179,7 +179,7 @@ type kept struct {
 	until  time.Time
 }
 
-// Of returns the view of an index for a set of rights, which a text names.
+// Of returns the view of an index for a set of rights, which the text rights identifies.
 func (s *Views) Of(x *Index, rights string, now time.Time, may func(kind, address string) bool) *View {
 	s.mu.Lock()
 	if el, ok := s.by[rights]; ok {
@@ -190,7 +190,7 @@ func (s *Views) Of(x *Index, rights string, now time.Time, may func(kind, addres
 		}
 	}
 	s.mu.Unlock()
-	v := x.Visible(may) // beside the others: it takes a while
+	v := x.Visible(may) // not under the lock, since it takes a while
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.x != x {
