@@ -21,41 +21,42 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Client asks one front-end. It is safe for concurrent use.
+// Client sends requests to one front-end. It is safe for concurrent use.
 type Client struct {
 	Front *client.Client
 }
 
-// root is where the routes are below the address of a server.
+// root is the path of the routes below the address of a server.
 const root = "api/v2/"
 
 const (
-	pageSize = 100 // the most that a server gives at once
-	// maxListed bounds what a server makes this process keep.
+	pageSize = 100 // maximum that a server returns at once
+	// maxListed bounds the memory that an answer can take.
 	maxListed = 10_000
 	maxName   = 255 // of a workspace, in bytes
 )
 
-// Workspace is one of an organization. Strings are foreign text.
+// Workspace is a workspace of an organization. Its strings come from the server and are
+// not safe to print.
 type Workspace struct {
 	Organization string            `json:"organization"`
 	Name         string            `json:"name"`
 	Tags         []string          `json:"tags,omitempty"`       // keys, without values
-	Values       map[string]string `json:"tag_values,omitempty"` // of the tags that have one
+	Values       map[string]string `json:"tag_values,omitempty"` // of the tags that have a value
 	Project      string            `json:"project,omitempty"`
 	Description  string            `json:"description,omitempty"`
 	Locked       bool              `json:"locked,omitempty"`
-	Created      time.Time         `json:"created,omitzero"` // zero: its state came through another door
+	Created      time.Time         `json:"created,omitzero"` // zero: its state was stored through another API
 }
 
-// Ref names a workspace; without Name it is the organization.
+// Ref names a workspace; without Name, an organization.
 type Ref struct{ Organization, Name string }
 
-// ErrName says that nothing can have a name.
+// ErrName reports an invalid name.
 var ErrName = errors.New("not a name")
 
-// ParseRef reads ORGANIZATION/WORKSPACE. The workspace is whatever stands behind
-// the first slash.
+// ParseRef parses ORGANIZATION/WORKSPACE. The workspace is everything after the first
+// slash.
 func ParseRef(s string) (Ref, error) {
 	organization, name, ok := strings.Cut(s, "/")
 	p := Ref{organization, name}
@@ -65,7 +66,7 @@ func ParseRef(s string) (Ref, error) {
 	return p, nil
 }
 
-// ParseOrganization reads the name of an organization alone.
+// ParseOrganization parses the name of an organization.
 func ParseOrganization(s string) (string, error) {
 	if !segment(s) || strings.Contains(s, "/") {
 		return "", fmt.Errorf("%q: want the name of an organization: %w", s, ErrName)
@@ -73,7 +74,7 @@ func ParseOrganization(s string) (string, error) {
 	return s, nil
 }
 
-// segment reports whether a name can be part of an address.
+// segment reports whether a name is valid as part of an address.
 func segment(s string) bool {
 	dots := s == "." || s == ".."
 	legible := utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
@@ -82,12 +83,12 @@ func segment(s string) bool {
 
 func (p Ref) String() string { return p.Organization + "/" + p.Name }
 
-// path is where the workspace is.
+// path returns the path of the workspace, with more appended.
 func (p Ref) path(more string) string {
 	return root + "organizations/" + url.PathEscape(p.Organization) + "/workspaces/" + url.PathEscape(p.Name) + more
 }
 
-// resource is a workspace as JSON:API has it.
+// resource is a workspace in JSON:API.
 type resource struct {
 	Attributes struct {
 		Name        string            `json:"name"`
@@ -106,7 +107,7 @@ type resource struct {
 	} `json:"relationships"`
 }
 
-// defaultProject is what servers call the project of workspaces without one.
+// defaultProject is the servers' name for the project of workspaces without one.
 const defaultProject = "Default Project"
 
 const projectPrefix = "prj-"
@@ -129,8 +130,8 @@ func (r resource) workspace(organization string) Workspace {
 	return w
 }
 
-// Filter is which workspaces to list: those with all of the tags, in the project. The
-// zero value is all.
+// Filter selects workspaces: those with all of the tags, in the project. The zero value
+// selects all.
 type Filter struct {
 	Tags    []string
 	Project string
@@ -169,7 +170,8 @@ func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Wor
 	return all, nil
 }
 
-// Organizations returns the names of those that the caller may see something of.
+// Organizations returns the names of the organizations in which the caller may read
+// something.
 func (c *Client) Organizations(ctx context.Context) ([]string, error) {
 	var list struct {
 		Data []struct {
@@ -186,7 +188,7 @@ func (c *Client) Organizations(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Workspace returns one.
+// Workspace returns one workspace.
 func (c *Client) Workspace(ctx context.Context, p Ref) (Workspace, error) {
 	var one struct {
 		Data resource `json:"data"`
@@ -195,21 +197,21 @@ func (c *Client) Workspace(ctx context.Context, p Ref) (Workspace, error) {
 	return one.Data.workspace(p.Organization), err
 }
 
-// New is what a new workspace has. The zero value is nothing.
+// New has the settings of a new workspace. The zero value sets nothing.
 type New struct {
-	Tags                 map[string]string // value "": a key alone
+	Tags                 map[string]string // value "": a key without a value
 	Project, Description string
-	Mode                 string // of execution, local or remote; "": that of the organization
+	Mode                 string // execution mode, local or remote; "": that of the organization
 }
 
-// item is one tag, or another thing that a relation leads to.
+// item is a tag, or another target of a relationship.
 type item struct {
 	Type       string            `json:"type"`
 	ID         string            `json:"id,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-// Create makes a workspace. One that is there already is [oci.ErrExists].
+// Create makes a workspace. If it exists already, the error is [oci.ErrExists].
 func (c *Client) Create(ctx context.Context, p Ref, n New) (Workspace, error) {
 	relations := map[string]any{}
 	if n.Project != "" {
@@ -235,15 +237,15 @@ func (c *Client) Create(ctx context.Context, p Ref, n New) (Workspace, error) {
 	}
 	_, err := c.Front.Call(ctx, http.MethodPost, root+"organizations/"+url.PathEscape(p.Organization)+"/workspaces", nil, nil, body, &one)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnprocessableEntity {
-		if _, there := c.Workspace(ctx, p); there == nil { // the status says only that the body was not taken
+		if _, there := c.Workspace(ctx, p); there == nil { // the status says only that the body was refused
 			return Workspace{}, fmt.Errorf("workspace %s: %w", p, oci.ErrExists)
 		}
 	}
 	return one.Data.workspace(p.Organization), err
 }
 
-// Delete deletes a workspace; its versions stay until they are pruned. Without force
-// it is refused while the state has resources ([oci.ErrExists]).
+// Delete deletes a workspace; its versions stay until they are pruned. Without force the
+// server refuses while the state has resources ([oci.ErrExists]).
 func (c *Client) Delete(ctx context.Context, p Ref, force bool) error {
 	if force {
 		_, err := c.Front.Call(ctx, http.MethodDelete, p.path(""), nil, nil, nil, nil)
