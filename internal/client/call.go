@@ -10,9 +10,9 @@ import (
 	"net/url"
 )
 
-// Call makes a request to the front-end, again if need be, and reads the answer
-// into v: for the services beside those that publish. The body is sent as JSON;
-// nil: none. Where repeating has to have the effect of once, the headers say how.
+// Call makes a request to the front-end, repeats it if necessary, and decodes the answer
+// into v. It is for services other than publishing. The body is sent as JSON; nil: none.
+// If a repeated request must take effect only once, the caller's headers ensure that.
 func (c *Client) Call(ctx context.Context, method, path string, q url.Values, header http.Header, body, v any) (status int, err error) {
 	var raw *content
 	if body != nil {
@@ -33,8 +33,7 @@ func (c *Client) Call(ctx context.Context, method, path string, q url.Values, he
 	return c.do(r, v)
 }
 
-// Open begins to read an answer that may be long, or go on for long. The caller
-// closes it.
+// Open begins to read an answer that is large or takes long. The caller closes it.
 func (c *Client) Open(ctx context.Context, path string, q url.Values, header http.Header) (io.ReadCloser, error) {
 	r, err := c.request(ctx, http.MethodGet, path, q, nil)
 	if err != nil {
@@ -44,7 +43,7 @@ func (c *Client) Open(ctx context.Context, path string, q url.Values, header htt
 	resp, err := c.http.Do(r)
 	if err != nil {
 		if resp != nil {
-			_ = resp.Body.Close() // it says nothing that the error does not
+			_ = resp.Body.Close() // the error says everything
 		}
 		return nil, broken(r.Request, err)
 	}
@@ -52,6 +51,6 @@ func (c *Client) Open(ctx context.Context, path string, q url.Values, header htt
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of a refusal is shown
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much of the refusal as was read is shown
 	return nil, c.refusal(r.Request, resp, b)
 }

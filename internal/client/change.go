@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Announce deprecates or yanks a version, or takes that back. It returns the tag
-// of the event. Path is that of a module or provider; who did it is for the
-// server to say.
+// Announce deprecates or yanks a version, or takes that back. It returns the tag of the
+// event. Path is that of a module or provider. The server determines the author of the
+// event.
 func (c *Client) Announce(ctx context.Context, path string, an depot.Announcement) (tag string, err error) {
 	body, err := document(map[string]string{"action": an.Action, "message": an.Message, "replacement": an.Replacement})
 	if err != nil {
@@ -33,8 +33,8 @@ func (c *Client) Announce(ctx context.Context, path string, an depot.Announcemen
 	return text.Excerpt(out.Tag), err
 }
 
-// SignCosign adds a cosign-compatible signature over the digest that the server
-// names for a version, and returns the digest of the signature manifest.
+// SignCosign adds a cosign-compatible signature over the digest that the server reports
+// for a version, and returns the digest of the signature manifest.
 func (c *Client) SignCosign(ctx context.Context, path string, v addr.Version, key *ecdsa.PrivateKey) (digest.Digest, error) {
 	path += "/" + v.String() + "/signatures"
 	var subject struct {

@@ -30,31 +30,31 @@ import (
 // TokenFunc returns the token for the next request; empty means none.
 type TokenFunc func(ctx context.Context) (string, error)
 
-// Options say where a front-end is and who publishes there.
+// Options configure a [Client]: the address of a front-end and the credentials.
 type Options struct {
-	Server    *url.URL          // "https://okara.example.com", or a path below
+	Server    *url.URL          // "https://okara.example.com", or with a path
 	Token     TokenFunc         // nil: anonymous
-	TokenFrom string            // where it was found, for people; "" for none
+	TokenFrom string            // source of the token, for error messages; "" for none
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	UserAgent string
-	Logger    *slog.Logger   // one record per request, without secrets; nil: none
+	Logger    *slog.Logger   // one record per request, without secrets; nil: no log
 	Progress  depot.Progress // called from several goroutines
-	Pause     time.Duration  // before the first repetition, then doubled; 0: 500 ms
+	Pause     time.Duration  // before the first retry, then doubled; 0: 500 ms
 }
 
 // Client publishes through one front-end. It is safe for concurrent use.
 type Client struct {
 	o        Options
 	http     *retryablehttp.Client
-	answered atomic.Bool // somebody is there, so the address is right
+	answered atomic.Bool // the server has answered once, so the address is right
 }
 
-// Bounds of a conversation.
+// Bounds of requests and answers.
 const (
-	repeats   = 6 // half a minute in all
+	repeats   = 6 // half a minute in total
 	maxPause  = 30 * time.Second
-	maxAnswer = 4 << 20 // a list of many versions, each with a message
-	maxText   = 4 << 10 // of what a refusal says
+	maxAnswer = 4 << 20 // enough for a list of many versions, each with a message
+	maxText   = 4 << 10 // of the text of a refusal
 )
 
 // New returns a client. It makes no request.
@@ -79,7 +79,7 @@ func New(o Options) *Client {
 		Backoff: func(first, longest time.Duration, attempt int, resp *http.Response) time.Duration {
 			requested := retryablehttp.DefaultBackoff(first, longest, attempt, resp)
 			own := retryablehttp.DefaultBackoff(first, longest, attempt, nil)
-			return min(longest, max(requested, own)) // a server that asks for a second each time may be busy for longer
+			return min(longest, max(requested, own)) // a server whose Retry-After is always one second may be busy for longer
 		},
 		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
 		PrepareRetry:    c.authorize, // uploads may outlast a token
@@ -116,21 +116,21 @@ func (c *Client) authorize(r *http.Request) error {
 	return err
 }
 
-// log leaves out query and headers: tokens are there.
+// log omits query and headers, which may have tokens.
 func (c *Client) log(_ retryablehttp.Logger, resp *http.Response) {
 	r := resp.Request
 	c.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "front-end request",
 		slog.String("method", r.Method), slog.String("url", where(r.URL)), slog.Int("status", resp.StatusCode))
 }
 
-// content is the body of a request. It is opened once for each attempt.
+// content is the body of a request. It is opened again for each attempt.
 type content struct {
 	open   func() (io.ReadCloser, error)
 	size   int64
-	sha256 string // in hex; "": not announced
+	sha256 string // in hex; "": not sent
 }
 
-// sized gives the library the length of the body.
+// sized tells go-retryablehttp the length of the body.
 type sized struct {
 	io.ReadCloser
 	size int64
@@ -144,8 +144,8 @@ func document(v any) (content, error) {
 	return content{open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, size: int64(len(b))}, err
 }
 
-// send makes a request, again if need be, and reads the answer into v. The path
-// is below that of the server.
+// send makes a request, repeats it if necessary, and decodes the answer into v. The path
+// is relative to that of the server.
 func (c *Client) send(ctx context.Context, method, path string, q url.Values, body *content, v any) (status int, err error) {
 	r, err := c.request(ctx, method, path, q, body)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Client) request(ctx context.Context, method, path string, q url.Values,
 			return nil, err
 		}
 		r.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
-		r.Header.Set("Expect", "100-continue") // a refusal comes before the bytes
+		r.Header.Set("Expect", "100-continue") // so that a refusal arrives before the bytes are sent
 	}
 	return r, c.authorize(r.Request)
 }
@@ -192,7 +192,7 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // whatever is shown of the answer
+		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // so that no text of the answer shows the token
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return resp.StatusCode, c.refusal(r.Request, resp, b)
@@ -209,7 +209,7 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 	return resp.StatusCode, nil
 }
 
-// broken is the error of a request without an answer.
+// broken returns the error of a request without an answer.
 func broken(r *http.Request, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // its text repeats the URL, query included
@@ -220,13 +220,13 @@ func broken(r *http.Request, err error) error {
 	return &UnreachableError{Method: r.Method, URL: where(r.URL), Err: err}
 }
 
-// where prints a URL without its query and user.
+// where returns a URL without its query and user.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// UnreachableError says that a server gave no answer. By [errors.Is] it is
-// [oci.ErrUnavailable], too.
+// UnreachableError means that a server gave no answer. With [errors.Is] it is also
+// [oci.ErrUnavailable].
 type UnreachableError struct {
 	Method, URL string
 	Err         error
@@ -238,14 +238,14 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() []error { return []error{oci.ErrUnavailable, e.Err} }
 
-// Error is a refusal of the server. By [errors.Is] it is the error of package
-// oci that fits.
+// Error is a refusal by the server. With [errors.Is] it is the matching error of package
+// oci.
 type Error struct {
 	Method, URL string
 	Status      int
-	Text        string // the server's own words
-	Reason      string // the server's word for it, "" for none
-	TokenFrom   string // where the token was found, "" for none
+	Text        string // text of the server
+	Reason      string // reason code of the server, "" for none
+	TokenFrom   string // source of the token, "" for none
 }
 
 func (e *Error) Error() string {
@@ -256,7 +256,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap leads to the sentinel, nil if the request itself was at fault.
+// Unwrap returns the sentinel error, nil if the request itself was at fault.
 func (e *Error) Unwrap() error {
 	switch e.Status {
 	case http.StatusUnauthorized:
@@ -280,8 +280,8 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// refusal reads the error document of the front-end. What is none, such as the
-// page of a proxy, is not quoted.
+// refusal parses the error document of the front-end. An HTML page, such as that of a
+// proxy, is not quoted.
 func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Error {
 	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
 	var doc struct {
@@ -296,7 +296,7 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Err
 		}
 		e.Text = plain(strings.Join(texts, "; "))
 		e.Reason = text.Excerpt(doc.Reason)
-	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
+	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // text of a proxy or another server; HTML is left out
 		e.Text = plain(string(body))
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
@@ -308,8 +308,8 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) *Err
 	return e
 }
 
-// refused is one reason: a text as front-ends give it, an object of JSON:API where
-// they speak that, or one of a registry that was taken for a front-end.
+// refused is one reason: a string as front-ends send it, an object of JSON:API, or an
+// object of a registry that was mistaken for a front-end.
 type refused string
 
 func (t *refused) UnmarshalJSON(b []byte) error {
@@ -321,5 +321,5 @@ func (t *refused) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(t))
 }
 
-// plain is what a server says, for people.
+// plain makes a text of the server safe and short enough to show.
 func plain(s string) string { return text.Clip(text.Line(strings.TrimSpace(s)), maxText) }

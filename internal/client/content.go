@@ -16,11 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Content opens a version for reading: the client is one of the registry behind the
-// front-end, whose requests go through the front-end. It reaches the repository of the
-// version only, and nothing can be written. Digests are checked as those of any registry.
-// The layout is the server's word: what is signed has to say itself which version it is,
-// see [depot.Options.LayoutFromServer].
+// Content opens a version for reading: it returns a client of the registry behind the
+// front-end, whose requests go through the front-end. It reaches only the repository of
+// the version, and cannot write. Digests are verified as for any registry. The layout
+// comes from the server: signed content must itself say which version it is, see
+// [depot.Options.LayoutFromServer].
 func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oci.Client, addr.Layout, error) {
 	path := versionsPath(it) + "/" + v.String() + "/content"
 	var doc struct {
@@ -35,19 +35,19 @@ func (c *Client) Content(ctx context.Context, it addr.Item, v addr.Version) (*oc
 	if through.base == nil {
 		through.base = http.DefaultTransport
 	}
-	// Plain http, since nobody is asked whether the registry speaks TLS.
+	// Plain http, so that no request finds out whether the registry uses TLS.
 	r, err := oci.New(doc.Registry, oci.Options{Transport: through, PlainHTTP: true, UserAgent: c.o.UserAgent, Logger: c.o.Logger})
 	if err != nil {
 		return nil, l, fmt.Errorf("%s: the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
 	}
-	// Other kinds of repositories may be anywhere: nobody asks where those are.
+	// The layout of other kinds of repositories does not matter here.
 	if _, err := r.Repo(it.Repository(l)); err != nil {
 		return nil, l, fmt.Errorf("%s: the layout of the registry behind it: %s: %w", c.o.Server.Host, text.Excerpt(err.Error()), oci.ErrCorrupt)
 	}
 	return r, l, nil
 }
 
-// versionsPath is where the versions of an item are on a front-end, mirrored ones too.
+// versionsPath returns the path of an item's versions on a front-end, mirrored ones too.
 func versionsPath(it addr.Item) string {
 	switch {
 	case it.Kind == addr.KindModule:
@@ -58,11 +58,11 @@ func versionsPath(it addr.Item) string {
 	return ProviderPath(it.Provider)
 }
 
-// through sends what is asked of one repository to a front-end.
+// through sends the requests for one repository to a front-end.
 type through struct {
 	c          *Client
 	base       http.RoundTripper
-	from, path string // what the path of a request begins with, and in place of it at the front-end
+	from, path string // prefix of a request's path, and its replacement at the front-end
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -93,7 +93,7 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of a refusal is shown
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much of the refusal as was read is shown
 	refused := answered(r, resp.StatusCode, "through "+to.URL.Host+": "+t.c.refusal(to, resp, b).Text)
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		refused.Header.Set("Retry-After", after)
@@ -101,9 +101,8 @@ func (t *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return refused, nil
 }
 
-// storage follows a redirect to the storage of the registry, which needs no token. What
-// it says of a refusal is not shown: a front-end that is not to be trusted may have put
-// the token there.
+// storage follows a redirect to the storage of the registry, which needs no token. The
+// text of a refusal is not shown: a malicious front-end may have put the token there.
 func (t *through) storage(r *http.Request) (*http.Response, error) {
 	token, err := t.c.o.Token(r.Context())
 	switch {
@@ -122,11 +121,11 @@ func (t *through) storage(r *http.Request) (*http.Response, error) {
 	return answered(r, resp.StatusCode, "the storage that the front-end redirects to answered "+resp.Status), nil
 }
 
-// answered is a refusal in the form of registries.
+// answered returns a refusal in the form of registries.
 func answered(r *http.Request, status int, message string) *http.Response {
 	b, err := json.Marshal(map[string]any{"errors": []map[string]string{{"message": message}}})
 	if err != nil {
-		b = nil // of text there is always JSON
+		b = nil // text can always be encoded as JSON
 	}
 	return &http.Response{
 		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

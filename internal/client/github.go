@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// githubFresh is how long a token is used. GitHub's are good for five minutes.
+// githubFresh is how long a token is reused. GitHub's tokens are valid for five minutes.
 const githubFresh = 2 * time.Minute
 
-// GitHubToken returns a function that asks GitHub Actions for a token of the
-// running job. Endpoint and secret are what the runner tells a job that has
-// `permissions: id-token: write`. Server and Token of the options do not count.
+// GitHubToken returns a function that requests a token of the running job from GitHub
+// Actions. The runner gives endpoint and secret to a job that has `permissions: id-token:
+// write`. Server and Token of the options are ignored.
 //
 // https://docs.github.com/actions/reference/security/oidc
 func GitHubToken(o Options, endpoint *url.URL, secret, audience string) TokenFunc {

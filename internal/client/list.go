@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxListed bounds what a server makes this process keep.
+// maxListed bounds the memory that an answer can take.
 const maxListed = 100_000
 
 // List returns the modules and providers that the token may read, by kind and
@@ -45,8 +45,8 @@ func (c *Client) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	return all, nil
 }
 
-// Versions returns those of a module or provider, withdrawn ones included, with
-// what is said of them.
+// Versions returns the versions of a module or provider, withdrawn ones included, with
+// their status events.
 func (c *Client) Versions(ctx context.Context, it addr.Item) (*depot.Listing, error) {
 	type event struct{ Message, Replacement string }
 	var doc struct {

@@ -37,8 +37,8 @@ func (p published) result(status int) depot.Published {
 	}
 }
 
-// PublishModule packs the tree and sends it as a version of a module. It does
-// what the method of the same name of a depot does.
+// PublishModule packs the tree and sends it as a version of a module. The method of the
+// same name of a depot does the same without a server.
 func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
 	plan, err := depot.PlanModule(ctx, tree, m, o)
 	if err != nil {
@@ -55,8 +55,9 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	return out.result(status), nil
 }
 
-// ModuleThere sends the plan, and asks what publishing it would meet. It does what
-// the method of the same name of a depot does.
+// ModuleThere sends the plan as a dry run, and reports whether the version exists with
+// the same content. The method of the same name of a depot does the same without a
+// server.
 func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error) {
 	q := moduleQuery(o)
 	q.Set("dry_run", "true")
@@ -91,7 +92,7 @@ func moduleQuery(o depot.ModuleOptions) url.Values {
 	return q
 }
 
-// sendModule packs the plan and sends it. The answer goes into v.
+// sendModule packs the plan and sends it. The answer is decoded into v.
 func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, q url.Values, v any) (status int, contentDigest string, err error) {
 	plan.Tree.Read = c.o.Progress.Of(m.Module.String()+" "+m.Version.String()+" (packing)", plan.Tree.Bytes)
 	packed, err := plan.Tree.Pack(ctx, "")
@@ -107,14 +108,14 @@ func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *dep
 	return status, packed.ContentDigest, err
 }
 
-// ModulePath is where the versions of a module are on a front-end.
+// ModulePath returns the path of a module's versions on a front-end.
 func ModulePath(m addr.Module) string { return "v1/modules/" + m.String() }
 
-// ProviderPath is where the versions of an own provider are on a front-end.
+// ProviderPath returns the path of the versions of an own provider on a front-end.
 func ProviderPath(p addr.Provider) string { return "v1/providers/" + p.String() }
 
-// origin is the query that says where the source is from. The server prefers
-// what a token of a CI system proves.
+// origin returns the query that names the source. The server prefers values that a token
+// of a CI system proves.
 func origin(annotations map[string]string) url.Values {
 	q := url.Values{}
 	for name, key := range map[string]string{

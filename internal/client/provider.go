@@ -22,12 +22,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// parallel is how many files are uploaded at a time.
+// parallel is the number of concurrent uploads.
 const parallel = 4
 
-// PublishProvider checks the folder, signs SHA256SUMS where there is no
-// signature, and sends the files that the server does not have. It does what the
-// method of the same name of a depot does.
+// PublishProvider checks the folder, signs SHA256SUMS if it has no signature, and sends
+// the files that the server does not have. The method of the same name of a depot does
+// the same without a server.
 func (c *Client) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o depot.ProviderOptions) (depot.Published, error) {
 	plan, err := depot.PlanProvider(ctx, dist, p, v, o)
 	if err != nil {
@@ -72,7 +72,7 @@ type file struct {
 	content
 }
 
-// releaseFiles lists the packages, then the rest.
+// releaseFiles lists the packages, then the other files.
 func releaseFiles(dist fs.FS, plan *depot.ProviderPlan) []file {
 	var files []file
 	for _, k := range plan.Packages {
@@ -89,8 +89,8 @@ func releaseFiles(dist fs.FS, plan *depot.ProviderPlan) []file {
 	return files
 }
 
-// upload returns the receipt of a file, which is sent if the server does not
-// have it. A server that cannot be asked gets it.
+// upload returns the receipt of a file. It sends the file if the server does not have it,
+// or cannot look it up.
 func (c *Client) upload(ctx context.Context, path string, f file) (string, error) {
 	question, err := document(map[string]string{"digest": "sha256:" + f.sha256})
 	if err != nil {
