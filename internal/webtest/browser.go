@@ -18,11 +18,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser is a Chromium of one test. It reaches loopback addresses only.
+// Browser is a Chromium of one test. It can reach only loopback addresses.
 type Browser struct{ ctx context.Context }
 
-// New starts a browser, or skips the test where there is none: OKARA_TEST_CHROMIUM
-// names it, else it is chromium on PATH.
+// New starts a browser, or skips the test if there is none. OKARA_TEST_CHROMIUM names the
+// program, default chromium on PATH.
 func New(t *testing.T) *Browser {
 	t.Helper()
 	program := os.Getenv("OKARA_TEST_CHROMIUM")
@@ -47,16 +47,16 @@ func New(t *testing.T) *Browser {
 	return &Browser{ctx}
 }
 
-// Look is how somebody looks at pages.
+// Look has the settings of a browser that opens pages.
 type Look struct {
 	Width  int    // of the window, in CSS pixels
 	Theme  string // light or dark
 	Script bool
-	Token  string   // of who looks, "" for nobody
-	Hosts  []string // that pages lead to, beside their own
+	Token  string   // of the user, "" for an anonymous one
+	Hosts  []string // hosts that pages may link to, beside their own
 }
 
-// apply makes a new tab look so, and w hear what happens in it.
+// apply configures a new tab, and makes w listen to its events.
 func (l Look) apply(ctx context.Context, w *watcher) error {
 	if err := chromedp.Do(ctx); err != nil {
 		return err
@@ -81,7 +81,7 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// Picture writes a page as PNG.
+// Picture writes a screenshot of a page as PNG.
 func (b *Browser) Picture(t *testing.T, at, file string, look Look) {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx)

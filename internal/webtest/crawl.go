@@ -17,33 +17,33 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// View is a width and a theme in which a page is looked at.
+// View is a width and a theme in which a page is examined.
 type View struct {
 	Width int    // of the window, in CSS pixels
 	Theme string // light or dark
 }
 
-// Views are those in which a page has to be as good: a desk and a phone, by day and by
-// night, and the narrowest window that WCAG 2.2 asks for.
+// Views returns those in which a page has to be usable: a desktop and a phone, light and
+// dark, and the narrowest window that WCAG 2.2 requires.
 func Views() []View { return []View{{1280, "light"}, {1280, "dark"}, {375, "dark"}, {320, "light"}} }
 
-// Page is what there was to see.
+// Page describes a page that was loaded.
 type Page struct {
 	URL    string // without the host
-	Bytes  int    // of everything that was loaded for it, as it came over the network
-	Loaded int    // requests, without images that the page is about and streams
+	Bytes  int    // total bytes over the network
+	Loaded int    // number of requests, without images of the content and streams
 }
 
-// maxLoaded is the files of a page: itself, its style and its script.
+// maxLoaded is the number of files of a page: itself, its style and its script.
 const maxLoaded = 3
 
-// alike is how many pages of one path are looked at whose parameters have the same
-// names: what else differs is data.
+// alike is how many pages with the same path and the same parameter names are examined:
+// other differences are data.
 const alike = 2
 
-// Crawl follows every link that the pages below a path have, each once, as the person
-// of the tab, but for those of [alike] pages, and as long as not more than most were
-// seen. It looks at each page in all [Views]; whatever is wrong with one is an error of
+// Crawl follows every link of the pages below a path, each once, with the rights of the
+// tab's user, except that only [alike] similar pages are opened. It stops with an error
+// after limit pages. It examines each page in all [Views]; every problem is an error of
 // the test.
 func (p *Tab) Crawl(below string, limit int) []Page {
 	p.t.Helper()
@@ -53,7 +53,7 @@ func (p *Tab) Crawl(below string, limit int) []Page {
 	}
 	seen := map[string]int{below: 1}
 	queue := []string{below}
-	p.report(p.w.take()) // of what came before
+	p.report(p.w.take()) // of the pages before
 	var pages []Page
 	for len(queue) > 0 {
 		at := queue[0]
@@ -85,13 +85,13 @@ func (p *Tab) Crawl(below string, limit int) []Page {
 	return pages
 }
 
-// found is what is wrong with a page, and where it leads to.
+// found has the problems and the links of a page.
 type found struct {
 	Problems []string `json:"problems"`
 	Links    []string `json:"links"`
 }
 
-// look loads a page and says what is wrong with it.
+// look loads a page and reports its problems.
 func (p *Tab) look(at string) (Page, []string) {
 	p.t.Helper()
 	u, err := url.Parse(at)
@@ -124,12 +124,12 @@ func (p *Tab) report(page Page, problems []string) {
 //go:embed audit.js
 var audit string
 
-// examine loads a page in a tab and looks at it in every view.
+// examine loads a page in a tab and examines it in every view.
 func (p *Tab) examine(ctx context.Context, at string) (found, error) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
 		return found{}, err
 	}
-	if !p.script { // it would be loaded anew while it is looked at
+	if !p.script { // without the script the page would reload itself during the examination
 		if err := chromedp.Do(ctx, chromedp.Stop()); err != nil {
 			return found{}, err
 		}
@@ -161,7 +161,7 @@ func (p *Tab) examine(ctx context.Context, at string) (found, error) {
 	return all, Views()[0].apply(ctx)
 }
 
-// height of the window, in CSS pixels.
+// height is that of the window, in CSS pixels.
 const height = 900
 
 func (v View) apply(ctx context.Context) error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webtest drives a real browser over pages under test: it follows every
-// link that they have, and looks at each page as people with and without eyes,
-// mouse and a wide screen would. What templates make is compared with files, without
-// one. It has an issuer to log in at, and an audit log in memory.
+// Package webtest drives a real browser over pages under test: it follows every link, and
+// examines each page for users with and without sight, a mouse or a wide screen. The
+// output of templates is compared with files, without a browser. The package also has an
+// issuer to log in with, and an audit log in memory.
 package webtest

@@ -21,27 +21,27 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Sheet is a page type, or one form of it.
+// Sheet is a page type, or one variant of it.
 type Sheet struct {
-	Body any       // the type of what it shows
-	Set  func(any) // makes a body, given as pointer, that of this form; nil: there is one
-	Part string    // that other pages show, instead of a page; "": it is one
+	Body any       // a value of the type of the page's body
+	Set  func(any) // changes a body, given as a pointer, to this variant; nil: the only variant
+	Part string    // name of a template that is part of other pages; "": a page
 }
 
-// Shown is what a template gets for a sheet, with a body that is filled.
+// Shown returns the template's argument for a sheet with a filled body.
 type Shown func(s Sheet, title, key string, body any) any
 
-// hardText are texts that are hard to show: evil ends a string, an attribute, a script and
-// an address, turns the direction of writing, and ends with a long word; plain is as long
-// and means nothing.
+// hardText returns texts that are hard to show: evil closes a string, an attribute, a
+// script and an address, reverses the text direction, and ends with a long word; plain is
+// as long and harmless.
 func hardText() (evil, plain, long string) {
 	long = strings.Repeat("long", 10<<10/4)
 	evil = "javascript:alert(1)//\"'></script><script>alert(1)</script>\u202e\u2066&amp;<b onclick=x>"
 	return evil + long, strings.Repeat("x", len(evil)) + long, long
 }
 
-// fill sets everything that a template can show: texts to what text says of a field,
-// numbers to 3, lists to so many. What is trusted stays what it is.
+// fill sets every field that a template can show: texts to the result of text for the
+// field name, numbers to 3, lists to limit elements. Trusted HTML gets harmless markup.
 func fill(v reflect.Value, name string, text func(string) string, limit, deep int) {
 	if deep > 9 || !v.CanSet() && v.Kind() != reflect.Struct {
 		return
@@ -85,7 +85,8 @@ func fill(v reflect.Value, name string, text func(string) string, limit, deep in
 	}
 }
 
-// render is the content of a page type with a body that is filled so; nil: it is empty.
+// render returns the content of a page type with a filled body; if text is nil, it is
+// empty.
 func (s Sheet) render(t *testing.T, file *template.Template, page Shown, text func(string) string, limit int) string {
 	t.Helper()
 	body := reflect.New(reflect.TypeOf(s.Body))
@@ -111,8 +112,8 @@ func acts(a html.Attribute) bool {
 	return address && script || strings.HasPrefix(a.Key, "on") || a.Key == "style"
 }
 
-// shape is the elements of a page with the names of their attributes, in order, and
-// fails the test for one that acts.
+// shape returns the elements of a page with the names of their attributes, in order. It
+// fails the test for an attribute that acts.
 func shape(t *testing.T, text string) []string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))
@@ -124,7 +125,7 @@ func shape(t *testing.T, text string) []string {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		if n.Data == "wbr" { // where a long word may break
+		if n.Data == "wbr" { // a line break opportunity in a long word
 			continue
 		}
 		var names strings.Builder
@@ -143,11 +144,11 @@ func shape(t *testing.T, text string) []string {
 	return all
 }
 
-// Golden renders each page type of all full, empty, and with data that wants to get out of
-// the page, and compares it with testdata/golden, which is written anew with
-// OKARA_UPDATE=1. What is hostile makes no other elements than what is not. Names are those
-// of templates, with the form of a page type after a dash. The files below templates have
-// nothing in them that the policy of content forbids.
+// Golden renders each page type full, empty, and with hostile data that tries to escape
+// its place, and compares it with testdata/golden, which OKARA_UPDATE=1 rewrites. Hostile
+// data must make no other elements than harmless data. The keys of all are template
+// names, with the variant of a page type after a dash. The files below templates must
+// have nothing that the content security policy forbids.
 func Golden(t *testing.T, files map[string]func() (*template.Template, error), all map[string]Sheet, page Shown) {
 	t.Helper()
 	checkFiles(t)
@@ -160,7 +161,7 @@ func Golden(t *testing.T, files map[string]func() (*template.Template, error), a
 		read[file] = one
 		name := strings.TrimSuffix(file, ".html")
 		has := slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(key string) bool { base, _, _ := strings.Cut(key, "-"); return base == name })
-		if one.Lookup("content") != nil && name != "layout" && name != "error" && !has { // those are the frame's
+		if one.Lookup("content") != nil && name != "layout" && name != "error" && !has { // those two belong to the frame
 			t.Errorf("no golden page of %s", file)
 		}
 	}
@@ -202,7 +203,7 @@ func checkFiles(t *testing.T) {
 	}
 }
 
-// Compare wants a text to be that of a file, which is written anew with OKARA_UPDATE=1.
+// Compare compares a text with a file, which OKARA_UPDATE=1 rewrites.
 func Compare(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("OKARA_UPDATE") != "" {

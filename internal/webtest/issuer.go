@@ -18,19 +18,19 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// Issuer is an OpenID Connect issuer in process.
+// Issuer is an OpenID Connect issuer in the test process.
 type Issuer struct {
 	*httptest.Server
 	key *ecdsa.PrivateKey
 
-	// Says changes what the next logins say of the person; nil: Anna, who is in no group.
+	// Says changes the claims of the next logins; nil: Anna, who is in no group.
 	Says func(claims map[string]any)
 
 	mu    sync.Mutex // guards begun
 	begun []begun
 }
 
-// NewIssuer starts one.
+// NewIssuer starts an issuer.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -52,7 +52,7 @@ func NewIssuer(t testing.TB) *Issuer {
 	return i
 }
 
-// Token is that of a person who is in groups.
+// Token returns a token of a user who is in groups.
 func (i *Issuer) Token(t testing.TB, subject string, groups ...string) string {
 	t.Helper()
 	now := time.Now()
@@ -62,7 +62,7 @@ func (i *Issuer) Token(t testing.TB, subject string, groups ...string) string {
 	})
 }
 
-// Sign makes a token of claims.
+// Sign returns a signed token with the claims.
 func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
@@ -84,7 +84,7 @@ func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
 	return token
 }
 
-// Rule gives rights to those who are in a group.
+// Rule returns a rule that gives rights to the members of a group.
 func Rule(t testing.TB, group string, scopes ...string) access.Rule {
 	t.Helper()
 	r := access.Rule{Name: group, Groups: []string{group}}

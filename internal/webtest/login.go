@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// begun is what an issuer knows of a login.
+// begun is a login that has begun at an issuer.
 type begun struct {
 	client, redirect, nonce, challenge string
 	spent                              bool
 }
 
-// authorize says yes at once and sends the browser back.
+// authorize consents at once and redirects the browser back.
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	i.mu.Lock()
@@ -29,7 +29,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// token gives an ID token for a code, once, to who knows the verifier.
+// token answers with an ID token for a code, once, if the verifier is right.
 func (i *Issuer) token(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // Roles of the accessibility tree are named as Chromium names them.
 
-// needsName reports whether nobody knows what something is without a name.
+// needsName reports whether an element with this role is unusable without a name.
 func needsName(role string) bool {
 	switch role {
 	case "link", "button", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch", "slider", "spinbutton", "menuitem", "tab",
@@ -23,16 +23,17 @@ func needsName(role string) bool {
 	return false
 }
 
-// landmark reports whether a page may have several of them, which names tell apart.
+// landmark reports whether a page may have several landmarks of this role, which need
+// different names.
 func landmark(role string) bool {
 	return slices.Contains([]string{"navigation", "region", "search", "form", "complementary"}, role)
 }
 
-// single are the landmarks that each page has once.
+// single returns the landmarks that each page has once.
 func single() []string { return []string{"banner", "main", "contentinfo"} }
 
-// heard is what is wrong with a page for who hears it: operable things without a name,
-// headings that leave a level out, landmarks that are missing or sound alike.
+// heard returns the problems of a page for a user of a screen reader: controls without a
+// name, skipped heading levels, landmarks that are missing or have the same name.
 func heard(tree []*accessibility.Node) []string {
 	v := &hearing{nodes: map[accessibility.NodeID]*accessibility.Node{}, seen: map[string]int{}}
 	for _, n := range tree {
@@ -54,11 +55,11 @@ func heard(tree []*accessibility.Node) []string {
 	return v.problems
 }
 
-// hearing goes through a page in the order in which it is read.
+// hearing walks through a page in reading order.
 type hearing struct {
 	nodes    map[accessibility.NodeID]*accessibility.Node
 	seen     map[string]int // landmarks by role and name
-	level    int            // of the heading before
+	level    int            // of the previous heading
 	tops     int            // headings of level one
 	problems []string
 }
@@ -84,7 +85,7 @@ func (v *hearing) hear(n *accessibility.Node) {
 	switch {
 	case slices.Contains(single(), role):
 		v.seen[role]++
-	case role == "form" && name == "": // is no landmark
+	case role == "form" && name == "": // not a landmark
 	case landmark(role):
 		if v.seen[role+" "+name]++; v.seen[role+" "+name] == 2 {
 			v.say("two landmarks %s are called %q", role, name)
@@ -101,7 +102,7 @@ func (v *hearing) heading(n *accessibility.Node, name string) {
 	level := 0
 	for _, p := range n.Properties {
 		if p.Name == accessibility.PropertyNameLevel {
-			_ = json.Unmarshal(p.Value.Value, &level) // 0: it has none, which is said below
+			_ = json.Unmarshal(p.Value.Value, &level) // 0: the heading has no level, which is reported below
 		}
 	}
 	if level == 1 {
@@ -113,7 +114,7 @@ func (v *hearing) heading(n *accessibility.Node, name string) {
 	v.level = level
 }
 
-// text is a value that is a string; "" if it is none.
+// text returns the string in a value; "" if it has another type.
 func text(v *accessibility.Value) string {
 	var s string
 	if v != nil {

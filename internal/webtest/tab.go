@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Tab is a page that a test works with as a person does who has no mouse. What is
-// wrong with a page on the way is an error of the test.
+// Tab is a browser tab that a test operates with the keyboard only. Problems of the pages
+// that it opens are errors of the test.
 type Tab struct {
 	t      *testing.T
 	ctx    context.Context
@@ -23,10 +23,10 @@ type Tab struct {
 	script bool
 }
 
-// patience is how long a tab waits for what has to come.
+// patience is how long a tab waits for something.
 const patience = 3 * time.Minute
 
-// Tab opens a page for somebody of whom the browser knows nothing yet.
+// Tab opens a page in a new browser context, without cookies.
 func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -61,7 +61,7 @@ func (p *Tab) ask(expression string) string {
 	ctx, late := context.WithTimeout(p.ctx, patience)
 	defer late()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
-	if err != nil { // a page that is going away; what is waited for comes with the next one
+	if err != nil { // the page is being left; callers wait for the next one
 		return ""
 	}
 	return text
@@ -73,13 +73,14 @@ func (p *Tab) Press(keys string) {
 	p.do(fmt.Sprintf("press %q", keys), chromedp.KeyEvent(keys))
 }
 
-// Enter presses it, which follows a link and sends a form.
+// Enter presses the Enter key, which follows a link and sends a form.
 func (p *Tab) Enter() {
 	p.t.Helper()
 	p.Press(kb.Enter)
 }
 
-// focused is what the keyboard acts on: its name, and whether that can be seen.
+// focused evaluates to the label of the focused element, with a prefix if the focus is
+// not visible.
 const focused = `(() => {
   const e = document.activeElement;
   if (!e || e === document.body) return "";
@@ -88,9 +89,9 @@ const focused = `(() => {
   return (seen ? "" : "unseen: ") + label.trim().replace(/\s+/g, " ");
 })()`
 
-// Focused waits until the page itself gives the focus to what begins with a name. A
-// browser does so with the first picture that it draws, which may be after the text is
-// there.
+// Focused waits until the page itself moves the focus to an element whose label begins
+// with name. A browser does so with the first frame that it paints, which may be after
+// the text is there.
 func (p *Tab) Focused(name string) {
 	p.t.Helper()
 	var at string
@@ -102,20 +103,20 @@ func (p *Tab) Focused(name string) {
 	p.t.Fatalf("%q has the focus, not %q", at, name)
 }
 
-// focus is the name of what has the focus; "": nothing has.
+// focus returns the label of the focused element; "": none.
 func (p *Tab) focus() string {
 	p.t.Helper()
 	return p.ask(focused)
 }
 
-// Element is the name of the element that has the focus, in lower case.
+// Element returns the name of the focused element, in lower case.
 func (p *Tab) Element() string {
 	p.t.Helper()
 	return p.ask(`document.activeElement.localName`)
 }
 
-// To moves the focus by the Tab key to what begins with a name. On the way everything
-// that gets the focus must show it.
+// To moves the focus with the Tab key to the element whose label begins with name. On the
+// way every focused element must show the focus.
 func (p *Tab) To(name string) {
 	p.t.Helper()
 	var seen []string
@@ -133,7 +134,7 @@ func (p *Tab) To(name string) {
 	p.t.Fatalf("the Tab key does not lead to %q, but to %q", name, seen[:min(len(seen), 60)])
 }
 
-// Offered waits until the field that has the focus offers a value.
+// Offered waits until the focused field offers a value.
 func (p *Tab) Offered(value string) {
 	p.t.Helper()
 	quoted, err := json.Marshal(value)
@@ -149,7 +150,7 @@ func (p *Tab) Offered(value string) {
 	p.t.Fatalf("it never offered %q, but %s", value, p.ask(all+`.join(", ")`))
 }
 
-// Wait waits until the page says a text.
+// Wait waits until the page shows a text.
 func (p *Tab) Wait(text string) {
 	p.t.Helper()
 	quoted, err := json.Marshal(text)
@@ -164,8 +165,8 @@ func (p *Tab) Wait(text string) {
 	p.t.Fatalf("%s never said %q:\n%s", p.Path(), text, p.Text())
 }
 
-// Clipboard takes the place of the clipboard of this page, and returns how to wait
-// for what the page puts there.
+// Clipboard replaces the clipboard of this page. It returns a function that waits for the
+// text that the page copies.
 func (p *Tab) Clipboard() func() string {
 	p.t.Helper()
 	if p.ask(`navigator.clipboard.writeText = async (text) => { document.documentElement.dataset.copied = text }; "yes"`) != "yes" {
@@ -183,13 +184,13 @@ func (p *Tab) Clipboard() func() string {
 	}
 }
 
-// Text is what the page says.
+// Text returns the text of the page.
 func (p *Tab) Text() string {
 	p.t.Helper()
 	return p.ask(`document.body.innerText`)
 }
 
-// Path is where the tab is, with its query.
+// Path returns the path of the page, with its query.
 func (p *Tab) Path() string {
 	p.t.Helper()
 	return p.ask(`location.pathname + location.search`)

@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Untraced wants the browser of a tab to keep a session, or none, that no script can
-// read, and nothing else; and no secret to be in a cookie, on the page, or in an address
-// that the tab ever asked for.
+// Untraced checks that the browser of a tab keeps a session cookie, or none, that no
+// script can read, and nothing else; and that no secret is in a cookie, on the page, or
+// in an address that the tab ever requested.
 func (p *Tab) Untraced(session bool, secrets ...string) {
 	p.t.Helper()
 	ctx, late := context.WithTimeout(p.ctx, patience)

@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// watcher hears what happens in a tab. Whatever a browser has to say of a page is a
-// problem, and so is each request that fails.
+// watcher records what happens in a tab. Every message of the browser about a page is a
+// problem, and so is each failed request.
 type watcher struct {
-	hosts []string // that pages may ask
+	hosts []string // that pages may send requests to
 
 	mu       sync.Mutex // guards the fields below
 	problems []string
@@ -41,7 +41,7 @@ func (w *watcher) hear(event any) {
 	case *runtime.EventConsoleAPICalled:
 		w.add("console: %s", e.Type)
 	case *log.EventEntryAdded:
-		if e.Entry.Source != log.EntrySourceNetwork { // which the answers below tell
+		if e.Entry.Source != log.EntrySourceNetwork { // network errors are reported below
 			w.add("console: %s: %s", e.Entry.Level, e.Entry.Text)
 		}
 	case *audits.EventIssueAdded:
@@ -61,7 +61,7 @@ func (w *watcher) hear(event any) {
 	}
 }
 
-// issue is what the browser says of a page, with the details of the kind that has many.
+// issue returns the code of a browser issue, with the type of a generic one.
 func issue(i *audits.InspectorIssue) string {
 	if i.Details != nil && i.Details.GenericIssueDetails != nil {
 		return fmt.Sprintf("%s: %s", i.Code, i.Details.GenericIssueDetails.ErrorType)
@@ -79,14 +79,14 @@ func (w *watcher) request(e *network.EventRequestWillBeSent) {
 	}
 	asset := strings.Contains(u.Path, "/assets/")
 	picture := e.Type == network.ResourceTypeImage && !asset
-	icon := e.Type == network.ResourceTypeOther && asset // of the tab, which the browser loads once for all pages
+	icon := e.Type == network.ResourceTypeOther && asset // the tab's icon, which the browser loads once for all pages
 	if !picture && !icon && e.Type != network.ResourceTypeEventSource && e.RedirectResponse == nil {
 		w.page.Loaded++
 	}
 }
 
-// formWithMistake reports whether an answer is a form that was sent and comes back with
-// what is wrong in it, the one failure that a page may have.
+// formWithMistake reports whether an answer is a submitted form that is shown again with
+// its mistakes, the one failure that a page may have.
 func (w *watcher) formWithMistake(e *network.EventResponseReceived) bool {
 	r := w.asked[e.RequestID]
 	return e.Response.Status == http.StatusUnprocessableEntity && e.Type == network.ResourceTypeDocument && r != nil && r.Method == http.MethodPost
@@ -96,7 +96,7 @@ func (w *watcher) add(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// take returns what was heard since it was asked last.
+// take returns what was recorded since the last call.
 func (w *watcher) take() (Page, []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
