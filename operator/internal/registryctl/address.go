@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// ownAddresses are the addresses that a namespace may use by its name, each KIND:GLOB.
+// ownAddresses returns the addresses a namespace may use by its name, each as KIND:GLOB.
 func (o *Options) ownAddresses(namespace string) []string {
 	if namespace == o.Namespace {
 		return []string{addr.KindModule + ":**", addr.KindMirror + ":**", addr.KindProvider + ":**"}
@@ -26,7 +26,7 @@ func (o *Options) ownAddresses(namespace string) []string {
 	return []string{addr.KindModule + ":" + namespace + "/**"}
 }
 
-// addresses are those, and what an administrator gave it besides.
+// addresses adds to ownAddresses the addresses an administrator allowed by annotation.
 func (o *Options) addresses(ns *metav1.PartialObjectMetadata) []string {
 	list := o.ownAddresses(ns.Name)
 	for rule := range strings.SplitSeq(ns.Annotations[v1alpha1.AnnotationAddresses], ",") {
@@ -37,7 +37,7 @@ func (o *Options) addresses(ns *metav1.PartialObjectMetadata) []string {
 	return list
 }
 
-// permitted reports whether one of the addresses covers an item.
+// permitted reports whether one of the addresses covers item it.
 func permitted(addresses []string, it addr.Item) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")
@@ -45,17 +45,17 @@ func permitted(addresses []string, it addr.Item) bool {
 	})
 }
 
-// named reports whether an administrator gave a namespace the address by annotation.
+// named reports whether an administrator allowed the address to a namespace by annotation.
 func named(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
 	return permitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
 }
 
-// notAllowed says what a namespace may use.
+// notAllowed returns the message that lists the addresses a namespace may use.
 func notAllowed(namespace string, may []string) string {
 	return fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)
 }
 
-// owns finds out whether an entry has its address. The error is a *verdict.Problem if not.
+// owns checks that an entry holds its address. If not, the error is a *verdict.Problem.
 func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
 	ns, err := fluxobj.Namespace(ctx, r.reader, e.GetNamespace())
 	if err != nil {
@@ -74,9 +74,9 @@ func (r owners) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetada
 	return ns, nil
 }
 
-// holder finds the object that has the address in place of an entry, nil if there is
-// none: the oldest one that may have it. If that may be beside the entry, so is each but
-// one of the same version.
+// holder returns the object that holds the address instead of an entry, or nil. That is
+// the oldest object that may have the address. If the entry may share the address with it
+// (see beside), only an older Version of the same namespace and version counts.
 func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
 	others, err := r.sharing(ctx, e)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r owners) holder(ctx context.Context, e *entry) (*entry, error) {
 	return nil, nil
 }
 
-// sharing lists the other entries with the address of one.
+// sharing lists the other entries that have the address of e.
 func (r owners) sharing(ctx context.Context, e *entry) ([]*entry, error) {
 	var all []*entry
 	for _, list := range entryLists() {

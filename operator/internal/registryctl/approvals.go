@@ -30,7 +30,7 @@ func approvalOf(o client.Object) []string {
 	return []string{a.Spec.Target.Kind + "/" + a.Spec.Target.Name}
 }
 
-// approved wakes the entry of a Version that somebody decided about.
+// approved wakes the entry of a Version that an Approval is about.
 func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconcile.Request {
 	a, ok := o.(*v1alpha1.Approval)
 	if !ok || a.Spec.Target.Kind != kindVersion || a.Status.Result != "" {
@@ -38,7 +38,7 @@ func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconc
 	}
 	var v v1alpha1.Version
 	if err := r.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}, &v); err != nil {
-		return nil // of no Version
+		return nil // there is no such Version
 	}
 	if !alone(&v) {
 		return r.targets(ctx, &v)
@@ -50,9 +50,8 @@ func (r approvalObjects) approved(ctx context.Context, o client.Object) []reconc
 	return []reconcile.Request{requestFor(&v)}
 }
 
-// approvals carries out what users decided about the versions of an entry that are held
-// back, and reports whether one was published. Its caller knows that the entry has its
-// address.
+// approvals carries out the Approvals of the held-back versions of an entry, and reports
+// whether one was published. The caller has checked that the entry holds its address.
 func (r approvalObjects) approvals(ctx context.Context, e *entry) (bool, error) {
 	have, err := r.versionObjects().versionsOf(ctx, client.ObjectKeyFromObject(e))
 	if err != nil {
@@ -100,7 +99,7 @@ func (r approvalObjects) decide(ctx context.Context, e *entry, v *v1alpha1.Versi
 	return did, quiet(r.Status().Update(ctx, a))
 }
 
-// publish gives the candidate that was approved its version.
+// publish publishes the approved candidate as its version.
 func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
 	if a.Decision == v1alpha1.DecisionReject {
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
@@ -126,8 +125,8 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, err
 }
 
-// missing is what becomes of an Approval of which no candidate waits: its version was
-// published before, by an operator that ended there, or another content waits by now.
+// missing decides about an Approval without a waiting candidate: either an operator that
+// then ended published the version before, or another content waits by now.
 func (r approvalObjects) missing(ctx context.Context, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
 	l, err := depot.ReadListing(ctx, repo, nil)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {

@@ -29,28 +29,28 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// atOnce is how many entries of a kind are looked at at a time. Some workers are left
-// for those that need no run when there are as many runs as there may be.
+// atOnce is how many entries of a kind are reconciled at once. It leaves some workers for
+// entries that need no run while as many runs as allowed are under way.
 const atOnce = maxRuns + 4
 
-// Options say what the controllers work on.
+// Options configure the controllers.
 type Options struct {
-	Depot     *depot.Depot // the one registry that they fill
-	Namespace string       // of the operator; its objects may have every address
-	Issuers   []string     // whose tokens the front-end takes
-	// Origins are the ways to the outside for an object: with its credential, if it has
-	// one, and never with what the operator has for itself. may says which addresses of
+	Depot     *depot.Depot // the registry that they fill
+	Namespace string       // of the operator; its objects may use every address
+	Issuers   []string     // whose tokens the front-end accepts
+	// Origins returns the access to origins for an object, with its credential if it has
+	// one, and never with the credentials of the operator. may reports which addresses of
 	// the registry its namespace may use.
 	Origins func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error)
 	Scanner Scanner
 	Now     func() time.Time // nil: time.Now
 }
 
-// Scanner is what scans versions of entries that want it.
+// Scanner is the scanner for versions of entries with spec.scan.
 type Scanner struct {
-	Command  string // "trivy", or a command that writes SARIF to stdout; "": there is none
+	Command  string // "trivy", or a command that writes SARIF to stdout; "": no scanner
 	Database string // folder of its offline database
-	Jobs     int    // runs of entries that are scanned, at a time
+	Jobs     int    // how many runs of scanned entries there may be at once
 }
 
 // Setup adds the controllers to a manager.
@@ -86,7 +86,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 
-// limits are the rates at which objects are looked at again that could not be written:
+// limits returns the rates at which objects that could not be written are reconciled again:
 // each after 1 s to 10 min, all together 20 a second.
 func limits() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedMaxOfRateLimiter(
@@ -118,13 +118,13 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 		})).
 		WatchesMetadata(fluxobj.NamespaceMeta(""), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.queue = q // before there is a worker
+			r.queue = q // before any worker starts
 			return nil
 		})).
 		Complete(r)
 }
 
-// rightsChanged is about namespaces that may do something else than before.
+// rightsChanged matches updates of namespaces whose rights have changed.
 func rightsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
@@ -138,10 +138,10 @@ func rightsChanged() predicate.Predicate {
 
 func no[E any](E) bool { return false }
 
-// made reports whether the operator made an object.
+// made reports whether the operator created an object.
 func made(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged]; return ok }
 
-// freed wakes those that waited for the address of an entry that is gone.
+// freed wakes the entries that waited for the address of a deleted entry.
 func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Request {
 	others, err := r.owners().sharing(ctx, entryOf(o))
 	if err != nil {
@@ -167,8 +167,8 @@ func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Reques
 	return []reconcile.Request{{NamespacedName: name}}
 }
 
-// within wakes the entries of a namespace whose rights have changed, and those that
-// another one took an address from.
+// within wakes the entries of a namespace whose rights have changed, and the entries that
+// share an address with them.
 func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Request {
 	var all []reconcile.Request
 	for _, list := range entryLists() {
@@ -190,13 +190,13 @@ func requestFor(o client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
 }
 
-// AddToScheme tells a scheme all kinds that the controllers read and write.
+// AddToScheme adds all kinds that the controllers read and write to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(v1alpha1.AddToScheme(s), fluxobj.AddToScheme(s))
 }
 
-// mayRead is nil where the operator may read the Secrets of a namespace: an administrator
-// marked it as one of a tenant. Its own needs no mark.
+// mayRead returns nil if the operator may read the Secrets of a namespace: an administrator
+// labelled it as one of a tenant, or it is the operator's, which needs no label.
 func (r *entries) mayRead(ns *metav1.PartialObjectMetadata) error {
 	if _, marked := ns.Labels[v1alpha1.LabelTenant]; marked || ns.Name == r.Namespace {
 		return nil
@@ -204,11 +204,11 @@ func (r *entries) mayRead(ns *metav1.PartialObjectMetadata) error {
 	return &verdict.Problem{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: (&fluxobj.NotAllowedError{Namespace: ns.Name}).Error()}
 }
 
-// tenants takes the right to the Secrets of a namespace back that has lost its mark.
+// tenants revokes the right to the Secrets of a namespace that has lost its label.
 type tenants struct {
 	client.Client
 	own    string        // namespace of the operator
-	reader client.Reader // reads what is there now
+	reader client.Reader // not cached
 }
 
 func (r *tenants) setup(mgr ctrl.Manager) error {
@@ -216,7 +216,7 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
 }
 
-// rightsGone is about namespaces that are nobody's, at the start or from now on.
+// rightsGone matches namespaces that have no tenant label at the start, or lose it later.
 func rightsGone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !marked(e.Object) },
@@ -225,13 +225,13 @@ func rightsGone() predicate.Predicate {
 	}
 }
 
-// marked reports whether the operator may have Secrets in a namespace.
+// marked reports whether the operator may have the right to Secrets of a namespace.
 func marked(ns client.Object) bool {
 	_, tenant := ns.GetLabels()[v1alpha1.LabelTenant]
 	return tenant || made(ns)
 }
 
-// Reconcile looks at one namespace.
+// Reconcile revokes the right to the Secrets of a namespace without a label.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns, err := fluxobj.Namespace(ctx, r.Client, req.Name)
 	if err != nil || marked(ns) || ns.Name == r.own {

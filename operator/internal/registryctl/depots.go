@@ -30,7 +30,7 @@ import (
 // maxEntries is how many entries the status of a Depot lists.
 const maxEntries = 100
 
-// depots makes the Modules and Providers of Depots.
+// depots creates the Modules and Providers of Depots.
 type depots struct {
 	client.Client
 	events events.EventRecorder
@@ -75,20 +75,20 @@ func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, quiet(err)
 }
 
-// hold keeps a Depot that deletes its entries until it has.
+// hold keeps a Depot that deletes its entries until they are deleted.
 func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
 	return holds(ctx, r.Client, d, d.Spec.DeletionPolicy == v1alpha1.DeletionDelete)
 }
 
-// apply makes what is missing, changes what differs, lets go what is no entry any more,
-// and sums up. An error of one entry stops no other one; the first is returned.
+// apply creates missing objects, updates those that differ, lets go of those that are no
+// longer entries, and sums up. An error of one entry stops no other; the first is returned.
 func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
 	have, err := r.children(ctx, client.ObjectKeyFromObject(d))
 	if err != nil {
 		return err
 	}
 	var list []v1alpha1.DepotEntry
-	var wrong, behind error // behind: the cache is
+	var wrong, behind error // behind: errors because the cache is outdated
 	note := func(err error) (failed bool) {
 		if quiet(err) == nil || apierrors.IsAlreadyExists(err) {
 			behind = cmp.Or(behind, err)
@@ -134,7 +134,7 @@ func kindOf(o client.Object) string {
 	return kindModule
 }
 
-// wanted are the objects that the entries of a Depot stand for.
+// wanted returns the objects that the entries of a Depot stand for.
 func wanted(d *v1alpha1.Depot) []client.Object {
 	defaults := d.Spec.Defaults
 	run := v1alpha1.RunSpec{Interval: d.Spec.Interval, Suspend: d.Spec.Suspend, DeletionPolicy: v1alpha1.DeletionKeep}
@@ -178,7 +178,7 @@ func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
 	return m
 }
 
-// child makes the object of an entry, or brings it in line.
+// child creates the object of an entry, or updates it.
 func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
 	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonRunning}
 	is := want.DeepCopyObject().(client.Object)
@@ -209,7 +209,7 @@ func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Objec
 	return line, nil
 }
 
-// entryAddress is the address as it was written.
+// entryAddress is the address as the user wrote it.
 func entryAddress(o client.Object) string {
 	switch o := o.(type) {
 	case *v1alpha1.Module:
@@ -220,8 +220,8 @@ func entryAddress(o client.Object) string {
 	return ""
 }
 
-// align gives an object the labels and the spec that its entry wants, and reports
-// whether they were others. How many Versions it has is not the entry's affair.
+// align gives an object the labels and the spec of its entry, and reports whether they
+// differed. The number of Version objects stays: it is not part of an entry.
 func align(is, want client.Object) bool {
 	before := is.DeepCopyObject()
 	switch is := is.(type) {
@@ -240,7 +240,7 @@ func align(is, want client.Object) bool {
 	return !equality.Semantic.DeepEqual(before, is)
 }
 
-// with is a map with more in it; nil where there is nothing.
+// with returns a copy of map a with more added, or a itself if more is empty.
 func with(a, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return a
@@ -251,7 +251,7 @@ func with(a, more map[string]string) map[string]string {
 	return all
 }
 
-// children are the objects that were made for a Depot.
+// children lists the objects that were created for a Depot.
 func (r *depots) children(ctx context.Context, depot client.ObjectKey) ([]client.Object, error) {
 	var all []client.Object
 	for _, list := range []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}} {
@@ -263,7 +263,7 @@ func (r *depots) children(ctx context.Context, depot client.ObjectKey) ([]client
 	return all, nil
 }
 
-// letGo deletes an object that is no entry any more, or makes it its user's own.
+// letGo deletes an object that is no longer an entry, or releases it to its users.
 func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) error {
 	if d.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
 		uid := o.GetUID()
@@ -272,8 +272,8 @@ func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) 
 	return r.release(ctx, d.Name, o)
 }
 
-// release makes an object of a Depot its user's own. It remembers the Depot, which takes it
-// back when it has such an entry again.
+// release makes an object of a Depot independent of it. An annotation remembers the Depot,
+// which takes the object back when it has such an entry again.
 func (r *depots) release(ctx context.Context, depot string, o client.Object) error {
 	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
 		delete(o.GetLabels(), label)
@@ -282,12 +282,12 @@ func (r *depots) release(ctx context.Context, depot string, o client.Object) err
 	return client.IgnoreNotFound(r.Update(ctx, o))
 }
 
-// releasedBy reports whether an object was one of a Depot's, and nobody else's since.
+// releasedBy reports whether a Depot released an object that no Depot has taken since.
 func releasedBy(o client.Object, depot string) bool {
 	return !made(o) && o.GetAnnotations()[v1alpha1.AnnotationReleased] == depot
 }
 
-// releaseAll makes what a Depot left that is gone its users' own.
+// releaseAll releases the remaining objects of a deleted Depot.
 func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
 	have, err := r.children(ctx, depot)
 	if err != nil {
@@ -301,7 +301,7 @@ func (r *depots) releaseAll(ctx context.Context, depot client.ObjectKey) error {
 	return nil
 }
 
-// remove deletes the objects of a Depot, and lets it go when they are.
+// remove deletes the objects of a Depot, and drops its finalizer once they are gone.
 func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 	if err := verdict.Update(ctx, r.Client, d, func() {
 		if d.Status.ObservedGeneration != d.Generation {
@@ -324,12 +324,12 @@ func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
 		}
 	}
 	if len(have) > 0 {
-		return nil // its end wakes this controller
+		return nil // the deletion of the last one wakes this controller
 	}
 	return holds(ctx, r.Client, d, false)
 }
 
-// sum writes the status of a Depot, and returns what there is to say of it.
+// sum fills the status of a Depot, and returns its verdict.
 func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	s := &d.Status
 	s.ObservedGeneration = d.Generation
@@ -373,7 +373,7 @@ func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) verdict.Verdict {
 	return v
 }
 
-// fails reports reasons for which somebody may want to look at an entry.
+// fails reports whether a reason is one that a user may want to look into.
 func fails(reason string) bool {
 	return !slices.Contains([]string{"", v1alpha1.ReasonRunning, v1alpha1.ReasonSuspended, v1alpha1.ReasonDestroying}, reason)
 }

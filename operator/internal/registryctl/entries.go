@@ -30,7 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// entries is the controller of one kind of entries.
+// entries is the controller of one kind of entry.
 type entries struct {
 	client.Client
 	Options
@@ -38,17 +38,17 @@ type entries struct {
 	events   events.EventRecorder
 	kind     string
 	schedule schedule
-	runs     *fairQueue // of all kinds
+	runs     *fairQueue // shared by all kinds
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// What is done for an entry beside filling the registry.
+// These types group the methods of entries that do more than fill the registry.
 type (
-	// owners say whose an address of the registry is.
+	// owners decide which object holds an address of the registry.
 	owners struct{ *entries }
-	// approvalObjects say what may be published.
+	// approvalObjects decide what may be published.
 	approvalObjects struct{ *entries }
-	// versionObjects tell what is published.
+	// versionObjects report what is published.
 	versionObjects struct{ *entries }
 )
 
@@ -60,13 +60,13 @@ func (r *entries) versionObjects() versionObjects   { return versionObjects{r} }
 func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, req)
 	if errors.Is(err, errQueued) {
-		return ctrl.Result{}, nil // it is woken when it has one
+		return ctrl.Result{}, nil // it is woken when it has a slot
 	}
 	r.runs.release(entryKey{r.kind, req.NamespacedName})
 	return result, err
 }
 
-// errQueued says that an entry waits in the queue.
+// errQueued is the error of an entry that waits in the queue.
 var errQueued = errors.New("the run is queued")
 
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -99,8 +99,8 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// quiet takes out what is no failure: the object has changed meanwhile, and that
-// change comes by itself.
+// quiet drops errors that are no failure: the object changed or went away meanwhile, and
+// that change wakes the controller anyway.
 func quiet(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -108,8 +108,8 @@ func quiet(err error) error {
 	return err
 }
 
-// run does what is pending, and returns how long it takes until something is again. An
-// error is worth another try; a *verdict.Problem is not, and is in the status only.
+// run does what is pending, and returns how long it takes until something is again. A
+// run is tried again after an error, but a *verdict.Problem is only written to the status.
 func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err == nil && e.run.Suspend {
 		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
@@ -132,8 +132,8 @@ func (r *entries) run(ctx context.Context, e *entry) (time.Duration, error) {
 	return wait, err
 }
 
-// attempt makes a run if one is due, and if it is the turn of the entry: else the error
-// is errQueued.
+// attempt makes a run if one is due and the entry has a slot; without a slot the error is
+// errQueued.
 func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) {
 	if e.err != nil {
 		return 0, &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: e.err.Error()}
@@ -163,7 +163,7 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 	return wait, err
 }
 
-// ranNow makes one run and notes that there was one.
+// ranNow makes one run and records it in the schedule.
 func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (time.Duration, error) {
 	if err := r.hold(ctx, e); err != nil {
 		return 0, err
@@ -178,7 +178,7 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 		return 0, err
 	}
 	if err == nil {
-		r.runs.limit(e.limitKey(), time.Time{}) // somebody asked by hand, and was answered
+		r.runs.limit(e.limitKey(), time.Time{}) // the origin answered a run requested by a user
 	}
 	_, hopeless := asProblem(err)
 	wait := r.schedule.ran(e, err != nil && !hopeless, r.Now())
@@ -188,8 +188,8 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 	return wait, err
 }
 
-// hold adds the finalizer before the registry is touched, where the deletion policy
-// has something to do, and takes it away where it has not.
+// hold adds the finalizer before the registry is touched if the deletion policy has
+// something to do, and removes it if not.
 func (r *entries) hold(ctx context.Context, e *entry) error {
 	return holds(ctx, r.Client, e.Object, e.withdraws())
 }
@@ -199,7 +199,7 @@ func (e *entry) withdraws() bool {
 	return e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete
 }
 
-// sync makes one run of the engine and brings status and Versions in line with it.
+// sync makes one run of the engine and updates the status and the Versions accordingly.
 func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) error {
 	from, err := r.origins(ctx, e, ns)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	if err == nil {
 		found, err = r.versionObjects().versions(ctx, e, found)
 	}
-	if err != nil || e.list == nil { // a Version says of itself what there is to say
+	if err != nil || e.list == nil { // a Version has its own status
 		return cmp.Or(err, failed)
 	}
 	found.fill(e.list)
@@ -247,13 +247,13 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	return failed
 }
 
-// say writes what there is to say of an entry.
+// say writes a verdict to the status of an entry.
 func (e *entry) say(to events.EventRecorder, v verdict.Verdict) {
 	e.status.ObservedGeneration = e.GetGeneration()
 	v.Say(to, e.Object, &e.status.Conditions)
 }
 
-// report tells what a run changed, and returns the first failure.
+// report makes events for what a run changed, and returns the first failure.
 func (r *entries) report(e *entry, results []supply.Result) error {
 	did := map[string][]string{} // versions by reason
 	var failed error
@@ -301,7 +301,7 @@ func (r *entries) event(o client.Object, kind, reason, message string) {
 
 // remove carries out the deletion policy.
 func (r *entries) remove(ctx context.Context, e *entry) error {
-	if e.status.ObservedGeneration != e.GetGeneration() { // else it tells how the last try ended
+	if e.status.ObservedGeneration != e.GetGeneration() { // else the status says how the last try ended
 		if err := e.ends(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its versions as spec.deletionPolicy says"}); err != nil {
 			return err
 		}
@@ -315,13 +315,13 @@ func (r *entries) remove(ctx context.Context, e *entry) error {
 	return holds(ctx, r.Client, e.Object, false)
 }
 
-// ends writes what there is to say of an entry that is deleted, if it is news.
+// ends writes the verdict on an entry that is being deleted, if it changed.
 func (e *entry) ends(ctx context.Context, c client.Client, to events.EventRecorder, v verdict.Verdict) error {
 	return verdict.Update(ctx, c, e.Object, func() { e.say(to, v) })
 }
 
-// withdraw yanks, and removes, what this entry published. An entry that does not have
-// its address published nothing.
+// withdraw yanks the versions that this entry published, and removes them with the policy
+// Delete. An entry that does not hold its address published nothing.
 func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	if e.err != nil || !e.withdraws() {
 		return nil
@@ -351,11 +351,11 @@ func (r *entries) withdraw(ctx context.Context, e *entry) error {
 	return withdraw(ctx, r.Depot, e, l, rec.Entries[e.key])
 }
 
-// deletedMessage is what users read who have a version of a deleted object.
+// deletedMessage is the message to users of a version whose object was deleted.
 const deletedMessage = "the object that published it was deleted"
 
-// withdraw yanks the versions of an entry that its record knows, and with the policy
-// Delete removes their tags where the registry can.
+// withdraw yanks the versions of an entry that are in its record. With the policy Delete
+// it also removes their tags, where the registry can.
 func withdraw(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, known map[string]supply.VersionRecord) error {
 	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, v := range l.Versions {

@@ -29,23 +29,23 @@ const (
 // versionInterval is how often a Version without a target is compared with its origin.
 const versionInterval v1alpha1.Duration = "1h"
 
-// entry is a Module, a Provider, or a Version without a target as this package works on
-// it. Its status is that of the object.
+// entry is this package's view of a Module, a Provider, or a Version without a target.
+// Its status is that of the object.
 type entry struct {
 	client.Object
 	kind   string
 	spec   *v1alpha1.EntrySpec
 	run    *v1alpha1.RunSpec
 	status *v1alpha1.RunStatus
-	list   *v1alpha1.EntryStatus // of which status is a part; nil for a Version
+	list   *v1alpha1.EntryStatus // the status that contains status; nil for a Version
 
-	item addr.Item  // what it is in the registry
-	key  string     // its name in a record
-	set  supply.Set // of this entry alone
-	err  error      // why it cannot be an entry
+	item addr.Item  // its address in the registry
+	key  string     // its key in a record
+	set  supply.Set // holds this entry alone
+	err  error      // why the object is not a valid entry
 }
 
-// entryOf looks at an object.
+// entryOf returns the entry of an object.
 func entryOf(o client.Object) *entry {
 	switch o := o.(type) {
 	case *v1alpha1.Module:
@@ -64,14 +64,14 @@ func entryOf(o client.Object) *entry {
 	return &entry{Object: o, err: fmt.Errorf("%T is no entry", o)}
 }
 
-// alone reports whether an object is an entry, and not a Version of one.
+// alone reports whether an object is an entry itself, and not a Version of one.
 func alone(o client.Object) bool {
 	v, ok := o.(*v1alpha1.Version)
 	return !ok || v.Spec.Target == nil
 }
 
-// entryOfVersion makes an entry of one version. The origin lists what it has, since a
-// tag is not always named as its version is.
+// entryOfVersion makes an entry of a single version. The versions are listed at the origin,
+// because a tag is not always named like its version.
 func entryOfVersion(o *v1alpha1.Version) *entry {
 	e := &entry{
 		Object: o, kind: kindVersion, spec: &v1alpha1.EntrySpec{Versions: o.Spec.Version, Auth: o.Spec.Auth},
@@ -109,14 +109,14 @@ func (e *entry) provider(s v1alpha1.ProviderEntry) {
 // where names the object to users.
 func (e *entry) where() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
 
-// beside reports whether two entries may have one address: Versions of one namespace, of
-// different versions.
+// beside reports whether two entries may share one address: both are Versions of one
+// namespace, and their versions differ.
 func (e *entry) beside(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
-// speaksOf reports whether a version is the entry's affair: the record that Versions of
-// one address share has those of the others, too.
+// speaksOf reports whether a version belongs to the entry. A record that several Versions
+// of one address share also has the versions of the others.
 func (e *entry) speaksOf(version string) bool {
 	return e.kind != kindVersion || version == e.spec.Versions
 }
@@ -132,10 +132,10 @@ func (e *entry) common() supply.EntrySpec {
 	return s
 }
 
-// scanLine is where entries wait that are scanned. No host has this name.
+// scanQueue is the queue name of entries that are scanned. No host has this name.
 const scanQueue = "the scanner"
 
-// line is what the entry waits for: its origin, or the scanner.
+// line is the name of the entry's queue: its origin, or the scanner.
 func (e *entry) line() string {
 	if e.spec.Scan != nil {
 		return scanQueue
@@ -143,7 +143,7 @@ func (e *entry) line() string {
 	return e.origin()
 }
 
-// scanWith names the scanner to the entry, if it wants one.
+// scanWith configures the scanner if the entry wants scans.
 func (e *entry) scanWith(s Scanner) error {
 	if e.spec.Scan == nil {
 		return nil
@@ -171,7 +171,7 @@ func number(p *int32) int {
 	return int(*p)
 }
 
-// origin is the host that the entry is from.
+// origin is the host that the entry comes from.
 func (e *entry) origin() string {
 	var from string
 	switch {
@@ -187,7 +187,7 @@ func (e *entry) origin() string {
 	return host
 }
 
-// limitKey is what the origin counts requests by: the credential, or this operator.
+// limitKey is the key of a rate limit: origins count per credential, else per operator.
 func (e *entry) limitKey() string {
 	if e.spec.Auth == nil {
 		return e.origin()
@@ -195,7 +195,7 @@ func (e *entry) limitKey() string {
 	return e.origin() + " " + e.GetNamespace() + "/" + e.spec.Auth.SecretRef.Name
 }
 
-// request is what somebody asks for by annotation.
+// request is the value of the annotation by which a user requests a run.
 func (e *entry) request() string { return verdict.RequestOf(e) }
 
 // addressIndex is the index of entries by address.
@@ -237,7 +237,7 @@ func statusOf(o runtime.Object) any {
 	return nil
 }
 
-// entryLists are the lists that an entry can be in.
+// entryLists returns an empty list for each kind of entry.
 func entryLists() []client.ObjectList {
 	return []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}}
 }
@@ -253,7 +253,7 @@ func itemsOf(list client.ObjectList) (all []client.Object) {
 	return all
 }
 
-// holds has an object have the finalizer of the registry, or not.
+// holds adds the finalizer of the registry to an object if wanted, and removes it if not.
 func holds(ctx context.Context, c client.Client, o client.Object, wanted bool) error {
 	before := o.DeepCopyObject().(client.Object)
 	change := controllerutil.RemoveFinalizer

@@ -20,17 +20,17 @@ import (
 
 func asProblem(err error) (*verdict.Problem, bool) { return errors.AsType[*verdict.Problem](err) }
 
-// defaultPause is how long an origin at its limit is left alone that does not say how
-// long; a longer pause than maxPause is not believed.
+// defaultPause is how long an origin at its limit is not asked if it gives no duration;
+// a duration above maxPause is cut to it.
 const (
 	defaultPause = 10 * time.Minute
 	maxPause     = 24 * time.Hour
 )
 
-// limitText does not change from one try to the next, so that a status does not.
+// limitText is the same for every try, so that the status does not change.
 const limitText = "the rate limit of the origin is reached: it is asked again later"
 
-// pauseOf reports how long nobody should be asked after an error, if it says so.
+// pauseOf returns how long the origin must not be asked after an error of a rate limit.
 func pauseOf(err error) (time.Duration, bool) {
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		return limit.pause, true
@@ -48,12 +48,12 @@ func pauseOf(err error) (time.Duration, bool) {
 	return min(pause, maxPause), true
 }
 
-// limitError says that another entry met the limit of the origin.
+// limitError says that a run of another entry hit the limit of the origin.
 type limitError struct{ pause time.Duration }
 
 func (e *limitError) Error() string { return limitText }
 
-// problemOf turns what trying again does not cure into a *verdict.Problem.
+// problemOf turns an error that another try cannot cure into a *verdict.Problem.
 func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
 		return &verdict.Problem{Reason: v1alpha1.ReasonAddressTaken, Message: taken.Entry +
@@ -76,8 +76,8 @@ func refused(err error) error {
 	return err
 }
 
-// strict has what an object may not name as its origin be told from an origin that
-// says no by itself.
+// strict turns refusals of these origins themselves into *verdict.Problem, which tells
+// them from refusals by a remote origin.
 func strict(from supply.Origins) supply.Origins {
 	permit := from.Permit
 	open := from.Open
@@ -99,7 +99,7 @@ func strict(from supply.Origins) supply.Origins {
 	return from
 }
 
-// verdictOf is what an error says: a *verdict.Problem needs somebody, another one another try.
+// verdictOf is the verdict on an error: only a *verdict.Problem needs a user to act.
 func verdictOf(err error) verdict.Verdict {
 	if p, ok := asProblem(err); ok {
 		return p.Verdict()

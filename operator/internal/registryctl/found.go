@@ -17,15 +17,15 @@ import (
 // maxVersions is how many versions a status lists.
 const maxVersions = 50
 
-// found is what the registry has of an entry after a run.
+// found is what the registry holds of an entry after a run.
 type found struct {
 	listing *depot.Listing
 	known   map[string]supply.VersionRecord // by version
 	all     []v1alpha1.VersionSummary       // newest first
 }
 
-// after is what the registry has after a run. It is read again only where the run
-// changed something.
+// after returns what the registry holds after a run. The registry is read again only if
+// the run changed something.
 func (r *entries) after(ctx context.Context, e *entry, p *supply.Plan) (*found, error) {
 	if l := p.Listing(e.key); l != nil {
 		return newFound(l, p.Known(e.key)), nil
@@ -33,7 +33,7 @@ func (r *entries) after(ctx context.Context, e *entry, p *supply.Plan) (*found, 
 	return r.look(ctx, e, p.Known(e.key))
 }
 
-// look reads what the registry has.
+// look reads what the registry holds of an entry.
 func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
 	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
 	if err != nil {
@@ -65,7 +65,7 @@ func newFound(l *depot.Listing, known map[string]supply.VersionRecord) *found {
 	return f
 }
 
-// summary is what is known of one version.
+// summary describes one version, from the listing and the record.
 func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
 	vr, known := f.known[v.String()]
 	there := slices.Contains(f.listing.Versions, v)
@@ -110,7 +110,7 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 	}
 }
 
-// unmatched says that no version at the origin is one that an entry wants.
+// unmatched is the verdict when the origin has no version that the entry wants.
 func (e *entry) unmatched() verdict.Verdict {
 	what := "the origin has no release"
 	if e.spec.Versions != "" {
@@ -124,8 +124,8 @@ func matches(p *supply.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s supply.Step) bool { return s.Action != supply.ActionPrune })
 }
 
-// verdict is what the run says when nothing failed. Drift stays until a person has
-// decided what is right.
+// verdict is the verdict on a run in which nothing failed. Drift stays until a user has
+// decided which content is right.
 func (f *found) verdict() verdict.Verdict {
 	waiting := 0
 	for _, s := range f.all {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How many runs there are at a time, of all entries and of those of one origin, and how
-// many may begin in a second.
+// These bounds are for runs at once (of all entries, and of those of one origin) and for
+// starts (per second, and in a burst).
 const (
 	maxRuns       = 16
 	maxOriginRuns = 4
@@ -20,38 +20,37 @@ const (
 	maxStartBurst = 100
 )
 
-// fairQueue decides which entries may run. Namespaces take turns, and in each
-// of them the origins, so that neither a namespace with many entries nor an origin that
-// is slow holds up the others. An entry that has no place leaves its worker and is woken
-// later.
+// fairQueue decides which entries may run. Namespaces take turns, and within each
+// namespace its origins, so that neither a namespace with many entries nor a slow origin
+// holds up the others. An entry without a slot leaves its worker and is woken later.
 type fairQueue struct {
 	mu      sync.Mutex // guards the fields below
-	scans   int        // places of the line that waits for the scanner
+	scans   int        // max runs at once in the queue for the scanner
 	starts  *rate.Limiter
-	held    map[entryKey]*waiter // entries that have a place
-	busy    map[string]int       // places by origin
-	used    map[string]bool      // records that a run reads and writes
+	held    map[entryKey]*waiter // entries that have a slot
+	busy    map[string]int       // slots taken, by origin
+	used    map[string]bool      // records in use by a run
 	waits   map[entryKey]*waiter
-	origins []*originQueue       // those that wait, in turn
-	limited map[string]time.Time // until when nobody asks, by origin and credential
-	alarm   *time.Timer          // when the next run may begin; nil: none waits for that alone
+	origins []*originQueue       // queues that are not empty, the next one first
+	limited map[string]time.Time // until when no requests are sent, by origin and credential
+	alarm   *time.Timer          // when the next run may start; nil: no run waits for that
 }
 
-// entryKey is an entry, of which there is one run at a time.
+// entryKey identifies an entry, of which there is one run at a time.
 type entryKey struct {
 	kind string
 	name types.NamespacedName
 }
 
-// waiter is an entry that waits, or runs.
+// waiter is an entry that waits or runs.
 type waiter struct {
 	entryKey
 	origin string
 	record string // Versions of one address have one record, so they take turns
-	wake   func() // nil while its worker looks
+	wake   func() // nil while its worker is in acquire
 }
 
-// originQueue is those of a namespace that wait for an origin.
+// originQueue holds the entries of a namespace that wait for an origin.
 type originQueue struct {
 	namespace, origin string
 	list              []*waiter
@@ -65,12 +64,12 @@ func newFairQueue(scans int) *fairQueue {
 	}
 }
 
-// acquire admits an entry, or wakes it once it is admitted.
+// acquire reports whether an entry has a slot; if not, it calls wake once it has.
 func (t *fairQueue) acquire(p entryKey, origin, record string, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.held[p]; ok {
-		return true // that is what it was woken for
+		return true // it was woken for this slot
 	}
 	w := t.waits[p]
 	if w == nil {
@@ -87,7 +86,7 @@ func (t *fairQueue) acquire(p entryKey, origin, record string, wake func()) bool
 
 func (l *originQueue) add(w *waiter) { l.list = append(l.list, w) }
 
-// originQueueOf finds the line of an origin, or opens it at the end.
+// originQueueOf returns the queue of a namespace and an origin, which it adds at the end.
 func (t *fairQueue) originQueueOf(namespace, origin string) *originQueue {
 	i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return l.namespace == namespace && l.origin == origin })
 	if i < 0 {
@@ -113,8 +112,7 @@ func (t *fairQueue) release(p entryKey) {
 	t.grant()
 }
 
-// grant gives away the places that there are. The lines of a namespace that got one go
-// to the end.
+// grant gives away the free slots. The queues of a namespace that got one go to the end.
 func (t *fairQueue) grant() {
 	for len(t.held) < maxRuns {
 		i := slices.IndexFunc(t.origins, func(l *originQueue) bool { return t.busy[l.origin] < t.maxRunsOf(l.origin) && t.next(l) >= 0 })
@@ -142,12 +140,12 @@ func (t *fairQueue) grant() {
 	}
 }
 
-// next is the first of a line whose record nobody uses, -1 if there is none.
+// next is the index of the first waiter whose record is not in use, or -1.
 func (t *fairQueue) next(l *originQueue) int {
 	return slices.IndexFunc(l.list, func(w *waiter) bool { return !t.used[w.record] })
 }
 
-// maxRunsOf is how many runs there may be at once for an origin, or for the scanner.
+// maxRunsOf is how many runs there may be at once for an origin or the scanner.
 func (t *fairQueue) maxRunsOf(origin string) int {
 	if origin == scanQueue {
 		return t.scans
@@ -155,8 +153,8 @@ func (t *fairQueue) maxRunsOf(origin string) int {
 	return maxOriginRuns
 }
 
-// toEnd puts the other lines of the namespace behind those of others, and last the one
-// that got a place.
+// toEnd moves the queues of got's namespace behind those of other namespaces, and got to
+// the very end.
 func (t *fairQueue) toEnd(got *originQueue) {
 	behind := func(l *originQueue) int {
 		switch {
@@ -170,7 +168,7 @@ func (t *fairQueue) toEnd(got *originQueue) {
 	slices.SortStableFunc(t.origins, func(a, b *originQueue) int { return behind(a) - behind(b) })
 }
 
-// wait deals again when the next run may begin.
+// wait calls grant again when the next run may start.
 func (t *fairQueue) wait() {
 	if t.alarm != nil {
 		return
@@ -186,7 +184,7 @@ func (t *fairQueue) wait() {
 	})
 }
 
-// limit has nobody ask an origin before a time; the zero time ends that.
+// limit stops requests to an origin until a time; the zero time lifts that.
 func (t *fairQueue) limit(origin string, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +195,7 @@ func (t *fairQueue) limit(origin string, until time.Time) {
 	}
 }
 
-// pause is how long an origin is not asked.
+// pause is how long an origin must not be asked yet.
 func (t *fairQueue) pause(origin string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

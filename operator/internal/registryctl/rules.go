@@ -34,7 +34,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// The file of rules is a key of a ConfigMap in the namespace of the operator, which the
+// The rules file is a key of a ConfigMap in the namespace of the operator, which the
 // front-end mounts.
 const (
 	RulesConfigMap = "okara-rules"
@@ -43,13 +43,13 @@ const (
 
 // Bounds of rules. A ConfigMap has at most 1 MiB.
 const (
-	maxRules      = 50        // of a namespace
-	maxRulesText  = 64 << 10  // bytes of them
+	maxRules      = 50        // per namespace
+	maxRulesText  = 64 << 10  // bytes of the rules of a namespace
 	maxRulesTotal = 900 << 10 // bytes of all rules
 )
 
-// rules writes the AccessRules of the cluster into one file. It looks at all of them
-// each time: which of them have room depends on the others.
+// rules writes the AccessRules of the cluster into one file. Each reconcile reads all of
+// them, because the size limits make them depend on each other.
 type rules struct {
 	client.Client
 	Options
@@ -84,11 +84,11 @@ func (r *rules) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{}, nil
 }
 
-// judged is an AccessRule with what it becomes in the file.
+// judged is an AccessRule and the rule it becomes in the file.
 type judged struct {
 	*v1alpha1.AccessRule
 	rule access.Rule
-	err  error // why it does not count
+	err  error // why it has no effect
 }
 
 func (j judged) verdict() verdict.Verdict {
@@ -98,7 +98,7 @@ func (j judged) verdict() verdict.Verdict {
 	return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "it is in the file that okara serve reads, and counts within two minutes"}
 }
 
-// judge decides which rules count, the oldest first.
+// judge decides which rules take effect, the oldest first.
 func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged, error) {
 	var all []judged
 	for i := range list {
@@ -128,7 +128,7 @@ func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged
 	return all, nil
 }
 
-// ruleOf is a rule as the front-end knows it.
+// ruleOf is a rule in the form that the front-end reads.
 func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 	rule := access.Rule{Name: o.Namespace + "/" + o.Name, Issuer: o.Spec.Issuer, Groups: o.Spec.Groups}
 	for name, glob := range o.Spec.Claims {
@@ -139,15 +139,15 @@ func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 	}
 	for _, right := range o.Spec.Allow {
 		kind := strings.SplitN(string(right), ":", 3)
-		if len(kind) == 3 { // the schema wants it
+		if len(kind) == 3 { // the schema requires three parts
 			rule.Allow = append(rule.Allow, access.Scope{Action: access.Action(kind[0]), Kind: access.Kind(kind[1]), Glob: kind[2]})
 		}
 	}
 	return rule
 }
 
-// check finds out whether a namespace may have a rule; a *verdict.Problem says why not. What
-// the namespaces may use is kept in tenants.
+// check returns a *verdict.Problem if a namespace may not have a rule. The addresses that
+// each namespace may use are kept in tenants.
 func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, tenants map[string][]string) error {
 	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 			return &verdict.Problem{Reason: v1alpha1.ReasonInvalid, Message: fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
 		}
 		if within(scope, r.ownAddresses(namespace)) {
-			continue // whatever the annotation says
+			continue // allowed even without the annotation
 		}
 		may, known := tenants[namespace]
 		if !known {
@@ -182,13 +182,13 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 	return nil
 }
 
-// artifactRight reports whether a right is one that a namespace can give at all.
+// artifactRight reports whether a right is of a kind that a namespace can grant.
 func artifactRight(s access.Scope) bool {
 	return slices.Contains([]access.Action{access.Read, access.Publish}, s.Action) &&
 		slices.Contains([]access.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
 }
 
-// within reports whether a right lies within one of the addresses.
+// within reports whether one of the addresses covers a right.
 func within(s access.Scope, addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")
@@ -196,14 +196,14 @@ func within(s access.Scope, addresses []string) bool {
 	})
 }
 
-// usage is how many rules there are, and how many bytes.
+// usage counts rules and their bytes.
 type usage struct {
 	rules map[string]int // by namespace
 	bytes map[string]int
 	total int
 }
 
-// take finds room for a rule; a *verdict.Problem says that there is none.
+// take counts a rule; the error is a *verdict.Problem if a limit is reached.
 func (u *usage) take(namespace string, rule access.Rule) error {
 	if u.rules == nil {
 		u.rules = map[string]int{}
@@ -226,7 +226,7 @@ func (u *usage) take(namespace string, rule access.Rule) error {
 	return nil
 }
 
-// fileOf is the file of the rules that count, by name.
+// fileOf returns the file of the valid rules, sorted by name.
 func fileOf(all []judged) (string, error) {
 	var file access.RulesFile
 	for _, j := range all {
@@ -239,8 +239,8 @@ func fileOf(all []judged) (string, error) {
 	return string(text), err
 }
 
-// write writes the file if it is another one. A ConfigMap of that name that somebody
-// else made is a *verdict.Problem.
+// write writes the file if it changed. A ConfigMap of that name without okara's label
+// is a *verdict.Problem.
 func (r *rules) write(ctx context.Context, all []judged) error {
 	text, err := fileOf(all)
 	if err != nil {
@@ -267,7 +267,7 @@ func (r *rules) write(ctx context.Context, all []judged) error {
 	return r.Update(ctx, &is)
 }
 
-// describe writes the status of a rule, if it changed, and tells a refusal.
+// describe writes the status of a rule if it changed, and makes an event of a refusal.
 func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict.Verdict) error {
 	return verdict.Update(ctx, r.Client, o, func() {
 		o.Status.ObservedGeneration = o.Generation
@@ -275,11 +275,11 @@ func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict.
 	})
 }
 
-// rulesPause is how long a change waits for others: the file is written once for all.
+// rulesPause is how long a change waits for others, so that the file is written once.
 const rulesPause = time.Second
 
-// Cached says what the manager of an operator in a namespace caches of kinds of which
-// it must not read everything: of ConfigMaps the one that it writes.
+// Cached limits what the manager of an operator in a namespace caches of kinds that it must
+// not read completely: of ConfigMaps only the one that it writes.
 func Cached(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -287,7 +287,7 @@ func Cached(namespace string) map[client.Object]cache.ByObject {
 	}}
 }
 
-// setup has every change that matters lead to one and the same request.
+// setup makes every relevant change queue one and the same request.
 func (r *rules) setup(mgr ctrl.Manager) error {
 	all := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: RulesConfigMap}}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -302,7 +302,7 @@ func (r *rules) setup(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, wake).
 		WatchesMetadata(fluxobj.NamespaceMeta(""), wake, builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			later(q) // there may be no rule, and the front-end waits for the file
+			later(q) // there may be no AccessRule, but the front-end needs the file
 			return nil
 		})).
 		Complete(r)

@@ -21,11 +21,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Bounds of what a status tells of scans.
+// These bounds limit the scans in a status.
 const (
 	maxFindings = 50 // of all scans of a version
 	maxScans    = 50
-	maxReport   = 8 << 20 // bytes of a report whose findings are listed
+	maxReport   = 8 << 20 // bytes; the findings of a larger report are not listed
 )
 
 // scannedSince reports whether a version was scanned again after its status was written.
@@ -39,9 +39,9 @@ func scannedSince(s *v1alpha1.VersionStatus, scanned time.Time) bool {
 // subjectSource is the subject of a scan of the source repository.
 const subjectSource = "source"
 
-// readScans reads the newest scan reports of a version, the worst first.
+// readScans reads the newest scan reports of a version into its status, the worst first.
 func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.VersionStatus) error {
-	subjects := []artifact.ProviderPlatform{{Manifest: m.Descriptor}} // the module, or what all platforms have in common
+	subjects := []artifact.ProviderPlatform{{Manifest: m.Descriptor}} // the module, or what all platforms share
 	if index, err := artifact.ParseProviderIndex(m); err == nil {
 		subjects = append(subjects, index.Platforms[:min(len(index.Platforms), maxScans-1)]...)
 	}
@@ -75,7 +75,7 @@ func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.
 	return nil
 }
 
-// newestOf is the newest scan of what was published, and that of its source repository.
+// newestOf returns the newest scan of the version and that of its source repository.
 func newestOf(reports []evidence.Report) []evidence.Report {
 	var all []evidence.Report
 	for _, of := range []bool{false, true} {
@@ -86,8 +86,8 @@ func newestOf(reports []evidence.Report) []evidence.Report {
 	return all
 }
 
-// describeScan is what a status says of a report, and whether it has more findings than
-// there is room for.
+// describeScan returns a report as a status has it, and whether the report has more
+// findings than usage, the number there is still room for.
 func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, usage int) (v1alpha1.Scan, bool, error) {
 	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),
@@ -106,7 +106,7 @@ func describeScan(ctx context.Context, repo *oci.Repo, report evidence.Report, u
 	}
 	found, _, err := scan.Findings(b, usage)
 	if err != nil {
-		return out, true, nil // its numbers are what there is to tell
+		return out, true, nil // the counts are still known
 	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, findingOf(f))
@@ -122,7 +122,7 @@ func findingOf(f scan.Finding) v1alpha1.Finding {
 	return out
 }
 
-// cut bounds a text of a finding, of which a status has many.
+// cut bounds a text of a finding, because a status has many.
 func cut(s string) string {
 	const limit = 200 // bytes
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// requestPause is how often a request by annotation is heard.
+// requestPause is the shortest time between two runs requested by annotation.
 const requestPause = 30 * time.Second
 
-// A run that failed is repeated after the least of these, then after twice as long, up
-// to the most.
+// A failed run is repeated after minBackOff, then after twice as long each time, up to
+// maxBackOff.
 const (
 	minBackOff = time.Second
 	maxBackOff = 10 * time.Minute
 )
 
-// schedule knows when entries ran and when the next run is pending. It is kept in memory:
-// after a start everything is due.
+// schedule knows when entries ran and when their next run is due. It is kept in memory:
+// after a start every entry is due.
 type schedule struct {
 	mu    sync.Mutex // guards the fields below
 	runs  map[types.NamespacedName]*past
-	asked map[types.NamespacedName]bool // somebody changed a Version, or what the namespace may, since the last run began
+	asked map[types.NamespacedName]bool // a Version, or the rights of the namespace, changed since the last run began
 }
 
 // past is the last run of an entry.
@@ -35,13 +35,13 @@ type past struct {
 	generation int64
 	request    string
 	at         time.Time
-	next       time.Time // zero: none by itself
+	next       time.Time // zero: no run without a request
 	failed     int       // runs that failed in a row
-	examined   time.Time // when the last run began in which nothing failed; zero: there was none
+	examined   time.Time // when the last run without a failure began; zero: there was none
 }
 
-// pending reports whether a run is pending, and else how long it takes until one is; 0 for
-// never.
+// pending reports whether a run is due, and if not, how long it takes until one is (0:
+// never).
 func (s *schedule) pending(e *entry, now time.Time) (bool, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,15 +60,15 @@ func (s *schedule) pending(e *entry, now time.Time) (bool, time.Duration) {
 	return wait <= 0, max(wait, 0)
 }
 
-// begin notes that a run begins: who asks from now on asks for another one.
+// begin notes that a run begins: later calls of ask make another run due.
 func (s *schedule) begin(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.asked, name)
 }
 
-// ran notes a run, and returns how long it takes until the next one. A tenth of the
-// interval is by chance, so that entries made at once do not stay together.
+// ran records a run, and returns how long it takes until the next one. The interval varies
+// at random by a tenth, so that entries created together do not stay in step.
 func (s *schedule) ran(e *entry, failed bool, now time.Time) time.Duration {
 	wait := e.run.Interval.Length()
 	wait = wait*9/10 + rand.N(wait/5+1)
@@ -87,7 +87,7 @@ func (s *schedule) ran(e *entry, failed bool, now time.Time) time.Duration {
 	return wait
 }
 
-// note is what there is to know of a run of an entry that was just now.
+// note stores a run of an entry at time now, and returns it.
 func (s *schedule) note(e *entry, now time.Time) *past {
 	if s.runs == nil {
 		s.runs = map[types.NamespacedName]*past{}
@@ -104,7 +104,7 @@ func (s *schedule) note(e *entry, now time.Time) *past {
 	return p
 }
 
-// examine notes a run in which nothing failed.
+// examine records that the run which began at that time had no failure.
 func (s *schedule) examine(e *entry, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *schedule) examine(e *entry, began time.Time) {
 	}
 }
 
-// examined is when the last run began in which nothing failed, of this object as it is
-// and as somebody asked for it: else it is zero, and the run examines everything.
+// examined is when the last run without a failure began, if the object and its request are
+// still the same. Else it is zero, and the run examines everything.
 func (s *schedule) examined(e *entry) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,14 +125,14 @@ func (s *schedule) examined(e *entry) time.Time {
 	return p.examined
 }
 
-// park notes a run that met a limit: the next one is due after the pause.
+// park records a run that hit a rate limit: the next one is due after the pause.
 func (s *schedule) park(e *entry, now time.Time, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(e, now).next = now.Add(pause)
 }
 
-// ask makes a run due, also while one goes on.
+// ask makes a run due, even while one is under way.
 func (s *schedule) ask(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// Keys of a Secret. Those of an App are the ones that OpenDepot reads; those of ssh are
-// the ones of the type kubernetes.io/ssh-auth, and the file that belongs to them.
+// These are keys of a Secret. Those of a GitHub App are the ones that OpenDepot reads;
+// those of ssh are the ones of type kubernetes.io/ssh-auth, and its known_hosts file.
 const (
 	keyToken    = "token"
 	keyUsername = "username"
@@ -39,7 +39,7 @@ const (
 	keyKnown    = "known_hosts"
 )
 
-// origins are the ways to the outside of an entry. Its Secret is read each time, and
+// origins returns the access to origins for an entry. Its Secret is read each time and
 // never kept.
 func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (supply.Origins, error) {
 	addresses := r.addresses(ns)
@@ -54,7 +54,7 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	var secret corev1.Secret
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = cmp.Or(fluxobj.Bind(ctx, r.Client, ns.Name), err) // the next try reads it
+			err = cmp.Or(fluxobj.Bind(ctx, r.Client, ns.Name), err) // the next try can read it
 		}
 		return supply.Origins{}, &secretError{err}
 	}
@@ -73,9 +73,9 @@ func (r *entries) reach(ctx context.Context, secret supply.TenantSecret, may fun
 	return strict(from), nil
 }
 
-// credentialOf reads the credential of a Secret that agrees to be sent. Without that
-// word whoever may make a Module could have any Secret of the namespace sent to his
-// host.
+// credentialOf reads the credential of a Secret whose annotation names the hosts it may be
+// sent to. Without this annotation, any user allowed to create a Module could have any
+// Secret of the namespace sent to a host of their choice.
 func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	var c supply.TenantSecret
 	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })

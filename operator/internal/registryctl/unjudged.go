@@ -16,11 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// judgedWithin is how long who looks after its target may take to judge an Approval.
+// judgedWithin is how long the controller of a target may take to judge an Approval.
 const judgedWithin = time.Minute
 
-// unjudged tells of Approvals that nobody judges, since there is no such target or nothing of
-// it waits, and removes Approvals that have had their time, whatever they are of.
+// unjudged marks Approvals that no controller judges, because the target does not exist or
+// does not wait for one. It also deletes Approvals of any target after their lifetime.
 type unjudged struct {
 	client.Client
 	now func() time.Time
@@ -31,7 +31,7 @@ func (r *unjudged) setup(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{RateLimiter: limits()}).Complete(r)
 }
 
-// Reconcile looks at one Approval.
+// Reconcile marks or deletes one Approval.
 func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var a v1alpha1.Approval
 	if err := r.Get(ctx, req.NamespacedName, &a); err != nil || !a.DeletionTimestamp.IsZero() {

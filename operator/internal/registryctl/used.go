@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// used reports which versions of an entry something runs: retention keeps them as if
-// they were pinned. Nothing is read before retention asks, and then once. Where it cannot
-// be known, everything is used: what was removed would not come back.
+// used returns a function that reports whether a version of an entry is in use: retention
+// keeps such versions as if they were pinned. The data is read once, when retention first
+// asks. If that fails, all versions count as used, since a removed one would not come back.
 func (r *entries) used(ctx context.Context, e *entry) func(string, addr.Version) bool {
 	type known struct {
 		versions map[string]supply.VersionRecord
@@ -47,7 +47,7 @@ func (r *entries) used(ctx context.Context, e *entry) func(string, addr.Version)
 	}
 }
 
-// running are the digests of what Instances and objects of generated kinds run.
+// running returns the digests that Instances and objects of generated kinds run.
 func (r *entries) running(ctx context.Context) (map[string]bool, error) {
 	digests := map[string]bool{}
 	var instances v1alpha1.InstanceList
@@ -61,7 +61,7 @@ func (r *entries) running(ctx context.Context) (map[string]bool, error) {
 	}
 	var kinds v1alpha1.ModuleKindList
 	if err := r.reader.List(ctx, &kinds); apierrors.IsForbidden(err) {
-		return digests, nil // an operator of namespaces has no kinds
+		return digests, nil // an operator limited to namespaces has no kinds
 	} else if err != nil {
 		return nil, err
 	}
@@ -73,14 +73,14 @@ func (r *entries) running(ctx context.Context) (map[string]bool, error) {
 	return digests, nil
 }
 
-// runningObjects adds what the objects of a generated kind run.
+// runningObjects adds the digests that the objects of a generated kind run.
 func (r *entries) runningObjects(ctx context.Context, kind string, digests map[string]bool) error {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: v1alpha1.KindsGroup, Version: v1alpha1.KindsVersion, Kind: kind + "List"})
 	for {
 		err := r.reader.List(ctx, &list, client.Limit(500), client.Continue(list.GetContinue()))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return nil // its CRD is not there, so there is no object
+			return nil // the CRD does not exist, so there are no objects
 		}
 		if err != nil {
 			return err

@@ -29,9 +29,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// versions brings the Versions of an entry in line with what was found: what they ask
-// for is announced in the registry, those that are missing are made, those that are
-// too old go, and each status says what the registry has.
+// versions updates the Versions of an entry: it announces the state that each asks for in
+// the registry, creates missing ones, deletes those that are too old, and writes to each
+// status what the registry has. It returns what it found in the registry last.
 func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*found, error) {
 	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
 	if err != nil {
@@ -72,7 +72,7 @@ func (r versionObjects) versions(ctx context.Context, e *entry, f *found) (*foun
 	return f, first
 }
 
-// versionsOf lists the Versions whose target has a name.
+// versionsOf lists the Versions whose target is the entry of that name.
 func (r versionObjects) versionsOf(ctx context.Context, name types.NamespacedName) ([]*v1alpha1.Version, error) {
 	var list v1alpha1.VersionList
 	if err := r.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{targetIndex: r.kind + "/" + name.Name}); err != nil {
@@ -86,8 +86,8 @@ func (r versionObjects) versionsOf(ctx context.Context, name types.NamespacedNam
 	return all, nil
 }
 
-// makeVersions makes a Version for each of the newest versions, and deletes those that
-// were made for older ones and in which nobody said anything. It returns what is left.
+// makeVersions creates a Version for each of the newest versions, and deletes those it
+// created for older ones unless their spec.state is set. It returns the remaining ones.
 func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
 	newest := f.all[:min(number(e.run.VersionObjects), len(f.all))]
 	var stay []*v1alpha1.Version
@@ -120,7 +120,7 @@ func (r versionObjects) makeVersions(ctx context.Context, e *entry, f *found, ha
 	return stay, nil
 }
 
-// makeVersion makes one Version, nil if its name is taken.
+// makeVersion creates one Version. It returns nil if the name is taken.
 func (r versionObjects) makeVersion(ctx context.Context, e *entry, version string) (*v1alpha1.Version, error) {
 	v := &v1alpha1.Version{
 		ObjectMeta: metav1.ObjectMeta{
@@ -147,8 +147,8 @@ func (r versionObjects) makeVersion(ctx context.Context, e *entry, version strin
 	return nil, nil
 }
 
-// labels are those of the Versions of an entry. The name of the entry is one, by which
-// users select them, unless it is too long for a label.
+// labels returns the labels of the Versions of an entry. One is the name of the entry, by
+// which users select them, unless the name is too long for a label.
 func (e *entry) labels() map[string]string {
 	all := map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())}
 	name := v1alpha1.LabelModule
@@ -161,7 +161,7 @@ func (e *entry) labels() map[string]string {
 	return all
 }
 
-// label gives a Version the labels that one made now would have.
+// label updates the labels of a Version to those of labels.
 func (r versionObjects) label(ctx context.Context, e *entry, v *v1alpha1.Version) error {
 	before := v.DeepCopy()
 	maps.Copy(v.Labels, e.labels())
@@ -171,8 +171,8 @@ func (r versionObjects) label(ctx context.Context, e *entry, v *v1alpha1.Version
 	return client.IgnoreNotFound(r.Patch(ctx, v, client.MergeFrom(before)))
 }
 
-// objectName joins parts to the name of an object. What is too long, or not allowed in
-// a name, is replaced by a hash.
+// objectName joins parts to the name of an object. If that is too long or has characters
+// not allowed in a name, a hash is appended.
 func objectName(parts ...string) string {
 	const limit = 200
 	text := strings.Join(parts, "-")
@@ -192,8 +192,8 @@ func objectName(parts ...string) string {
 	return strings.TrimRight(name[:min(len(name), limit)], "-.") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// announce makes the registry list a version as its object asks, and reports whether
-// that changed anything.
+// announce makes the registry list a version with the state in its object's spec, and
+// reports whether that changed anything.
 func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil || v.Spec.State == "" || !v.DeletionTimestamp.IsZero() {
@@ -214,7 +214,7 @@ func (r versionObjects) announce(ctx context.Context, e *entry, f *found, v *v1a
 	return did, nil
 }
 
-// announcements are what turns a status into the one that is asked for.
+// announcements returns the steps from the present status to the requested one.
 func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announcement {
 	var list []depot.Announcement
 	say := func(action string) {
@@ -246,7 +246,7 @@ func announcements(is evidence.Status, want v1alpha1.VersionSpec) []depot.Announ
 	return list
 }
 
-// actor says in the registry who asked.
+// actor names an object as the origin of a change in the registry.
 func actor(o client.Object) string {
 	const limit = 128
 	name := "kubernetes:" + o.GetNamespace() + "/" + o.GetName()
@@ -287,12 +287,12 @@ func (r versionObjects) describe(ctx context.Context, e *entry, f *found, v *v1a
 	}
 	result.Say(r.events, v, &v.Status.Conditions)
 	if v == e.Object || equality.Semantic.DeepEqual(before, &v.Status) {
-		return nil // that of an entry is written after the run
+		return nil // the status of an entry is written after the run
 	}
 	return r.Status().Update(ctx, v)
 }
 
-// measure reads what a version consists of.
+// measure reads the content, size, platforms and scans of a version into its status.
 func (r versionObjects) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
 	m, err := f.listing.Repository.Fetch(ctx, digest)
 	if err != nil {
@@ -324,7 +324,7 @@ func (r versionObjects) measure(ctx context.Context, f *found, digest string, s 
 	return nil
 }
 
-// untargeted tells the Versions of an entry that there is none.
+// untargeted writes to the Versions of an entry that the entry does not exist.
 func (r versionObjects) untargeted(ctx context.Context, name types.NamespacedName) error {
 	have, err := r.versionsOf(ctx, name)
 	if err != nil {
