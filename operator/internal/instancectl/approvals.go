@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// decide does what Approvals say, the oldest first.
+// decide carries out Approvals, the oldest first.
 func (p *reconciliation) decide() {
 	slices.SortFunc(p.approvals, func(a, b v1alpha1.Approval) int {
 		return a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time)
@@ -43,7 +43,7 @@ func (p *reconciliation) decide() {
 	}
 }
 
-// rejected notes that an Instance is not as its object asks, since somebody rejected that.
+// rejected notes on an Instance that the change in its spec was rejected.
 func (p *reconciliation) rejected(o *v1alpha1.Instance, why string) {
 	h := p.news[o.Name]
 	if h == nil {
@@ -60,7 +60,7 @@ func (p *reconciliation) rejected(o *v1alpha1.Instance, why string) {
 	p.news[o.Name] = h
 }
 
-// decide does what one Approval says, if its target is as it was when somebody looked.
+// decide carries out one Approval, if its target has not changed since the approver saw it.
 func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
 	refused := func(result v1alpha1.ApprovalResult, format string, args ...any) v1alpha1.ApprovalStatus {
 		return v1alpha1.ApprovalStatus{Result: result, Message: fmt.Sprintf(format, args...)}
@@ -99,12 +99,12 @@ func (k *inbox) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.Appr
 	case a.Spec.Decision == v1alpha1.DecisionReject:
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected}
 	case r.Pending != nil && !r.Pending.Until.IsZero():
-		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later end, and no run
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied} // a later expiry, which needs no run
 	}
 	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
 }
 
-// outcome is what became of an Approval that was accepted; nil: it goes on.
+// outcome is the result of an accepted Approval; nil: its run has not ended.
 func outcome(a *v1alpha1.Approval, r *lifecycle.Record) *v1alpha1.ApprovalStatus {
 	if r == nil {
 		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: "the Instance is gone"}
@@ -122,12 +122,12 @@ func outcome(a *v1alpha1.Approval, r *lifecycle.Record) *v1alpha1.ApprovalStatus
 	return nil
 }
 
-// isRequest reports whether an approval is of a request, of which nothing was planned.
+// isRequest reports whether an approval is of a request, for which no plan was made.
 func isRequest(plan string) bool {
 	return plan == v1alpha1.PlanRequest || strings.HasPrefix(plan, v1alpha1.PlanRequest+"@")
 }
 
-// approval writes what became of an Approval. After its time it goes.
+// approval writes the result of an Approval, and deletes it after its lifetime.
 func (p *reconciliation) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
 	if a.CreationTimestamp.Add(v1alpha1.ApprovalLife).Before(p.inbox.now) {
 		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))

@@ -19,11 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// attemptsAtOnce bounds how many attempts are looked at at one moment.
+// attemptsAtOnce bounds how many attempts are advanced at the same time.
 const attemptsAtOnce = 8
 
-// attempts brings further what the statuses say is running, and tells the machine how it
-// goes. What no status names is not touched.
+// attempts advances the attempts that are running according to the statuses, and reports
+// their progress to the machine. Other attempts are not touched.
 func (p runAttempts) attempts(ctx context.Context) {
 	found := make(chan lifecycle.Event)
 	slots := make(chan struct{}, attemptsAtOnce)
@@ -51,7 +51,7 @@ func (p runAttempts) attempts(ctx context.Context) {
 	}
 }
 
-// attempt takes one further; nil: nothing is new.
+// attempt advances one attempt and returns its news, or nil.
 func (p runAttempts) attempt(ctx context.Context, r *lifecycle.Record) lifecycle.Event {
 	a, err := p.attemptOf(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p runAttempts) carry(ctx context.Context, a Attempt, r *lifecycle.Record) 
 	return p.c.Executor.Run(ctx, a)
 }
 
-// overdue ends an attempt whose time is over.
+// overdue ends an attempt that has run into its timeout.
 func (p runAttempts) overdue(ctx context.Context, a Attempt, st run.Status) lifecycle.Event {
 	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
 	if st.Message != "" {
@@ -109,13 +109,13 @@ func (p runAttempts) overdue(ctx context.Context, a Attempt, st run.Status) life
 	return lifecycle.Ended{Ref: a.Ref, Result: lifecycle.Result{Outcome: lifecycle.RunFailed, Error: text, Resources: -1, State: true}}
 }
 
-// final reports errors that go on until somebody changes something.
+// final reports errors that last until a user changes something.
 func final(err error) bool {
 	_, taken := errors.AsType[*fluxobj.TakenError](err)
 	return taken
 }
 
-// attemptOf is the attempt that a record names.
+// attemptOf returns the attempt that a record names.
 func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	n := r.Run
 	o := p.byName[r.ID]
@@ -140,7 +140,7 @@ func (p runAttempts) attemptOf(r *lifecycle.Record) (Attempt, error) {
 	return a, nil
 }
 
-// scope is what the expressions of a record's template name.
+// scope holds the values that expressions of a record's template can use.
 func (p runAttempts) scope(r *lifecycle.Record) template.Scope {
 	s := template.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
 	if r.Run != nil && r.Run.Parameters != nil {
@@ -149,8 +149,8 @@ func (p runAttempts) scope(r *lifecycle.Record) template.Scope {
 	return s
 }
 
-// connection is how the instance is reached after an apply. What cannot be rendered is
-// said instead, since the instance itself is there.
+// connection is how to reach the instance after an apply. If it cannot be rendered, it
+// holds the error, because the instance itself exists.
 func (p runAttempts) connection(t *template.Template, r *lifecycle.Record, res lifecycle.Result) *template.Connection {
 	if r.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
@@ -164,39 +164,38 @@ func (p runAttempts) connection(t *template.Template, r *lifecycle.Record, res l
 	return c
 }
 
-// Attempt is one execution for an instance: all that an executor needs.
+// Attempt is one execution for an instance, with all that an executor needs.
 type Attempt struct {
 	lifecycle.Ref
 	UID       types.UID // of the Instance
 	Started   time.Time
-	Namespace string // of what the instance makes in the cluster; it is there
+	Namespace string // of what the instance makes in the cluster; exists when Run is called
 	Template  *template.Template
 	Source    template.Source
 	Variables map[string]json.RawMessage
-	Approved  string // the plan that somebody let through; "": none
-	Cancelled bool   // somebody wants it to end early
+	Approved  string // the plan that was approved; "": none
+	Cancelled bool   // a user asked to end it early
 }
 
-// Executor carries attempts out. Each method may be repeated: the same Ref is one run,
-// and what is done already is not done again.
+// Executor carries out attempts. Each method may be repeated: the same Ref is one run,
+// and finished work is not repeated.
 type Executor interface {
-	// Run brings an attempt of the kinds apply, plan and drift further, and tells how it
-	// goes. It never waits.
+	// Run advances an attempt of the kinds apply, plan and drift, and returns its status.
+	// It never waits.
 	Run(ctx context.Context, a Attempt) (run.Status, error)
-	// Destroy takes the next step to the end of all that an instance made, and tells how
-	// that goes. Ended with [lifecycle.Done] means that nothing is left, the state
-	// included.
+	// Destroy takes the next step to destroy all that an instance made, and returns the
+	// status. Ended with [lifecycle.Done] means that nothing is left, not even the state.
 	Destroy(ctx context.Context, a Attempt) (run.Status, error)
-	// Cancel asks an attempt to end early; Run tells when it has.
+	// Cancel asks an attempt to end early; Run reports when it has.
 	Cancel(ctx context.Context, a Attempt) error
-	// Release orphans what an instance made, and reports whether nobody runs it
-	// any more.
+	// Release orphans what an instance made, and reports whether nothing manages it any
+	// more.
 	Release(ctx context.Context, a Attempt) (bool, error)
 }
 
-// Preview is the first attempt that an Instance of a Template is given with a version of
-// its module, and the labels of the namespace in which it runs. It is pure. The error is
-// for who wrote one of them.
+// Preview returns the first attempt for an Instance of a Template with a version of its
+// module, and the labels of the namespace in which it runs. It has no side effects. The
+// error is for the author of the Template or the Instance.
 func (s Settings) Preview(tmpl *v1alpha1.Template, o *v1alpha1.Instance, version template.Source, m template.Module) (a Attempt, labels map[string]string, err error) {
 	t, err := readTemplate(tmpl, s.known())
 	if err != nil {

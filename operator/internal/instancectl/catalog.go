@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Settings are what is said of all templates and instances, by the file that operator and
+// Settings apply to all templates and instances, and come from the file that operator and
 // portal share.
 type Settings struct {
 	Namespace string // of Templates, Instances and Approvals
@@ -36,9 +36,9 @@ func (s Settings) known() template.Known {
 	return template.Known{Config: slices.Sorted(maps.Keys(s.Config))}
 }
 
-// Catalog is the templates that the objects of a namespace are. What a module is comes
-// from their statuses: who has only the cluster needs no registry. It is safe for
-// concurrent use.
+// Catalog has the templates defined by the Template objects of a namespace. Their statuses
+// describe the modules: a portal with access to the cluster alone needs no registry. It is
+// safe for concurrent use.
 type Catalog struct {
 	settings Settings
 	reader   client.Reader // a cache
@@ -47,18 +47,18 @@ type Catalog struct {
 	known map[types.UID]cachedEntry
 }
 
-// cachedEntry is what was made of one version of an object.
+// cachedEntry is the entry made from one version of an object.
 type cachedEntry struct {
 	version string
 	entry   *template.Entry
 }
 
-// NewCatalog returns the catalog of what a cache has.
+// NewCatalog returns the catalog of the Templates in a cache.
 func NewCatalog(reader client.Reader, s Settings) *Catalog {
 	return &Catalog{settings: s, reader: reader, known: map[types.UID]cachedEntry{}}
 }
 
-// Current returns the template of a name.
+// Current returns the template with a name.
 func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	var o v1alpha1.Template
 	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
@@ -68,14 +68,14 @@ func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	return c.entry(&o), true
 }
 
-// All are the templates, by name; none where they cannot be listed.
+// All returns the templates by name, or none if they cannot be listed.
 func (c *Catalog) All() []template.Entry {
 	all, _ := c.Known()
 	return all
 }
 
-// Known are the templates, by name, and whether all can be listed and read: what somebody
-// wrote of a template that is there may name things that are not.
+// Known returns the templates by name, and whether all could be listed and read. If not, a
+// name without a template may be of one that exists.
 func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	var list v1alpha1.TemplateList
 	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
@@ -93,7 +93,7 @@ func (c *Catalog) Known() (all []template.Entry, complete bool) {
 	return all, complete
 }
 
-// forget drops what was made of objects that are gone.
+// forget clears the cache of entries if many of them are of deleted objects.
 func (c *Catalog) forget(there []v1alpha1.Template) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *Catalog) forget(there []v1alpha1.Template) {
 	clear(c.known)
 }
 
-// Pin is the template with a version that its status names.
+// Pin returns the template with one of the versions in its status.
 func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry, error) {
 	e, ok := c.Current(name)
 	switch {
@@ -126,7 +126,7 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 	return &pinned, nil
 }
 
-// Versions are those that [Catalog.Pin] takes, the highest first.
+// Versions returns those that [Catalog.Pin] accepts, the highest first.
 func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	var o v1alpha1.Template
 	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
@@ -143,7 +143,7 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	return versions, nil
 }
 
-// sourceOf is a version of the module or the chart as the status of a Template has it.
+// sourceOf returns a version of the module or the chart in the status of a Template.
 func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 	var s template.Source
 	switch {
@@ -165,7 +165,7 @@ func sourceOf(o *v1alpha1.Template, version string) (template.Source, bool) {
 	return template.Source{}, false
 }
 
-// entry is what an object is, made once of each of its versions.
+// entry returns the entry of an object, made once for each version of the object.
 func (c *Catalog) entry(o *v1alpha1.Template) *template.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Catalog) entry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// entry makes a template of an object and its status. One that cannot be launched has a
-// Problem.
+// entry makes a template of an object and its status. If it cannot be launched, its
+// Problem says why.
 func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	e := &template.Entry{Template: &template.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
 	t, err := readTemplate(o, s.known())
@@ -220,8 +220,8 @@ func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	return e
 }
 
-// schemaOf is what the parameters of a template may be. What nobody may see cannot be
-// one: objects of the cluster have it in clear.
+// schemaOf is the schema of a template's parameters. None may be sensitive, because objects
+// of the cluster hold parameters in clear text.
 func schemaOf(t *template.Template, inputs json.RawMessage, outputs map[string]bool) (*template.Schema, error) {
 	s, err := template.NewSchema(t, template.Module{Inputs: inputs, Outputs: outputs})
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// clocksApart is by how much the clocks of this machine and of the API server may differ
-// before nothing ends any more: a wrong clock must not destroy everything.
+// clocksApart is how far the clocks of this machine and of the API server may differ while
+// instances expire: a wrong clock must not destroy everything.
 const clocksApart = 5 * time.Minute
 
-// Clock is the time of the API server, by the Date header of its answers. The zero value
-// is the clock of this machine until there was one.
+// Clock is the time of the API server, from the Date header of its responses. The zero
+// value is the clock of this machine until the first response.
 type Clock struct {
 	Here func() time.Time // of this machine; nil: time.Now
 
 	mu     sync.Mutex
-	offset time.Duration // of the API server before this machine
-	latest time.Time     // that was told; time never goes back
+	offset time.Duration // time of the API server minus that of this machine
+	latest time.Time     // last result of Now; time never goes back
 }
 
 func (c *Clock) local() time.Time {
@@ -30,7 +30,7 @@ func (c *Clock) local() time.Time {
 	return c.Here()
 }
 
-// Watch returns a transport that reads the time of what next answers.
+// Watch returns a transport that reads the time from the responses of next.
 func (c *Clock) Watch(next http.RoundTripper) http.RoundTripper { return &watched{c, next} }
 
 type watched struct {
@@ -48,7 +48,7 @@ func (w *watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// heard takes notice of the time of the API server. Its header has whole seconds, cut off.
+// heard records the time of the API server. Its header has whole seconds, cut off.
 func (c *Clock) heard(date, here time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Clock) heard(date, here time.Time) {
 	c.offset = offset
 }
 
-// Now is the time of the API server, never before what it said last.
+// Now is the time of the API server, never before the last result.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Held is why nothing ends now; "": it does.
+// Held is the reason why no instance expires now, or "".
 func (c *Clock) Held() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,47 +24,47 @@ import (
 )
 
 const (
-	// observeEvery is how often attempts are looked at that run.
+	// observeEvery is how often running attempts are checked.
 	observeEvery = 2 * time.Second
 	// An object whose write failed is tried again after minRetry, then less and less often.
 	minRetry, maxRetry = time.Second, 10 * time.Minute
-	// lookEvery is the longest pause between two passes.
+	// lookEvery is the longest pause between two reconciles.
 	lookEvery = 10 * time.Minute
-	// defaultPlaces is how many attempts run at once.
+	// defaultConcurrency is how many attempts run at once.
 	defaultConcurrency = 20
 )
 
-// Options are what a [Controller] needs.
+// Options configure a [Controller].
 type Options struct {
 	Settings
 	Executor    Executor
-	Operator    string // namespace of the operator, which has the records
+	Operator    string // namespace of the operator, which holds the records
 	Modules     Modules
 	Charts      Charts
 	Clock       *Clock
 	Concurrency int           // attempts at once; 0: 20
-	Observe     time.Duration // how often they are looked at; 0: 2 s
+	Observe     time.Duration // how often running attempts are checked; 0: 2 s
 }
 
-// Controller is the life of instances in the leader of the operator: one pass after the
-// other over all objects.
+// Controller runs the lifecycle of instances in the leader of the operator, as one
+// reconcile after the other over all objects.
 type Controller struct {
 	Options
 	client  client.Client // reads from a cache
-	live    client.Client // reads what is there now
+	live    client.Client // not cached
 	machine *lifecycle.Machine
 	catalog *Catalog
 	events  events.EventRecorder
 	overlay overlay
-	pools   map[string]*lifecycle.Pool // as of the last pass; nil: there was none
+	pools   map[string]*lifecycle.Pool // as of the last reconcile; nil: there was none
 	records records.Store
 	saved   map[types.UID]saved
-	// unrecorded are Instances that have no record: each pass would look for one.
+	// unrecorded are Instances without a record, so that not each reconcile looks for one.
 	unrecorded map[types.UID]bool
 	retries    *flowcontrol.Backoff // of objects whose last write failed, by UID
 }
 
-// NewController returns a controller that does nothing until its [Controller.Reconcile].
+// NewController returns a controller that does nothing until [Controller.Reconcile].
 func NewController(c, live client.Client, recorder events.EventRecorder, o Options) *Controller {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
 	o.Observe = cmp.Or(o.Observe, observeEvery)
@@ -77,8 +77,8 @@ func NewController(c, live client.Client, recorder events.EventRecorder, o Optio
 	}
 }
 
-// Setup adds the controllers of Templates and Instances to a manager. live reads what is
-// there now, not a cache.
+// Setup adds the controllers of Templates and Instances to a manager. live must read from
+// the API server, not from a cache.
 func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	c := NewController(mgr.GetClient(), live, mgr.GetEventRecorder("okara-operator"), o)
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
@@ -101,8 +101,8 @@ func Setup(mgr ctrl.Manager, live client.Client, o Options) error {
 	return (&resolver{mgr.GetClient(), o, c.events}).setup(mgr)
 }
 
-// Reconcile does all that there is to do now, and tells after how long there may be more. An
-// error means that it is to be called again.
+// Reconcile does all that is due, and returns after how long more may be due. After an
+// error it must be called again.
 func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	p, err := c.begin(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Controller) Reconcile(ctx context.Context) (time.Duration, error) {
 	return p.next(changed), ctx.Err()
 }
 
-// reconciliation is one look at all objects.
+// reconciliation is one reconcile of all objects.
 type reconciliation struct {
 	c         *Controller
 	inbox     *inbox
@@ -124,22 +124,22 @@ type reconciliation struct {
 	byName    map[string]*v1alpha1.Instance
 	templates []v1alpha1.Template
 	approvals []v1alpha1.Approval
-	before    *lifecycle.Document                // as the objects have it
-	news      map[string]*v1alpha1.Handled       // of Instances that said something new
+	before    *lifecycle.Document                // as read from the objects
+	news      map[string]*v1alpha1.Handled       // of Instances with new requests
 	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
 	restored  map[string]bool                    // Instances whose status was lost
-	broken    map[string]error                   // those whose record cannot be read
-	unkept    map[string]bool                    // those whose record could not be written: nothing of them is begun
-	active    bool                               // an attempt runs, or something goes
+	broken    map[string]error                   // Instances whose record cannot be read
+	unkept    map[string]bool                    // Instances whose record could not be saved: no attempt of them begins
+	active    bool                               // an attempt runs, or an instance is being removed
 	again     bool                               // something could not be written
 	retry     time.Duration                      // until the next try of what failed; 0: nothing did
 }
 
-// What a pass does beside moving the document and writing what it says.
+// These types group what a reconcile does besides changing and writing the document.
 type (
-	// runAttempts are the runs and what is told of them.
+	// runAttempts advance attempts and report their progress.
 	runAttempts struct{ *reconciliation }
-	// restores bring back what a lost status said.
+	// restores bring lost statuses back from records.
 	restores struct{ *reconciliation }
 )
 
@@ -176,7 +176,7 @@ func (c *Controller) begin(ctx context.Context) (*reconciliation, error) {
 	return p, nil
 }
 
-// decidePending does what time and templates make due.
+// decidePending carries out what is due by time and templates.
 func (p *reconciliation) decidePending() {
 	k := p.inbox
 	events, _ := k.doc.Pending(p.c.catalog, p.c.Concurrency, k.now)
@@ -187,7 +187,7 @@ func (p *reconciliation) decidePending() {
 		switch e.Kind {
 		case lifecycle.Notify:
 			p.notice(e)
-		case lifecycle.Archive: // a cluster keeps the object as long as there is anything to keep
+		case lifecycle.Archive: // a cluster keeps the object as long as it is needed
 			p.serve(lifecycle.Archived{ID: e.Ref.ID})
 		case lifecycle.Remove:
 			p.serve(lifecycle.Removed{ID: e.Ref.ID})
@@ -195,10 +195,10 @@ func (p *reconciliation) decidePending() {
 	}
 }
 
-// serve does an event of the operator itself; one that fits nothing changes nothing.
+// serve applies an event of the operator itself; an event that does not fit is ignored.
 func (p *reconciliation) serve(e lifecycle.Event) { _ = p.inbox.step(lifecycle.Actor{}, e) }
 
-// notice tells a notice as an event of the Instance.
+// notice reports a notice as an event of the Instance.
 func (p *reconciliation) notice(e lifecycle.Effect) {
 	if o := p.byName[e.Ref.ID]; o != nil && !stalls(e.Notice.Kind) {
 		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.inbox.doc.Records[e.Ref.ID], e.Notice))
@@ -206,7 +206,7 @@ func (p *reconciliation) notice(e lifecycle.Effect) {
 	p.serve(lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
-// stalls reports notices of what the conditions of an Instance tell, with an event.
+// stalls reports whether the conditions of an Instance report a notice, with an event.
 func stalls(kind string) bool {
 	return slices.Contains([]string{lifecycle.NoticeFailed, lifecycle.NoticeDestroyFailed, lifecycle.NoticeRejected}, kind)
 }
@@ -220,7 +220,7 @@ func noticeText(r *lifecycle.Record, n lifecycle.Notice) string {
 
 func eventReason(kind string) string { return string(phaseOf(lifecycle.Phase(kind))) }
 
-// next is after how long there may be more to do.
+// next is after how long more may be due.
 func (p *reconciliation) next(changed bool) time.Duration {
 	if changed || p.again {
 		return time.Millisecond

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instancectl is the life of instances over objects of a cluster: Templates,
-// Instances and Approvals of one namespace are the document of package lifecycle.
+// Package instancectl runs the lifecycle of instances that are objects of a cluster: the
+// Templates, Instances and Approvals of a namespace form the document of package lifecycle.
 //
 // # Objects and the document
 //
 // The status of an Instance has its record, as a ledger would keep it, with the templates
-// that its runs are made of ([record], [status]); what users read beside it is made of
-// that. The spec is what somebody wants. Where it differs from what status.handled says
-// was heard, it is a request, and requests become events of the machine ([inbox]): whoever
-// wrote them, the portal or kubectl, the machine says what comes of them. An object
-// without a record, or with an owner that its record does not have yet, is launched that
-// way, too.
+// that its runs use ([record], [status]); the other fields that users read are derived from
+// it. The spec is the desired state. Where it differs from status.handled, which holds what
+// the operator has processed, it is a request, and requests become events of the machine
+// ([inbox]): no matter whether the portal or kubectl wrote them, the machine decides about
+// them. An object without a record, or with an owner that its record does not have yet, is
+// launched that way, too.
 //
-// # Who writes what
+// # Writers
 //
-// [Store] is what the portal has: it reads the objects from its cache, asks the machine
-// whether something can be done, and writes one object. It never writes a status.
-// [Controller] runs in the leader of the operator. Each of its passes reads the objects,
-// steps through requests, ends of attempts, and what time and templates make due, and
-// writes each status that changed by its resourceVersion: whoever has an older one writes
-// nothing. Only then attempts are begun. All of it is repeated where it broke off, by
-// any leader: an attempt has a name, and beginning it twice is once.
+// [Store] is the store of the portal: it reads the objects from its cache, asks the machine
+// whether a command is possible, and writes one object. It never writes a status.
+// [Controller] runs in the leader of the operator. Each reconcile reads the objects, steps
+// through requests, ended attempts, and what is due by time and templates, and writes each
+// changed status by its resourceVersion, so that a write based on an older one fails. Only
+// then attempts begin. Any leader can repeat all of it from where it broke off: an attempt
+// has a name, and beginning it twice has the effect of once.
 //
-// A cache may be behind what was written here. [overlay] has what was written last of each
+// A cache may be behind what was written here. [overlay] keeps the last write of each
 // object until the cache shows it, so that nothing is counted twice or forgotten.
 //
 // # Time
 //
-// What is pending is judged by the time of the API server ([clock]). Where that and the clock
-// of this machine are more than five minutes apart, nothing ends until they agree.
+// What is due is judged by the time of the API server ([Clock]). While that time and the
+// clock of this machine are more than five minutes apart, no instance expires.
 package instancectl

@@ -29,7 +29,7 @@ func (registry) Versions(context.Context, template.ModuleRef, int) ([]template.S
 	return []template.Source{sourceAt("1.1.0"), sourceAt("1.0.0")}, nil
 }
 
-// Resolved has the controller of Templates look at one.
+// Resolved runs the controller of Templates on one of them.
 func Resolved(t *testing.T, c client.Client, o *v1alpha1.Template) {
 	t.Helper()
 	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Modules: registry{}}}
@@ -41,5 +41,5 @@ func Resolved(t *testing.T, c client.Client, o *v1alpha1.Template) {
 	}
 }
 
-// CatalogOf is the one that a store asks.
+// CatalogOf returns the catalog of a store.
 func CatalogOf(s *Store) *Catalog { return s.catalog }

@@ -24,7 +24,7 @@ type templates interface {
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
 }
 
-// inbox steps a document through what objects say.
+// inbox applies the requests of objects to a document.
 type inbox struct {
 	machine   *lifecycle.Machine
 	templates templates
@@ -35,12 +35,12 @@ type inbox struct {
 	effects   []lifecycle.Effect
 }
 
-// changer is who changed an Instance last.
+// changer is the user that changed an Instance last.
 func (k *inbox) changer(o *v1alpha1.Instance) lifecycle.Actor {
 	return k.users.actor(cmp.Or(o.Spec.ChangedBy, o.Spec.CreatedBy))
 }
 
-// step does one event; a refusal leaves the document as it is.
+// step applies one event; a refused event leaves the document unchanged.
 func (k *inbox) step(a lifecycle.Actor, e lifecycle.Event) error {
 	d, effects, _, err := k.machine.Step(k.doc, lifecycle.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
 	if err == nil {
@@ -50,8 +50,8 @@ func (k *inbox) step(a lifecycle.Actor, e lifecycle.Event) error {
 	return err
 }
 
-// hear does what an Instance says that its status does not know yet, and returns what is
-// known then; nil: nothing new. An Instance whose template is not ready yet waits.
+// hear applies what is new in an Instance compared with its status, and returns its new
+// Handled, or nil. An Instance whose template is not ready yet waits.
 func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 	r := k.doc.Records[o.Name]
 	handled := heard(o)
@@ -59,7 +59,7 @@ func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 	case r == nil && o.DeletionTimestamp != nil:
 		return nil
 	case r == nil && o.Spec.Owner == nil && managed(o):
-		return nil // a member that was made and never recorded
+		return nil // a member that was created and never recorded
 	case r == nil || o.Spec.Owner != nil && unclaimed(r):
 		return k.launch(o, r, handled)
 	case o.DeletionTimestamp != nil:
@@ -69,7 +69,7 @@ func (k *inbox) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
 	return k.changes(o, r, handled)
 }
 
-// unclaimed reports whether a record has no owner, and could get one.
+// unclaimed reports whether a record has no owner and can get one.
 func unclaimed(r *lifecycle.Record) bool {
 	goes := r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed
 	return r.Owner.ID == "" && r.Phase.Live() && !goes
@@ -77,7 +77,7 @@ func unclaimed(r *lifecycle.Record) bool {
 
 func managed(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }
 
-// heard is what an object says now.
+// heard is what an object requests now.
 func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 	return &v1alpha1.Handled{
 		Name: o.Spec.Name, Protected: o.Spec.Protected, ExpiresAt: o.Spec.ExpiresAt, Inputs: inputsDigest(o),
@@ -85,12 +85,12 @@ func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
 	}
 }
 
-// launch judges an Instance that somebody made or claimed.
+// launch judges an Instance that a user created or claimed.
 func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	e, ok := k.templates.Current(o.Spec.Template)
 	switch {
 	case ok && e.Unseen && r == nil:
-		return nil // in a moment
+		return nil // until the operator has read the template
 	case ok && e.Digest != "" && e.Problem != "" && r == nil:
 		return unheard(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))
 	case o.Spec.Owner == nil:
@@ -103,7 +103,7 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	if err := k.step(k.users.actor(o.Spec.CreatedBy), launch); err != nil {
 		handled.Refused = err.Error()
 	}
-	// What it says from the start is not a request of its own, but for these.
+	// What is set from the start is part of the launch, except for these fields.
 	if o.Spec.Protected || o.Spec.ExpiresAt != nil {
 		first := *handled
 		first.Protected = false
@@ -119,7 +119,7 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	return handled
 }
 
-// unheard tells why an Instance is not looked at yet; nil: that was told.
+// unheard records why an Instance is not launched yet; nil: that is recorded already.
 func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 	if had := o.Status.Handled; had != nil && had.Refused == why {
 		return nil
@@ -127,7 +127,7 @@ func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
 	return &v1alpha1.Handled{Refused: why}
 }
 
-// fill makes the event of a launch of a template; what speaks against it is returned.
+// fill completes the event of a launch, and returns why it must be refused, or "".
 func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instance, r *lifecycle.Record) (refused string) {
 	c.Template = e.Template
 	c.Digest = e.Digest
@@ -139,7 +139,7 @@ func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instanc
 		}
 		c.Claims[name] = string(value)
 	}
-	if r != nil { // a member is what it is
+	if r != nil { // a member of a pool keeps its version
 		c.Source = r.Source
 		return ""
 	}
@@ -158,20 +158,20 @@ func (k *inbox) fill(c *lifecycle.Create, e *template.Entry, o *v1alpha1.Instanc
 	return ""
 }
 
-// end destroys what an Instance is that somebody deletes. It cannot be kept any more,
-// protected or not.
+// end destroys the instance of a deleted object. It cannot be kept, even if it is
+// protected.
 func (k *inbox) end(r *lifecycle.Record) {
 	if !r.Phase.Live() || r.Phase == lifecycle.Destroying || r.Phase == lifecycle.DestroyFailed {
 		return
 	}
 	admin := lifecycle.Actor{Admin: true}
 	if r.Protected != "" {
-		_ = k.step(admin, lifecycle.Protect{ID: r.ID}) // what is refused leaves it as it is
+		_ = k.step(admin, lifecycle.Protect{ID: r.ID}) // a refusal changes nothing
 	}
 	_ = k.step(admin, lifecycle.DestroyNow{ID: r.ID})
 }
 
-// changes does what is requested of an Instance that is there.
+// changes applies the requests to an Instance that exists.
 func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	had := o.Status.Handled
 	if had == nil {
@@ -211,7 +211,7 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	case spec != nil:
 		handled.RefusedGeneration = o.Generation
 	case had.RefusedGeneration == o.Generation:
-		return handled // what was asked for besides does not mend it
+		return handled // other requests do not lift the refusal
 	default:
 		handled.RefusedGeneration = 0
 	}
@@ -222,8 +222,8 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 	return handled
 }
 
-// last does what may still be requested of an Instance that goes and cannot: to give it up,
-// or to try once more.
+// last applies the requests that an Instance which is being destroyed may still have: to
+// abandon it, or to try once more.
 func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if abandoned(o, r) {
 		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
@@ -243,7 +243,7 @@ func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha
 	return &next
 }
 
-// abandoned reports whether somebody gives an Instance up, by its name.
+// abandoned reports whether an annotation with the Instance's name abandons it.
 func abandoned(o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	return o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live()
 }
@@ -252,7 +252,7 @@ func orphan(r *lifecycle.Record) lifecycle.Orphan {
 	return lifecycle.Orphan{ID: r.ID, Reason: "abandoned"}
 }
 
-// extend puts the end off until a time, or as far as the template lets it.
+// extend postpones the expiry to a time, or as far as the template allows.
 func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time) error {
 	from := r.ExpiresAt
 	if from.Before(k.now) {
@@ -263,12 +263,12 @@ func (k *inbox) extend(r *lifecycle.Record, who lifecycle.Actor, until time.Time
 		return fmt.Errorf("%s is before its current expiry: delete the Instance to end it now", until.Format(time.RFC3339))
 	}
 	if t := k.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && by > t.TTL.Extend {
-		by = 0 // what the template gives
+		by = 0 // as far as the template allows
 	}
 	return k.step(who, lifecycle.Extend{ID: r.ID, By: by})
 }
 
-// update runs an instance with other values, or another version.
+// update runs an instance with other values or another version.
 func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.Actor) error {
 	e, ok := k.templates.Current(r.Template)
 	if !ok || e.Problem != "" {
@@ -290,13 +290,13 @@ func (k *inbox) update(o *v1alpha1.Instance, r *lifecycle.Record, who lifecycle.
 	return k.step(who, event)
 }
 
-// pin is a template with one of its versions.
+// pin returns a template with one of its versions.
 func (k *inbox) pin(name, version string) (*template.Entry, error) {
 	return k.templates.Pin(context.Background(), name, version) // from a cache
 }
 
-// hearAll goes through Instances, the oldest first, and returns what is known of those
-// that said something new, by name.
+// hearAll applies the requests of Instances in the given order, and returns the new Handled
+// of those that had any, by name.
 func (k *inbox) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
 	news := map[string]*v1alpha1.Handled{}
 	for i := range objects {
@@ -307,8 +307,8 @@ func (k *inbox) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handle
 	return news
 }
 
-// document is what the statuses of Instances say. Records that cannot be read are left
-// out, and returned.
+// document builds the document from the statuses of Instances. Records that cannot be read
+// are left out, and their errors are returned by name.
 func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clock lifecycle.Clock) (*lifecycle.Document, map[string]error) {
 	d := &lifecycle.Document{
 		Version: 1, Templates: map[string]*template.Template{}, Records: map[string]*lifecycle.Record{}, Pools: maps.Clone(pools),

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Kinds are the ModuleKinds of the cluster, of a cache, as the portal shows them.
+// Kinds are the ModuleKinds of the cluster, read from a cache, as the portal shows them.
 type Kinds struct{ Reader client.Reader }
 
-// Kinds are those that are not being removed, by name.
+// Kinds returns those that are not being removed, by name.
 func (k Kinds) Kinds() []api.Kind {
 	var list v1alpha1.ModuleKindList
 	if err := k.Reader.List(context.Background(), &list); err != nil {
@@ -35,8 +35,8 @@ func (k Kinds) Kinds() []api.Kind {
 	return all
 }
 
-// kindDoc is a definition as the portal shows it. Where the operator has not made the
-// kind, it says why.
+// kindDoc is a definition as the portal shows it. If the operator has not created the
+// kind, Invalid says why.
 func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
 	s := &def.Spec
 	d := &def.Spec.Dashboard
@@ -49,7 +49,7 @@ func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
 		out.Version = m.Version
 	}
 	switch ready := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady); {
-	case def.Status.Example != "": // its CRD is there, whatever became of a change since
+	case def.Status.Example != "": // its CRD exists, even if a later change failed
 	case ready == nil:
 		out.Invalid = "the operator has not looked at it yet"
 	case ready.Status != metav1.ConditionTrue:

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// create launches a template: it claims a member of the pool that nobody takes first, or
-// makes an Instance.
+// create launches a template: it claims a free member of the pool, or creates an
+// Instance.
 func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Create) (lifecycle.Answer, error) {
 	if e.Forced {
 		return lifecycle.Answer{}, fmt.Errorf("%w: the limits of a template cannot be exceeded on a cluster: change the Template", errors.ErrUnsupported)
@@ -37,7 +37,7 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 		if err != nil {
 			return lifecycle.Answer{}, err
 		}
-		for id := range taken { // lost to somebody else, whatever the cache says
+		for id := range taken { // claimed by another caller, even if the cache does not show that yet
 			delete(d.Records, id)
 		}
 		_, _, answer, err := s.machine.Step(d, asked, s.now())
@@ -45,7 +45,7 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 			return lifecycle.Answer{}, err
 		}
 		r := answer.Record
-		if answer.Status == 200 { // the one there is
+		if answer.Status == 200 { // the existing instance
 			return answer, nil
 		}
 		member := objects[r.ID]
@@ -61,7 +61,7 @@ func (s *Store) create(ctx context.Context, c lifecycle.Command, e lifecycle.Cre
 	}
 }
 
-// claim makes a member of a pool somebody's. Of several who try one wins.
+// claim gives a member of a pool an owner. Of several concurrent claims one wins.
 func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Create, member *v1alpha1.Instance) error {
 	o := member.DeepCopy()
 	o.Spec.Name = e.Name
@@ -74,7 +74,7 @@ func (s *Store) claim(ctx context.Context, c lifecycle.Command, e lifecycle.Crea
 	return nil
 }
 
-// assign says whose an Instance is, and which request made it so.
+// assign records the owner of an Instance, and the request that created it.
 func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Create) {
 	o.Spec.Owner = &v1alpha1.Owner{Kind: text.Camel(e.Owner.Kind), Issuer: e.Owner.Issuer, ID: e.Owner.ID, Label: e.Owner.Label}
 	o.Spec.CreatedBy = actorName(c.Actor)
@@ -92,8 +92,8 @@ func (s *Store) assign(o *v1alpha1.Instance, c lifecycle.Command, e lifecycle.Cr
 	}
 }
 
-// make creates an Instance. One that is there already was made by the same request, or by
-// another one with its key.
+// make creates an Instance. If it exists already, the same request created it, or another
+// one with its key.
 func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Create, answer lifecycle.Answer) (lifecycle.Answer, error) {
 	id := answer.Record.ID
 	if c.Key != "" {
@@ -124,7 +124,7 @@ func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Creat
 	return answer, nil
 }
 
-// repeated is what a request made before, today or yesterday.
+// repeated returns what the same request created before, today or yesterday.
 func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, bool, error) {
 	if c.Key == "" {
 		return lifecycle.Answer{}, false, nil
@@ -137,7 +137,7 @@ func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.An
 	if had == nil {
 		had = objects[keyID(c, s.now())]
 	}
-	for _, o := range objects { // a member of a pool has the id that it had before
+	for _, o := range objects { // a member of a pool keeps the id that it had before
 		if had == nil && o.Annotations[v1alpha1.AnnotationAsked] == askedBy(c) {
 			had = o
 		}
@@ -157,7 +157,7 @@ func (s *Store) repeated(ctx context.Context, c lifecycle.Command) (lifecycle.An
 	return lifecycle.Answer{Status: 200, Record: r, Repeat: true}, true, nil
 }
 
-// duration is a length of time as objects have it; "" for none.
+// duration is a length of time in the format of objects; "" for none.
 func duration(d time.Duration) v1alpha1.Duration {
 	if d <= 0 {
 		return ""
@@ -176,7 +176,7 @@ func duration(d time.Duration) v1alpha1.Duration {
 	return v1alpha1.Duration(length)
 }
 
-// keyID is the id of what a request makes on a day of UTC: a repetition meets it.
+// keyID is the id of what a request creates on a day of UTC: a repetition finds it.
 func keyID(c lifecycle.Command, now time.Time) string {
 	sum := sha256.Sum256([]byte("okara instance\x00" + c.Caller + "\x00" + c.Key + "\x00" + now.UTC().Format(time.DateOnly)))
 	const all = addr.InstanceLetters + addr.InstanceDigits

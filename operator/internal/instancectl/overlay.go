@@ -14,12 +14,12 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// unseenFor bounds how long an object counts that was made here and that the cache does
-// not show: somebody may have deleted it meanwhile.
+// unseenFor bounds how long an object written here counts that the cache does not show: it
+// may have been deleted meanwhile.
 const unseenFor = time.Minute
 
-// overlay is what this process wrote of Instances, until its cache shows it. The zero value
-// is empty. It is safe for concurrent use.
+// overlay holds the Instances that this process wrote, until its cache shows them. The zero
+// value is empty. It is safe for concurrent use.
 type overlay struct {
 	mu    sync.Mutex
 	wrote map[types.UID]written
@@ -42,14 +42,14 @@ func (s *overlay) put(o *v1alpha1.Instance) {
 	}
 }
 
-// drop forgets an object that is gone.
+// drop forgets a deleted object.
 func (s *overlay) drop(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.wrote, uid)
 }
 
-// over returns what a cache has with what was written later, the oldest object first.
+// over returns the objects of a cache with later writes applied, the oldest object first.
 func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *overlay) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
 	return cached
 }
 
-// newer compares versions of one object, which are numbers that grow.
+// newer compares resource versions of one object, which are increasing numbers.
 func newer(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

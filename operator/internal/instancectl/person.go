@@ -13,19 +13,19 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// issuerCluster is the issuer of those whom the cluster knows, and nobody else.
+// issuerCluster is the issuer of users that only the cluster knows.
 const issuerCluster = "kubernetes"
 
-// portalPrefix begins the names of those who came through the portal.
+// portalPrefix begins the names of users of the portal.
 const portalPrefix = "portal:"
 
-// Users say which users of the cluster are whom at the portal: who is called prefix and a
-// subject is that subject of the issuer. A person is one then, whichever way he comes.
+// Users map names of the cluster to users of the portal: prefix and a subject is that
+// subject of the issuer. A user is then one actor, in the cluster and in the portal.
 type Users []userIssuer
 
 type userIssuer struct{ prefix, issuer string }
 
-// ParseUsers reads PREFIX=ISSUER, each.
+// ParseUsers reads a list of PREFIX=ISSUER.
 func ParseUsers(list []string) (Users, error) {
 	var all Users
 	for _, known := range list {
@@ -39,8 +39,8 @@ func ParseUsers(list []string) (Users, error) {
 	return all, nil
 }
 
-// actor is who an object names: a user of the cluster, or portal:ISSUER#SUBJECT. An API
-// server that is told nothing else calls who logs in by OpenID Connect ISSUER#SUBJECT.
+// actor returns the actor that an object names: a user of the cluster, or
+// portal:ISSUER#SUBJECT. By default, API servers name OpenID Connect users ISSUER#SUBJECT.
 func (u Users) actor(name string) lifecycle.Actor {
 	rest, portal := strings.CutPrefix(name, portalPrefix)
 	if issuer, subject, ok := strings.Cut(rest, "#"); ok && (portal || strings.HasPrefix(issuer, "https://")) {
@@ -57,10 +57,10 @@ func (u Users) actor(name string) lifecycle.Actor {
 	return lifecycle.Actor{Issuer: issuerCluster, Subject: name}
 }
 
-// actorName is what the portal calls somebody.
+// actorName is the name of an actor in objects that the portal writes.
 func actorName(a lifecycle.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
 
-// owner is whose an Instance is, zero if nobody's.
+// owner returns the owner of an Instance; zero if it has none.
 func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	w := o.Spec.Owner
 	if w == nil {
@@ -78,8 +78,8 @@ func (u Users) owner(o *v1alpha1.Instance) template.Owner {
 	return is
 }
 
-// maybeSame reports whether two could be one person whom the cluster and the portal know by
-// different names, and nobody can tell. Accounts of services are no persons.
+// maybeSame reports whether two actors could be one user whom the cluster and the portal
+// know by different names. Service accounts are not users.
 func maybeSame(a, b lifecycle.Actor) bool {
 	person := func(a lifecycle.Actor) bool {
 		return a.Issuer == issuerCluster && a.Subject != "" && !strings.HasPrefix(a.Subject, "system:serviceaccount:")

@@ -21,11 +21,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// maxStored bounds what is read of the record of one object, in bytes.
+// maxStored bounds the record of one object with its templates, in bytes.
 const maxStored = 256 << 10
 
-// record returns what an Instance has of itself, and the templates that it needs, by
-// digest; nil: the operator has not seen it yet.
+// record returns the record in the status of an Instance and the templates that it needs,
+// by digest; nil: the operator has not seen the Instance yet.
 func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Template, error) {
 	if o.Status.Record == nil {
 		return nil, nil, nil
@@ -50,8 +50,8 @@ func record(o *v1alpha1.Instance) (*lifecycle.Record, map[string]*template.Templ
 	return d.Records[o.Name], d.Templates, nil
 }
 
-// status is what an Instance says when its record is r in d. What the record does not
-// know of (observedGeneration, handled, namespace) stays.
+// status returns the status of an Instance whose record in d is r. Fields that a record
+// does not determine (observedGeneration, handled, namespace) stay.
 func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v1alpha1.InstanceStatus, error) {
 	s := *o.Status.DeepCopy()
 	raw, err := json.Marshal(r)
@@ -78,7 +78,7 @@ func status(o *v1alpha1.Instance, d *lifecycle.Document, r *lifecycle.Record) (v
 	return s, nil
 }
 
-// show writes what users read of a record.
+// show fills the fields that users read from a record.
 func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	s.Reason = text.Clip(r.Reason, 4096)
 	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
@@ -98,8 +98,8 @@ func show(s *v1alpha1.InstanceStatus, r *lifecycle.Record) {
 	}
 }
 
-// verdictOf is what there is to say of an Instance, as kstatus has it: r is its record, and
-// h what it requested. A change that was refused keeps it from being as its object says.
+// verdictOf is the verdict on an Instance with record r and last processed requests h. A
+// refused change means that the instance is not in the state of its spec.
 func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) verdict.Verdict {
 	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
 	refused := h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation
@@ -129,8 +129,8 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	return v.Of(o)
 }
 
-// requestsChange reports whether a change of an instance that is there waits for an approval,
-// and somebody asked for it. What the operator would do by itself is in no object.
+// requestsChange reports whether a change that a user requested of a running instance waits
+// for an approval. Changes that the operator makes by itself are in no spec.
 func requestsChange(r *lifecycle.Record) bool {
 	if r == nil || r.Phase == lifecycle.Requested {
 		return false
@@ -142,7 +142,7 @@ func requestsChange(r *lifecycle.Record) bool {
 	return r.WantedBy().Subject != ""
 }
 
-// waiting is what a record waits for, nil for nothing.
+// waiting returns the condition of what a record waits for, or nil.
 func waiting(r *lifecycle.Record) *lifecycle.Condition {
 	for i := range r.Conditions {
 		if c := &r.Conditions[i]; c.Type == lifecycle.Waiting && c.Reason != "" {
@@ -152,17 +152,17 @@ func waiting(r *lifecycle.Record) *lifecycle.Condition {
 	return nil
 }
 
-// phaseOf is a phase as objects say it.
+// phaseOf is a phase in the spelling of objects.
 func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(text.Camel(string(p)))
 }
 
-// phaseSaid is a phase as the conditions have it.
+// phaseSaid is the phase that fits the conditions of a verdict.
 func phaseSaid(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 
-// conditions are the machine's own.
+// conditions returns the conditions that come from the machine.
 func conditions(r *lifecycle.Record) []metav1.Condition {
 	awaiting := metav1.Condition{Type: v1alpha1.ConditionAwaitingApproval, Status: metav1.ConditionFalse, Reason: string(phaseOf(r.Phase)), Message: text.Clip(r.Reason, 4096)}
 	if lifecycle.Awaits(r) != "" {
@@ -186,7 +186,7 @@ func conditions(r *lifecycle.Record) []metav1.Condition {
 	return all
 }
 
-// setCondition writes a condition; one that is not true and never was is left out.
+// setCondition writes a condition, unless it is false and not in the list.
 func setCondition(list *[]metav1.Condition, c metav1.Condition, generation int64) {
 	if c.Status == metav1.ConditionTrue || meta.FindStatusCondition(*list, c.Type) != nil {
 		c.ObservedGeneration = generation
@@ -201,14 +201,14 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
-// inputsDigest tells one set of values and version from another.
+// inputsDigest is a digest of the parameters and the version of an Instance.
 func inputsDigest(o *v1alpha1.Instance) string {
 	b, err := json.Marshal(struct {
 		Version    string
 		Parameters map[string]apiextensions.JSON
 	}{o.Spec.Version, o.Spec.Parameters})
 	if err != nil {
-		return "" // it came as JSON
+		return "" // cannot happen: the values came as JSON
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])

@@ -28,33 +28,33 @@ import (
 const (
 	// maxInputs bounds the schema of a module in a status, in bytes.
 	maxInputs = 32 << 10
-	// maxVersions bounds how many versions a status offers.
+	// maxVersions bounds how many versions a status lists.
 	maxVersions = 20
-	// resolveEvery is how often a Template is compared with what the registry has.
+	// resolveEvery is how often a Template is compared with the registry.
 	resolveEvery = time.Minute
-	// pendingEvery is how often one is looked at whose chart is being fetched.
+	// pendingEvery is how often a Template is checked while its chart is being fetched.
 	pendingEvery = 2 * time.Second
 )
 
-// Modules is what the registry has.
+// Modules is the access to modules in the registry.
 type Modules interface {
-	// Resolve is the version of a module that a template means now, and what that says
-	// of itself.
+	// Resolve returns the version of a module that a template refers to now, and its
+	// inputs and outputs.
 	Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error)
-	// Versions are those that a template takes, the highest first, at most n.
+	// Versions returns those that a template accepts, the highest first, at most n.
 	Versions(ctx context.Context, ref template.ModuleRef, n int) ([]template.Source, error)
 }
 
-// Charts is what Flux knows of charts.
+// Charts is the access to charts by Flux.
 type Charts interface {
-	// Resolve is what the chart of a Template means now. [ErrPending]: nobody knows yet.
+	// Resolve returns the chart that a Template refers to now, [ErrPending] if unknown yet.
 	Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error)
 }
 
-// ErrPending says that a chart is being looked for.
+// ErrPending says that a chart is still being fetched.
 var ErrPending = errors.New("pending")
 
-// resolver writes into the statuses of Templates which version they mean.
+// resolver writes to the statuses of Templates which version they refer to.
 type resolver struct {
 	client.Client
 	Options
@@ -67,7 +67,7 @@ func (r *resolver) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile looks at one Template.
+// Reconcile resolves one Template.
 func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Namespace != r.Namespace {
 		return reconcile.Result{}, nil
@@ -94,10 +94,10 @@ func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return again, client.IgnoreNotFound(err)
 }
 
-// invalid is what stays wrong until somebody changes the Template or the module.
+// invalid is an error that lasts until a user changes the Template or the module.
 type invalid struct{ error }
 
-// resolve fills a status; the error is what is wrong with the Template.
+// resolve fills a status; the error says what is wrong with the Template.
 func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	t, err := readTemplate(o, r.known())
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 	return r.digest(o, t)
 }
 
-// digest writes by what instances know a template.
+// digest writes the digest by which instances refer to a template.
 func (r *resolver) digest(o *v1alpha1.Template, t *template.Template) (err error) {
 	o.Status.Template, err = t.WithDefaults(r.Defaults).Digest()
 	return err
@@ -148,8 +148,8 @@ func versionOf(s template.Source) v1alpha1.TemplateVersion {
 	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
 }
 
-// judge is what there is to say of a Template. What was resolved before counts as long as
-// only the registry is away.
+// judge is the verdict on a Template. An error of the registry leaves the status with what
+// was resolved before.
 func judge(wrong error, version string) verdict.Verdict {
 	if wrong == nil {
 		return verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "version " + version}
@@ -170,7 +170,7 @@ func judge(wrong error, version string) verdict.Verdict {
 	return v
 }
 
-// ChartSource is where a chart is; which one of it is not said.
+// ChartSource returns the location of a chart, without a version.
 func ChartSource(c *v1alpha1.Chart) template.Source {
 	var s template.Source
 	switch {
@@ -218,9 +218,9 @@ func isMissing(err error) bool {
 	return missing
 }
 
-// valuesSchema is what a template itself says of the values of its chart: nobody looks
-// into that. A parameter is what its default is, a number where it has a bound, else text;
-// one with a list of values is one of these.
+// valuesSchema is the schema of a chart's values, made from the template alone: the chart
+// is not read. A parameter with a list of values has any type, one with a bound is a
+// number; else it has the type of its default, or is a string if it has none.
 func valuesSchema(t *template.Template) (json.RawMessage, error) {
 	properties := map[string]any{}
 	var inputs map[string]any
@@ -242,7 +242,7 @@ func valuesSchema(t *template.Template) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"properties": properties})
 }
 
-// typeOf is the type of a parameter in JSON Schema; "": any.
+// typeOf is the type of a parameter in JSON Schema; "": any type.
 func typeOf(p *template.Parameter) string {
 	switch {
 	case p.Enum != nil:

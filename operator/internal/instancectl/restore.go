@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// kept is what the record of an Instance has: what of its status cannot be made anew.
+// kept is the content of a stored record: the fields of a status that cannot be recreated.
 type kept struct {
 	Record    *apiextensions.JSON           `json:"record"`
 	Snapshots map[string]apiextensions.JSON `json:"snapshots,omitempty"`
@@ -29,8 +29,8 @@ func recordOf(o *v1alpha1.Instance) records.Of {
 	return records.Of{Plural: "instances", Key: client.ObjectKeyFromObject(o)}
 }
 
-// restore gives Instances that lost their status what their records have. One whose record
-// cannot be read is left alone in this pass.
+// restore restores Instances that lost their status from their records. An Instance whose
+// record cannot be read is skipped in this reconcile.
 func (p restores) restore(ctx context.Context) {
 	readable := p.objects[:0]
 	for _, o := range p.objects {
@@ -66,17 +66,17 @@ func (p restores) restoreOne(ctx context.Context, o *v1alpha1.Instance) error {
 	return nil
 }
 
-// waits says of an Instance that its record keeps it from going on.
+// waits writes to the status of an Instance that an error of its record stops it.
 func (p restores) waits(ctx context.Context, o *v1alpha1.Instance, err error) {
 	p.failed(o.UID, o, err)
 	why := verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: err.Error()}
 	if ctx.Err() == nil && p.stuck(ctx, o, why) != nil {
-		p.again = true // it changed meanwhile
+		p.again = true // the Instance changed meanwhile
 	}
 }
 
-// ownedAs reports whether an Instance is whose its record says, or is being claimed: who
-// makes another one of its name does not get what was made for it.
+// ownedAs reports whether an Instance has the owner in its record, or is being claimed: a
+// new Instance of another owner under the same name must not get the old one's resources.
 func ownedAs(users Users, o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	if r.Owner.ID == "" {
 		return o.Spec.Owner != nil || managed(o)
@@ -85,14 +85,14 @@ func ownedAs(users Users, o *v1alpha1.Instance, r *lifecycle.Record) bool {
 	return is.Kind == r.Owner.Kind && is.Issuer == r.Owner.Issuer && is.ID == r.Owner.ID
 }
 
-// saved is what the record of an Instance has, as far as this process knows.
+// saved is the stored record of an Instance, as far as this process knows.
 type saved struct {
 	version string // resourceVersion of the Instance
 	sum     [sha256.Size]byte
 }
 
-// keepRecords brings the records of Instances up to date with their statuses, before
-// anything is begun that these name. One that is over needs none.
+// keepRecords updates the stored records of Instances from their statuses, before anything
+// begins that these name. An instance that has ended needs no record.
 func (p restores) keepRecords(ctx context.Context) {
 	there := map[types.UID]saved{}
 	for i := range p.objects {

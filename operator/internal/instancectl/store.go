@@ -22,13 +22,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Store is where the portal of a cluster keeps instances: objects that it reads from a
-// cache and writes one at a time. What becomes of them the operator says; the portal
-// asks the same machine beforehand, so that users are told at once.
+// Store is the store of the portal of a cluster: it reads objects from a cache and writes
+// them one at a time. The operator decides what becomes of them; the portal asks the same
+// machine beforehand, so that users get the answer at once.
 //
-// Errors are those of [lifecycle.Machine.Step]; lifecycle.ErrNoLeader where it is not known
-// whether an object was written, or where the operator has not taken notice of what was
-// asked before; and errors.ErrUnsupported for what a cluster has no object for.
+// Errors are those of [lifecycle.Machine.Step]; lifecycle.ErrNoLeader if it is not known
+// whether an object was written, or if the operator has not processed the previous request
+// yet; and errors.ErrUnsupported for commands without an object in a cluster.
 type Store struct {
 	client   client.Client // reads from a cache, and may watch
 	settings Settings
@@ -39,7 +39,7 @@ type Store struct {
 	settle   time.Duration
 }
 
-// settleTime is how long a change waits for the operator to take notice of the one before.
+// settleTime is how long a change waits for the operator to process the one before.
 const settleTime = 5 * time.Second
 
 // NewStore returns a store over the objects of a namespace. The client reads from a cache
@@ -48,11 +48,11 @@ func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Tim
 	return &Store{client: c, settings: s, machine: s.machine(), catalog: catalog, now: now, settle: settleTime}
 }
 
-// Machine is the one that the store asks.
+// Machine returns the machine that the store asks.
 func (s *Store) Machine() *lifecycle.Machine { return s.machine }
 
-// View returns what the objects say, with what the operator will make of those that it
-// has not seen yet.
+// View returns the document of the objects, with what the operator will make of requests
+// that it has not processed yet.
 func (s *Store) View(ctx context.Context) (lifecycle.View, error) {
 	d, _, err := s.read(ctx)
 	return lifecycle.View{Document: d, AsOf: s.now(), Leading: true}, err
@@ -80,8 +80,8 @@ func (s *Store) read(ctx context.Context) (*lifecycle.Document, map[string]*v1al
 	return withGenerations(k.doc, byName), byName, nil
 }
 
-// withGenerations names plans with the generation of what they were made for, as an
-// approval has to.
+// withGenerations adds to the name of each plan the generation that it was made for, which
+// an approval must name.
 func withGenerations(d *lifecycle.Document, objects map[string]*v1alpha1.Instance) *lifecycle.Document {
 	for id, r := range d.Records {
 		if r.Phase == lifecycle.Planned && r.Run != nil && objects[id] != nil {
@@ -105,7 +105,7 @@ func poolsOf(list []v1alpha1.Template) map[string]*lifecycle.Pool {
 	return pools
 }
 
-// poolOf is what the status of a Template remembers; nil: nothing.
+// poolOf is the pool in the status of a Template; nil: there is none.
 func poolOf(o *v1alpha1.Template) *lifecycle.Pool {
 	p := o.Status.Pool
 	if p == nil || p.Paused == "" && p.Failures == 0 && p.Revision == "" {
@@ -123,7 +123,7 @@ func seed() (s [32]byte) {
 	return s
 }
 
-// Do writes the object that a command asks for.
+// Do writes the object that a command needs.
 func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	if e, ok := c.Event.(lifecycle.Create); ok {
 		return s.create(ctx, c, e)
@@ -139,8 +139,8 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 	if asked := askedBy(c); asked != "" && o.Annotations[v1alpha1.AnnotationAsked] == asked {
 		return lifecycle.Answer{Status: 200, Record: d.Records[id], Repeat: true}, nil
 	}
-	// Nobody goes beyond the limits of a template here: the operator sees what is
-	// written, not who may more.
+	// Limits of a template cannot be exceeded here: the operator sees the object, but not
+	// whether its writer is an administrator.
 	c.Key = ""
 	switch c.Event.(type) {
 	case lifecycle.Extend, lifecycle.Protect, lifecycle.Update:
@@ -153,7 +153,7 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 	return answer, s.write(ctx, c, o, answer.Record)
 }
 
-// askedBy is what an object remembers of a request that may come again; "": it may not.
+// askedBy is the mark in an object of a request that may be repeated; "": it may not.
 func askedBy(c lifecycle.Command) string {
 	if c.Key == "" {
 		return ""
@@ -161,8 +161,8 @@ func askedBy(c lifecycle.Command) string {
 	return c.Key + "=" + c.Digest
 }
 
-// settled returns the document and one Instance, once the operator has heard what was
-// asked of it before: two requests for one field would be one.
+// settled returns the document and one Instance, once the operator has processed earlier
+// requests to it: two requests for one field would else become one.
 func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v1alpha1.Instance, error) {
 	for end := time.Now().Add(s.settle); ; {
 		d, objects, err := s.read(ctx)
@@ -186,7 +186,7 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 	}
 }
 
-// took reports whether the operator has heard all that an Instance says, refused or not.
+// took reports whether the operator has processed all requests of an Instance.
 func took(o *v1alpha1.Instance) bool {
 	says := heard(o)
 	had := o.Status.Handled
@@ -195,7 +195,7 @@ func took(o *v1alpha1.Instance) bool {
 	return equality.Semantic.DeepEqual(had, says)
 }
 
-// idOf is the instance that an event of a caller is about; "": none that objects have.
+// idOf is the instance of an event of a caller; "": objects have no such event.
 func idOf(e lifecycle.Event) string {
 	switch e := e.(type) {
 	case lifecycle.Approve:
@@ -222,7 +222,7 @@ func idOf(e lifecycle.Event) string {
 	return ""
 }
 
-// failed is the error of a write that was refused, or whose end nobody knows.
+// failed is the error of a write that was refused, or whose result is unknown.
 func failed(id string, err error) error {
 	switch {
 	case err == nil:
@@ -237,8 +237,8 @@ func failed(id string, err error) error {
 	return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, err)
 }
 
-// write does what a command that the machine takes means for the objects: r is what it
-// makes of the record.
+// write writes the objects for a command that the machine accepts; r is the record after
+// it.
 func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, r *lifecycle.Record) error {
 	switch e := c.Event.(type) {
 	case lifecycle.DestroyNow:
@@ -262,7 +262,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 	case lifecycle.Extend:
 		changed.Spec.ExpiresAt = timeOf(r.ExpiresAt)
 		if r.Pending != nil {
-			changed.Spec.ExpiresAt = timeOf(r.Pending.Until) // which is asked for
+			changed.Spec.ExpiresAt = timeOf(r.Pending.Until) // the requested expiry
 		}
 	case lifecycle.Update:
 		if e.Parameters != nil {
@@ -294,7 +294,7 @@ func (s *Store) write(ctx context.Context, c lifecycle.Command, o *v1alpha1.Inst
 	return nil
 }
 
-// decide makes an Approval. One that is there says the same.
+// decide creates an Approval. One of the same name says the same.
 func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
 	if plan == "" {
 		plan = o.Status.Plan
@@ -302,7 +302,7 @@ func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Ins
 	switch {
 	case !isRequest(plan):
 		plan, _, _ = strings.Cut(plan, "@")
-	case plan != o.Status.Plan: // a launch, which its generation binds
+	case plan != o.Status.Plan: // a launch: the generation identifies it
 		plan = v1alpha1.PlanRequest
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s\x00%s", d, plan, o.Generation, o.UID, actorName(c.Actor)))
@@ -320,7 +320,7 @@ func (s *Store) decide(ctx context.Context, c lifecycle.Command, o *v1alpha1.Ins
 	return failed(o.Name, err)
 }
 
-// cutAsked is what an object remembers of the request that wrote it last.
+// cutAsked splits the mark of the request that wrote an object last.
 func cutAsked(o *v1alpha1.Instance) (key, digest string, ok bool) {
 	return strings.Cut(o.Annotations[v1alpha1.AnnotationAsked], "=")
 }

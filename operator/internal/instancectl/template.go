@@ -14,11 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// templateName is the name of the template that an object is: NAMESPACE/NAME of
+// templateName is the name of the template of an object: NAMESPACE/NAME of
 // NAMESPACE.NAME.
 func templateName(object string) string { return strings.Replace(object, ".", "/", 1) }
 
-// objectName is the name of the Template that is a template.
+// objectName is the name of the object of a template.
 func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }
 
 // body is the block of a template in the JSON syntax of HCL.
@@ -36,8 +36,8 @@ func (b body) number(name string, n int32) {
 	}
 }
 
-// readTemplate makes a template of an object, and checks it as a file of templates is
-// checked. The error names the field.
+// readTemplate makes a template of an object, with the same checks as for a file of
+// templates. The error names the field.
 func readTemplate(o *v1alpha1.Template, known template.Known) (*template.Template, error) {
 	known.Executors = []string{text.Kebab(v1alpha1.ExecutorTerraform), text.Kebab(v1alpha1.ExecutorHelm)}
 	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
@@ -93,7 +93,7 @@ func templateBody(s *v1alpha1.TemplateSpec) body {
 	return b
 }
 
-// ownerOf is what a block of a template says of owners: user, group or claim:NAME.
+// ownerOf is the owner attribute of a template block: user, group or claim:NAME.
 func ownerOf(o v1alpha1.TemplateOwner) string {
 	if o.Claim != "" {
 		return text.Kebab(o.Kind) + ":" + o.Claim
@@ -169,7 +169,7 @@ func parameterBody(p *v1alpha1.TemplateParameter) body {
 	return b
 }
 
-// rawValues are values of objects as the machine has them, and values the other way.
+// rawValues converts values of objects to those of the machine; values is the reverse.
 func rawValues(all map[string]apiextensions.JSON) map[string]json.RawMessage {
 	if all == nil {
 		return nil

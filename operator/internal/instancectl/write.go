@@ -32,9 +32,9 @@ import (
 // maxNote bounds the text of an event, in bytes.
 const maxNote = 1000
 
-// write keeps what the pass came to, each object by its resourceVersion, and reports
-// whether anything changed. What somebody else wrote meanwhile is left for the next pass.
-// An error stays with its object, which is tried again after a pause of its own.
+// write stores the results of the reconcile, each object by its resourceVersion, and
+// reports whether anything changed. An object changed by another client is left for the
+// next reconcile. An object whose write fails is tried again after a pause of its own.
 func (p *reconciliation) write(ctx context.Context) (changed bool) {
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -56,8 +56,8 @@ func (p *reconciliation) write(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// kept does one write, unless it waits for its next try, and reports whether it changed
-// anything. One that lost against somebody else is for the next pass.
+// kept does one write unless it is paused, and reports whether it changed anything. A write
+// that conflicts with one of another client is left for the next reconcile.
 func (p *reconciliation) kept(ctx context.Context, key types.UID, o client.Object, write func() (bool, error)) bool {
 	if p.c.retries.IsInBackOffSinceUpdate(string(key), time.Now()) {
 		p.retryIn(key)
@@ -78,14 +78,14 @@ func (p *reconciliation) kept(ctx context.Context, key types.UID, o client.Objec
 	return wrote
 }
 
-// failed tells an error of an object, which is tried again after a pause.
+// failed reports an error of an object, which is tried again after a pause.
 func (p *reconciliation) failed(key types.UID, o client.Object, err error) {
 	p.c.retries.Next(string(key), time.Now())
 	p.retryIn(key)
 	p.c.events.Eventf(o, nil, "Warning", v1alpha1.ReasonFailed, "Keep", "%s", text.Clip(err.Error(), maxNote))
 }
 
-// retryIn has the next pass no later than the next try of an object.
+// retryIn makes the next reconcile come no later than the next try of an object.
 func (p *reconciliation) retryIn(key types.UID) {
 	wait := p.c.retries.Get(string(key))
 	if p.retry == 0 || wait < p.retry {
@@ -93,7 +93,7 @@ func (p *reconciliation) retryIn(key types.UID) {
 	}
 }
 
-// templateOf is the Template of a record, as far as it is there: events are told of it.
+// templateOf returns the Template of a record, for events; only its name if it is missing.
 func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 	for i := range p.templates {
 		if templateName(p.templates[i].Name) == r.Template {
@@ -103,12 +103,12 @@ func (p *reconciliation) templateOf(r *lifecycle.Record) client.Object {
 	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.c.Namespace, Name: objectName(r.Template)}}
 }
 
-// writeOne writes an Instance, or lets it go.
+// writeOne writes an Instance, or removes it.
 func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	r := p.inbox.doc.Records[o.Name]
 	had := p.before.Records[o.Name]
 	switch {
-	case p.broken[o.Name] != nil: // it stays as it is
+	case p.broken[o.Name] != nil: // it is not changed
 		return false, p.stuck(ctx, o, verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonInvalid, Message: p.broken[o.Name].Error()})
 	case r == nil && had == nil:
 		return p.unrecorded(ctx, o)
@@ -127,7 +127,7 @@ func (p *reconciliation) writeOne(ctx context.Context, o *v1alpha1.Instance) (bo
 	return p.keep(ctx, o, r)
 }
 
-// hold adds the finalizer, before anything is made outside.
+// hold adds the finalizer before anything is created outside.
 func (p *reconciliation) hold(ctx context.Context, o *v1alpha1.Instance) error {
 	status := o.Status
 	controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun)
@@ -139,8 +139,8 @@ func (p *reconciliation) hold(ctx context.Context, o *v1alpha1.Instance) error {
 	return nil
 }
 
-// keep writes the status of an Instance, if it is another one. Its record follows before
-// anything else is done.
+// keep writes the status of an Instance if it changed. The next reconcile saves its record
+// before it does anything else.
 func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
@@ -179,8 +179,8 @@ func (p *reconciliation) put(ctx context.Context, o *v1alpha1.Instance) error {
 	return nil
 }
 
-// unrecorded writes down why an Instance is not launched. A member that was made and not
-// recorded goes: nothing of it ran, and the pool makes another one.
+// unrecorded writes why an Instance is not launched. A member of a pool without a record is
+// deleted: it never ran, and the pool creates another one.
 func (p *reconciliation) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
 	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && managed(o) {
 		return true, p.letGo(ctx, o)
@@ -196,7 +196,7 @@ func (p *reconciliation) unrecorded(ctx context.Context, o *v1alpha1.Instance) (
 	return true, p.put(ctx, next)
 }
 
-// finish removes what is left of an instance whose life is over, then its object.
+// finish removes what is left of an ended instance, then its object.
 func (p *reconciliation) finish(ctx context.Context, o *v1alpha1.Instance, had *lifecycle.Record) (bool, error) {
 	if had != nil && had.Phase != lifecycle.Rejected {
 		gone, err := p.emptied(ctx, o, had)
@@ -210,7 +210,7 @@ func (p *reconciliation) finish(ctx context.Context, o *v1alpha1.Instance, had *
 	return true, p.letGo(ctx, o)
 }
 
-// stuck says in the status why an Instance does not go on.
+// stuck writes to the status why an Instance does not go on.
 func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why verdict.Verdict) error {
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
@@ -222,8 +222,8 @@ func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why ve
 	return p.put(ctx, next)
 }
 
-// emptied reports whether nothing of an instance is left in the cluster. What a plan
-// alone made goes here, and so does what users keep: nobody runs it any more.
+// emptied removes what is left of an instance in the cluster, and reports whether all is
+// gone. What only a plan made is deleted; what users keep is no longer managed.
 func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record) (bool, error) {
 	a := Attempt{
 		Ref: lifecycle.Ref{ID: r.ID, Kind: lifecycle.RunDestroy, N: len(r.Runs)}, UID: v1alpha1.UIDOf(o), Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
@@ -234,13 +234,13 @@ func (p *reconciliation) emptied(ctx context.Context, o *v1alpha1.Instance, r *l
 	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
 		return false, err
 	}
-	if r.Phase == lifecycle.Orphaned && r.Source.Chart != "" { // what it installed is in there
+	if r.Phase == lifecycle.Orphaned && r.Source.Chart != "" { // the namespace holds what the chart installed
 		return true, p.c.orphanWorkspace(ctx, o, a.Namespace)
 	}
 	return fluxobj.DeleteNamespace(ctx, p.c.live, a.Namespace, a.UID)
 }
 
-// letGo takes the finalizer away and deletes the object.
+// letGo removes the finalizer and deletes the object.
 func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error {
 	version := o.ResourceVersion
 	if o.DeletionTimestamp == nil {
@@ -264,7 +264,7 @@ func (p *reconciliation) letGo(ctx context.Context, o *v1alpha1.Instance) error 
 	return nil
 }
 
-// member makes the object of an instance that a pool gets, then writes its record.
+// member creates the object of a new member of a pool, then writes its record.
 func (p *reconciliation) member(ctx context.Context, r *lifecycle.Record) (bool, error) {
 	o := &v1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{
@@ -280,7 +280,7 @@ func (p *reconciliation) member(ctx context.Context, r *lifecycle.Record) (bool,
 	return p.keep(ctx, o, r)
 }
 
-// writePool writes what is remembered of the pool of a Template.
+// writePool writes the pool to the status of a Template.
 func (p *reconciliation) writePool(ctx context.Context, o *v1alpha1.Template) error {
 	want := p.poolStatus(o)
 	if equality.Semantic.DeepEqual(o.Status.Pool, want) {
@@ -318,14 +318,14 @@ func (p *reconciliation) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
 	return s
 }
 
-// workspaceName is the namespace of what an instance makes in the cluster: the template's
-// second part and the id.
+// workspaceName is the namespace of what an instance makes in the cluster: the second part
+// of the template's name, and the id.
 func workspaceName(r *lifecycle.Record) string {
 	_, name, _ := strings.Cut(r.Template, "/")
 	return name + "-" + r.ID
 }
 
-// ownerLabel is an owner as a label can say it.
+// ownerLabel is the value of a label for an owner.
 func ownerLabel(o template.Owner) string {
 	if o.ID == "" {
 		return ""
@@ -334,14 +334,14 @@ func ownerLabel(o template.Owner) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// workspace makes sure of the namespace of an instance. One that somebody else made is a
-// [*fluxobj.TakenError].
+// workspace ensures the namespace of an instance. If it exists and is not of this instance,
+// the error is a [*fluxobj.TakenError].
 func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *lifecycle.Record, name string) error {
 	return fluxobj.EnsureNamespace(ctx, c.live, name, v1alpha1.UIDOf(o), workspaceLabels(r))
 }
 
-// untaken makes sure that the namespace of an instance is not somebody else's, and makes
-// none: where it is gone there is nothing to destroy, and a new one would have no rights.
+// untaken checks that the namespace of an instance is not of another owner. It creates
+// none: without it there is nothing to destroy, and a new one would have no rights.
 func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) error {
 	ns := &corev1.Namespace{}
 	err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns)
@@ -351,7 +351,7 @@ func (c *Controller) untaken(ctx context.Context, name string, uid types.UID) er
 	return client.IgnoreNotFound(err)
 }
 
-// orphanWorkspace orphans the namespace of an instance.
+// orphanWorkspace removes the labels that tie the namespace to the instance.
 func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) error {
 	ns := &corev1.Namespace{}
 	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !fluxobj.Ours(ns, v1alpha1.UIDOf(o)) {
@@ -363,7 +363,7 @@ func (c *Controller) orphanWorkspace(ctx context.Context, o *v1alpha1.Instance, 
 	return client.IgnoreNotFound(c.live.Update(ctx, ns))
 }
 
-// workspaceLabels are those of the namespace of an instance.
+// workspaceLabels returns the labels of the namespace of an instance.
 func workspaceLabels(r *lifecycle.Record) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelRuns: "", v1alpha1.LabelOwner: ownerLabel(r.Owner), v1alpha1.LabelTemplate: objectName(r.Template),
