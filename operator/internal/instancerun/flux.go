@@ -25,21 +25,21 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// Options say how attempts are carried out.
+// Options configure the executor.
 type Options struct {
-	Client    client.Client // reads what is there now, not a cache
+	Client    client.Client // not cached
 	Flux      *fluxexec.Executor
 	Access    fluxrun.Access
 	Registry  string      // HOST[:PORT] of modules
 	Layout    addr.Layout // of their repositories
 	PlainHTTP bool        // to the registry
 	Instances string      // namespace of Instances
-	Operator  string      // namespace of the operator, which has the Secrets that templates name
+	Operator  string      // namespace of the operator, with the Secrets that templates name
 	Tofu      string      // namespace of tofu-controller; "": flux-system
 	Gate      string      // URL of the plan gate; "": no plan can be approved
 }
 
-// Flux carries each attempt out by what its source needs: modules by Terraforms, charts by
+// Flux carries out each attempt according to its source: modules by Terraforms, charts by
 // HelmReleases. It implements [instancectl.Executor].
 type Flux struct {
 	o      Options
@@ -52,21 +52,21 @@ func New(o Options) *Flux {
 }
 
 const (
-	// never is between two runs of a Terraform that nobody asked for.
+	// never is the interval between runs of a Terraform without a request.
 	never = 30 * 24 * time.Hour
-	// actions is how often helm-controller tries within an attempt: all of it takes no longer
-	// than the attempt may.
+	// actions is how many actions of helm-controller fit into an attempt: together they take
+	// no longer than its timeout.
 	actions = 4
-	// endTries is how often helm-controller may fail to uninstall before an attempt has failed.
+	// endTries is how often an uninstall may fail before its attempt has failed.
 	endTries = 3
-	// valuesKey is what a Secret of a template's credentials has for a chart.
+	// valuesKey is the key with values for a chart in a Secret of a template's credentials.
 	valuesKey = "values.yaml"
-	// useCredentials is what the annotation okara.dev/use of a Secret of the operator says of
-	// those that templates may name.
+	// useCredentials is the value of the annotation okara.dev/use on Secrets of the operator
+	// that templates may name.
 	useCredentials = "instances"
 )
 
-// of is the run of an attempt.
+// of returns the run of an attempt.
 func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 	r = &fluxrun.Run{RunNamespace: &fluxobj.RunNamespace{Name: a.Namespace, UID: a.UID, Flux: x.o.Tofu, Charts: a.Source.Chart != ""}}
 	for _, name := range a.Template.Credentials {
@@ -83,10 +83,10 @@ func (x *Flux) of(a instancectl.Attempt) (r *fluxrun.Run, err error) {
 	return r, err
 }
 
-// CopyOf is the Secret of an instance that has what one of the operator's has.
+// CopyOf is the name of an instance's copy of a Secret of the operator.
 func CopyOf(credential string) string { return "okara-credential-" + credential }
 
-// module is what tofu-controller is to run.
+// module returns what tofu-controller is to run.
 func (x *Flux) module(a instancectl.Attempt) (*fluxexec.Spec, error) {
 	m, err := addr.ParseModule(a.Source.Module)
 	if err != nil {
@@ -116,12 +116,12 @@ func (x *Flux) module(a instancectl.Attempt) (*fluxexec.Spec, error) {
 	return s, nil
 }
 
-// attemptOf names an attempt in the objects of Flux.
+// attemptOf is the name of an attempt in the objects of Flux.
 func attemptOf(a instancectl.Attempt) string {
 	return fmt.Sprintf("%d-%d-%.8s", a.N, a.Ref.Attempt, a.Nonce)
 }
 
-// access is the run of an instance as okara serve knows it.
+// access describes the run of an instance for okara serve.
 func (x *Flux) access(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
 	return runaccess.Run{
 		Namespace: x.o.Instances, UID: a.UID, Workspace: "instance." + a.ID, Module: a.Source.Module,
@@ -129,8 +129,8 @@ func (x *Flux) access(a instancectl.Attempt, s *fluxexec.Spec) runaccess.Run {
 	}
 }
 
-// chart is what helm-controller is to install. The attempt alone does what is to be done:
-// nothing is looked at between two of them.
+// chart returns what helm-controller is to install. Only attempts change it: nothing is
+// checked between two of them.
 func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
 	s := &fluxexec.Release{
 		Namespace: a.Namespace, Name: a.ID, UID: a.UID, Attempt: attemptOf(a), Labels: map[string]string{v1alpha1.LabelInstance: a.ID},
@@ -138,7 +138,7 @@ func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
 		Interval: metav1.Duration{Duration: never}, Timeout: metav1.Duration{Duration: a.Template.Timeout / actions}, Drift: fluxexec.DriftRepair,
 	}
 	if a.Source.Secret != "" {
-		// Its source is beside the Templates: the Secret never comes near what is installed.
+		// The source is beside the Templates: the Secret stays out of the run's namespace.
 		s.ChartNamespace = x.o.Instances
 		fetchedBy(s.Chart, a.Source.Secret)
 	}
@@ -157,15 +157,15 @@ func (x *Flux) chart(a instancectl.Attempt) (*fluxexec.Release, error) {
 	return s, err
 }
 
-// Preview is what Flux runs for an attempt, without what is prepared for it, and the run
-// as okara serve knows it. It makes no request.
+// Preview returns what Flux runs for an attempt, without what is prepared for it, and the
+// run as described for okara serve. It makes no request.
 func (o Options) Preview(a instancectl.Attempt) (fluxexec.Spec, runaccess.Run, error) {
 	x := New(o)
 	s, err := x.module(a)
 	return *s, x.access(a, s), err
 }
 
-// Run brings an attempt further.
+// Run advances an attempt.
 func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
 	r, err := x.of(a)
 	if err != nil {
@@ -175,7 +175,7 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	if err != nil {
 		return run.Status{}, err
 	}
-	if a.Cancelled && before.Phase == fluxexec.Absent { // it has not begun, and need not be able to
+	if a.Cancelled && before.Phase == fluxexec.Absent { // it has not begun, so errors of beginning it do not matter
 		return x.status(ctx, r, a, fluxexec.Status{Phase: fluxexec.Suspended})
 	}
 	cancelled := before.Phase == fluxexec.Suspended && before.Attempt == attemptOf(a) // it stays suspended
@@ -187,7 +187,7 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	now, err := x.runner.Apply(ctx, r)
 	lost, ownershipLost := errors.AsType[*runaccess.NotOwnerError](err)
 	switch {
-	case ownershipLost: // a backup of the cluster brought the instance back
+	case ownershipLost: // the instance was restored from a backup of the cluster
 		return failed(r, lost.Error()), nil
 	case err != nil && cancelled && a.Cancelled:
 		return x.status(ctx, r, a, before)
@@ -199,7 +199,7 @@ func (x *Flux) Run(ctx context.Context, a instancectl.Attempt) (run.Status, erro
 	return x.status(ctx, r, a, now.Status)
 }
 
-// explained says of an error of a Secret what templates call it.
+// explained names in an error of a Secret the field of templates that it is from.
 func explained(err error) error {
 	if p, ok := fluxrun.Explain(err); ok && slices.Contains([]string{v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretNotAllowed}, p.Reason) {
 		return fmt.Errorf("credentials: %w", err)
@@ -215,7 +215,7 @@ func (x *Flux) approve(ctx context.Context, r *fluxrun.Run, a instancectl.Attemp
 	return run.Status{State: run.Running}, err
 }
 
-// status is what the machine is told of what Flux says.
+// status translates a status of Flux for the machine.
 func (x *Flux) status(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	switch st.Phase {
 	case fluxexec.Applied:
@@ -236,7 +236,7 @@ func (x *Flux) status(ctx context.Context, r *fluxrun.Run, a instancectl.Attempt
 	return running(st), nil
 }
 
-// planned is a plan that waits for somebody.
+// planned is the status of a plan that waits for approval.
 func planned(a instancectl.Attempt, st fluxexec.Status) (run.Status, error) {
 	if st.Plan == nil || st.Plan.Reason == fluxexec.PlanGateMissing {
 		return waiting(fluxexec.PlanGateMissing, "the plan gate has not seen the plan: start the operator with --plan-gate-address"), nil
@@ -282,7 +282,7 @@ func waiting(reason, message string) run.Status {
 	return run.Status{State: run.Running, Waiting: reason, Message: message}
 }
 
-// running is what the machine is told of what goes on.
+// running is the status of an attempt that is under way.
 func running(st fluxexec.Status) run.Status {
 	if st.Failure == (fluxexec.Failure{}) {
 		return run.Status{State: run.Running}
@@ -290,7 +290,7 @@ func running(st fluxexec.Status) run.Status {
 	return waiting(lifecycle.WaitRetry, st.Failure.Message)
 }
 
-// Cancel keeps Flux from beginning another run of an attempt. The one that goes on ends.
+// Cancel keeps Flux from beginning another run of an attempt. A run under way continues.
 func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
 	r, err := x.of(a)
 	if err != nil {
@@ -299,13 +299,13 @@ func (x *Flux) Cancel(ctx context.Context, a instancectl.Attempt) error {
 	return x.o.Flux.Cancel(ctx, r.Work())
 }
 
-// Destroy takes the next step to the end of what an instance made.
+// Destroy takes the next step to destroy what an instance made.
 func (x *Flux) Destroy(ctx context.Context, a instancectl.Attempt) (run.Status, error) {
 	return x.end(ctx, a, false)
 }
 
-// Release orphans what an instance made: nobody runs it any more, and the state
-// stays. Where nothing was applied there is no state.
+// Release orphans what an instance made: nothing manages it any more, and the state stays.
+// If nothing was applied there is no state.
 func (x *Flux) Release(ctx context.Context, a instancectl.Attempt) (bool, error) {
 	st, err := x.end(ctx, a, true)
 	return st.State == run.Ended, err
@@ -336,8 +336,8 @@ func (x *Flux) end(ctx context.Context, a instancectl.Attempt, keep bool) (run.S
 	return destroying(r, a, now), nil
 }
 
-// uninstalling tells how a release goes that is deleted. One that cannot be uninstalled
-// fails the attempt; helm-controller goes on trying, and the next attempt looks again.
+// uninstalling is the status of a release that is being deleted. One that cannot be
+// uninstalled fails the attempt; helm-controller keeps trying, and the next attempt checks.
 func uninstalling(r *fluxrun.Run, st fluxexec.Status) run.Status {
 	switch {
 	case st.Phase != fluxexec.Destroying || st.Failures == 0:
@@ -348,14 +348,14 @@ func uninstalling(r *fluxrun.Run, st fluxexec.Status) run.Status {
 	return waiting(lifecycle.WaitRetry, st.Message)
 }
 
-// destroying tells how a Terraform goes that is deleted. One that failed to destroy since
-// the attempt began fails it; the Terraform stays, and the next attempt looks again. A lock
-// of somebody else is no failure.
+// destroying is the status of a Terraform that is being deleted. A failure since the
+// attempt began fails the attempt; the Terraform stays, and the next attempt checks it. A
+// state locked by another holder is no failure.
 func destroying(r *fluxrun.Run, a instancectl.Attempt, st fluxexec.Status) run.Status {
 	if st.Reason == fluxexec.StateLocked {
 		return waiting(lifecycle.WaitStateLocked, st.Message)
 	}
-	// A condition has whole seconds.
+	// The time of a condition has whole seconds.
 	if at, err := time.Parse(time.RFC3339, st.FailedAt); err == nil && !at.Before(a.Started.Truncate(time.Second)) {
 		return failed(r, cmp.Or(st.Failure.Message, st.Message))
 	}

@@ -21,15 +21,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// Charts asks source-controller what charts are, for the statuses of Templates. It
+// Charts resolves charts with source-controller, for the statuses of Templates. It
 // implements [instancectl.Charts].
 type Charts struct {
 	Flux      *fluxexec.Executor
 	Registry  string // HOST[:PORT] of the operator's registry
-	PlainHTTP bool   // to that
+	PlainHTTP bool   // to that registry
 }
 
-// Resolve is what the chart of a Template means now, fixed by digest, version or commit.
+// Resolve returns the chart that a Template refers to now, by digest, version or commit.
 func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Source, error) {
 	source := instancectl.ChartSource(o.Spec.Chart)
 	chart := chartOf(o.Spec.Chart)
@@ -50,7 +50,7 @@ func (c Charts) Resolve(ctx context.Context, o *v1alpha1.Template) (template.Sou
 	return source, err
 }
 
-// chartOf is a chart as its Template names it.
+// chartOf is a chart in the terms of package fluxexec.
 func chartOf(c *v1alpha1.Chart) fluxexec.Chart {
 	switch {
 	case c.OCI != nil:
@@ -68,7 +68,7 @@ const (
 	ofCommit  = "sha1:"
 )
 
-// pinned is the chart of a source, exactly that one.
+// pinned is the chart of a source, pinned to exactly that version.
 func pinned(s template.Source) fluxexec.Chart {
 	if repository, ok := strings.CutPrefix(s.Chart, ociScheme); ok {
 		return fluxexec.Chart{OCI: &fluxexec.OCI{Repository: repository, Digest: s.Digest}}
@@ -79,7 +79,7 @@ func pinned(s template.Source) fluxexec.Chart {
 	return fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: s.Chart, Chart: s.Path, Version: s.Version}}
 }
 
-// fetchedBy has a chart fetched by a Secret beside its source; "": anonymously.
+// fetchedBy sets the Secret that a chart is fetched with; "": anonymously.
 func fetchedBy(c fluxexec.Chart, secret string) {
 	switch {
 	case c.OCI != nil:
@@ -91,7 +91,7 @@ func fetchedBy(c fluxexec.Chart, secret string) {
 	}
 }
 
-// insecure has a chart fetched without TLS, where the registry of the operator is used so.
+// insecure disables TLS for a chart in the operator's registry, if that has none.
 func insecure(c fluxexec.Chart, registry string, plain bool) {
 	if c.OCI == nil || !plain {
 		return
@@ -100,16 +100,16 @@ func insecure(c fluxexec.Chart, registry string, plain bool) {
 	c.OCI.PlainHTTP = host == registry
 }
 
-// Modules is what a registry has, for the statuses of Templates. It implements
+// Modules is the access to a registry, for the statuses of Templates. It implements
 // [instancectl.Modules].
 type Modules struct{ Catalog *catalog.Catalog }
 
-// Resolve is the version of a module that a template means now.
+// Resolve returns the version of a module that a template refers to now.
 func (m Modules) Resolve(ctx context.Context, ref template.ModuleRef) (template.Source, template.Module, error) {
 	return templatesource.Resolve(ctx, m.Catalog, ref)
 }
 
-// Versions are those that a template takes, the highest first.
+// Versions returns those that a template accepts, the highest first.
 func (m Modules) Versions(ctx context.Context, ref template.ModuleRef, n int) ([]template.Source, error) {
 	if ref.Pinned() {
 		return nil, nil
