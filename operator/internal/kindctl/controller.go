@@ -26,40 +26,40 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/records"
 )
 
-// Objects carries objects out: [*kindrun.Objects].
+// Objects reconciles objects: [*kindrun.Objects].
 type Objects interface {
-	// Reconcile does the next steps for an object, and says when to look again.
+	// Reconcile takes the next steps for an object, and returns when to reconcile again.
 	Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error)
-	// Report writes into the status of an object that an error keeps it, and returns that.
+	// Report writes to the status of an object that an error stops it, and returns the error.
 	Report(ctx context.Context, o *unstructured.Unstructured, err error) error
 }
 
-// Options say what definitions are made of.
+// Options configure the controllers.
 type Options struct {
-	Client    client.Client // reads what is there now, not a cache
+	Client    client.Client // not cached
 	Modules   Modules
 	Objects   Objects
-	Namespace string // of the operator, which has what objects had before
-	// Every is the time between two looks at the registry; 0: a minute.
+	Namespace string // of the operator, for the revisions that objects have
+	// Every is the time between two checks of the registry; 0: a minute.
 	Every time.Duration
 }
 
-// soon is when something is looked at again that the API server, or an object, is about
-// to do.
+// soon is when a definition is reconciled again that waits for the API server or for an
+// object.
 const soon = time.Second
 
-// definitions makes kinds of ModuleKinds.
+// definitions creates kinds from ModuleKinds.
 type definitions struct {
 	Options
 	kinds  *kinds
 	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
-	made   map[string]made      // by name; one worker
-	heirs  map[string]types.UID // by name, those that have what earlier ones made
+	made   map[string]made      // by name; used by one worker only
+	heirs  map[string]types.UID // by name: definitions that have inherited from earlier ones
 }
 
-// Setup adds the controller of ModuleKinds to a manager. It starts and stops those of
-// their objects.
+// Setup adds the controller of ModuleKinds to a manager. It starts and stops the
+// controllers of their objects.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Every == 0 {
 		o.Every = time.Minute
@@ -77,18 +77,18 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("modulekinds").
 		For(&v1alpha1.ModuleKind{}, builder.WithPredicates(asked)).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			d.queue = q // before there is a worker
+			d.queue = q // before any worker starts
 			return nil
 		})).
 		Complete(d)
 }
 
-// wake looks at a definition soon, since something of its objects changed.
+// wake reconciles a definition soon, because its objects changed.
 func (d *definitions) wake(name string) {
 	d.queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}, soon)
 }
 
-// Reconcile looks at one definition.
+// Reconcile reconciles one definition.
 func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	before := &v1alpha1.ModuleKind{}
 	if err := d.Client.Get(ctx, req.NamespacedName, before); err != nil {
@@ -117,7 +117,7 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if def.DeletionTimestamp != nil && wrong == nil {
 		return reconcile.Result{}, d.release(ctx, def)
 	}
-	if apierrors.IsConflict(wrong) { // somebody else wrote first, which is no news of the definition
+	if apierrors.IsConflict(wrong) { // another client wrote first, which says nothing about the definition
 		return reconcile.Result{}, wrong
 	}
 	after, reason := d.judge(def, wrong)
@@ -132,8 +132,7 @@ func (d *definitions) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// establish brings a definition as far as it can be brought, and returns what is in the
-// way.
+// establish establishes a definition as far as possible, and returns what stopped it.
 func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	n, wrong := d.current(ctx, def)
 	crd, err := d.serve(ctx, def, n)
@@ -144,7 +143,7 @@ func (d *definitions) establish(ctx context.Context, def *v1alpha1.ModuleKind) e
 		return wrong
 	}
 	if wrong == nil {
-		def.Status.Module = new(n.found.ResolvedModule) // of new objects
+		def.Status.Module = new(n.found.ResolvedModule) // for new objects
 		def.Status.Example = n.kind.Example()
 	}
 	k, err := d.kinds.start(ctx, def)

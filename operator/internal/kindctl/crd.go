@@ -25,8 +25,8 @@ import (
 // page is how many objects are read at a time.
 const page = 500
 
-// serve makes the CRD and the roles of a kind as they should be. The CRD that is returned
-// is served; nil: none is, yet.
+// serve creates or updates the CRD and the roles of a kind. A returned CRD is served; nil:
+// there is none yet.
 func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now) (*apiextensions.CustomResourceDefinition, error) {
 	crd := &apiextensions.CustomResourceDefinition{}
 	err := d.Client.Get(ctx, client.ObjectKey{Name: kindspec.CRDName(def)}, crd)
@@ -62,15 +62,15 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server is taking up the kind", Retry: true})
 }
 
-// established reports whether the API server serves a CRD, or did. Objects of the kind of
-// one that it never served are those of another CRD, which has the name of the kind.
+// established reports whether the API server serves a CRD, or did. If it never did, objects
+// of the kind belong to another CRD that has the name of the kind.
 func established(crd *apiextensions.CustomResourceDefinition) bool {
 	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensions.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensions.Established && c.Status == apiextensions.ConditionTrue
 	})
 }
 
-// defaulted is the CRD of a kind as the API server keeps it.
+// defaulted is the CRD of a kind with the defaults that the API server sets.
 func defaulted(k *kindspec.Kind) *apiextensions.CustomResourceDefinition {
 	crd := k.CRD()
 	apiextensions.SetObjectDefaults_CustomResourceDefinition(crd)
@@ -92,7 +92,7 @@ func (d *definitions) widen(ctx context.Context, k *kindspec.Kind, crd *apiexten
 	return d.Client.Update(ctx, crd)
 }
 
-// fits is nil where each object is valid under a schema.
+// fits returns an error if an object would be invalid under the schema of a kind.
 func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	count := 0
 	example := ""
@@ -114,7 +114,7 @@ func (d *definitions) fits(ctx context.Context, k *kindspec.Kind) error {
 	return &verdict.Problem{Reason: v1alpha1.ReasonSchemaNarrowed, Message: fmt.Sprintf("%d %s would become invalid (%s); the schema stays as it was", count, noun, strings.ReplaceAll(example, "\n", " "))}
 }
 
-// each reads all objects of a definition as they are now.
+// each calls do with all objects of a definition, read without a cache.
 func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do func(*unstructured.Unstructured) error) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kindspec.GroupVersionKind(def))
@@ -131,7 +131,7 @@ func each(ctx context.Context, c client.Reader, def *v1alpha1.ModuleKind, do fun
 	return nil
 }
 
-// roles makes the ClusterRoles of a kind.
+// roles writes the ClusterRoles of a kind.
 func (d *definitions) roles(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	for _, want := range kindspec.ClusterRoles(def) {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}

@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	// atOnce is how many objects of a kind are carried out at a time.
+	// atOnce is how many objects of a kind are reconciled at once.
 	atOnce = 8
-	// An object that could not be carried out is tried again after 1 s to 10 min, and all
-	// of a kind together 20 times a second.
+	// An object whose reconcile failed is tried again after 1 s to 10 min, and all objects of
+	// a kind together 20 times a second.
 	minBackOff, maxBackOff   = time.Second, 10 * time.Minute
 	maxStarts, maxStartBurst = 20, 100
 )
@@ -47,16 +47,16 @@ type kinds struct {
 	records records.Store
 	modules Modules
 	log     func(err error, what, definition string)
-	changed func(definition string) // something of its objects changed
+	changed func(definition string) // called when objects of a definition changed
 
-	ready   chan struct{} // closed when base is there
+	ready   chan struct{} // closed when base is set
 	base    context.Context
 	ending  sync.WaitGroup
 	mu      sync.Mutex // guards the field below
 	running map[string]*kind
 }
 
-// run lets kinds be watched until the context ends, and waits for what their objects do.
+// run allows watches until the context ends, and then waits for running reconciles.
 func (s *kinds) run(ctx context.Context) error {
 	s.base = ctx
 	close(s.ready)
@@ -65,7 +65,7 @@ func (s *kinds) run(ctx context.Context) error {
 	return nil
 }
 
-// of is the kind of a definition, nil while its objects are not watched.
+// of returns the kind of a definition, nil while its objects are not watched.
 func (s *kinds) of(definition string) *kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// executor is nil where there is something that carries objects out.
+// executor returns an error unless tofu-controller is installed.
 func (s *kinds) executor() error {
 	_, err := s.mapper.RESTMapping(fluxexec.Terraforms().GroupKind())
 	if meta.IsNoMatchError(err) {
@@ -94,7 +94,7 @@ func (s *kinds) executor() error {
 	return err
 }
 
-// start watches the objects of a definition whose CRD is served, if nobody does yet.
+// start watches the objects of a definition whose CRD is served, if it does not yet.
 func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, error) {
 	if k := s.of(def.Name); k != nil {
 		return k, k.follow()
@@ -141,10 +141,10 @@ func (s *kinds) start(ctx context.Context, def *v1alpha1.ModuleKind) (*kind, err
 	return k, k.follow()
 }
 
-// stop ends the watch of a definition, and waits for what its objects do.
+// stop ends the watch of a definition, and waits for running reconciles of its objects.
 func (s *kinds) stop(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	s.mu.Lock()
-	k := s.running[def.Name] // also one whose watch has failed
+	k := s.running[def.Name] // even if its watch has failed
 	s.mu.Unlock()
 	if k == nil {
 		return nil
@@ -173,7 +173,7 @@ type kind struct {
 
 	state sync.Mutex // guards the fields below
 	def   *v1alpha1.ModuleKind
-	now   string // name of its revision
+	now   string // name of the current revision
 	all   map[string]revision
 	known map[string]client.ObjectKey // objects by UID
 	flux  bool                        // Terraforms are watched
@@ -185,7 +185,7 @@ func (k *kind) object() *unstructured.Unstructured {
 	return o
 }
 
-// each reads all objects that the watch has.
+// each calls do with all objects in the cache of the watch.
 func (k *kind) each(ctx context.Context, do func(*unstructured.Unstructured) error) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(k.gvk)
@@ -200,7 +200,7 @@ func (k *kind) each(ctx context.Context, do func(*unstructured.Unstructured) err
 	return nil
 }
 
-// handler carries an object out that somebody changed, and looks at the definition.
+// handler queues an object that changed, and wakes its definition.
 func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, reconcile.Request] {
 	ask := func(o *unstructured.Unstructured, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
@@ -226,8 +226,8 @@ func (k *kind) handler() handler.TypedEventHandler[*unstructured.Unstructured, r
 	}
 }
 
-// asked reports whether an object is to be carried out again: more than its status
-// changed, or it got its turn.
+// asked reports whether an object must be reconciled again: more than its status changed,
+// or a rollout changed it.
 func asked(before, now *unstructured.Unstructured) bool {
 	a := before.GetAnnotations()
 	b := now.GetAnnotations()
@@ -236,7 +236,7 @@ func asked(before, now *unstructured.Unstructured) bool {
 	return changed || marked || now.GetDeletionTimestamp() != nil
 }
 
-// follow watches what objects run as, once there is such a kind.
+// follow watches the Terraforms of objects, once their kind is installed.
 func (k *kind) follow() error {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -261,7 +261,7 @@ func (k *kind) follow() error {
 	})))
 }
 
-// setDefinition gives a kind its definition. A changed one may let objects go on that it refused.
+// setDefinition sets the definition. A changed one may accept objects it refused before.
 func (k *kind) setDefinition(def *v1alpha1.ModuleKind, now string, all map[string]revision) {
 	k.state.Lock()
 	defer k.state.Unlock()

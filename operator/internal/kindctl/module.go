@@ -14,20 +14,20 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// made is what was made of a definition and a version, which is work for the processor.
+// made caches the kind of a definition and a version, which is expensive to compute.
 type made struct {
 	generation int64
 	found      Version
 	kind       *kindspec.Kind
 }
 
-// now is what a definition means now: kind is nil where that could not be found out.
+// now is what a definition resolves to; kind is nil if that failed.
 type now struct {
 	made
-	versions []addr.Version // that it allows, the highest first
+	versions []addr.Version // allowed by the definition, the highest first
 }
 
-// allowed are the versions that a definition allows, the highest first.
+// allowed returns the versions that a definition allows, the highest first.
 func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]addr.Version, error) {
 	fits, err := addr.ParseConstraint(m.Version)
 	if err != nil {
@@ -42,7 +42,7 @@ func allowed(ctx context.Context, modules Modules, m v1alpha1.KindModule) ([]add
 
 func nameOf(m v1alpha1.KindModule) string { return m.Address + m.Repository }
 
-// current finds out what a definition means now.
+// current resolves a definition to a version of its module.
 func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (now, error) {
 	m := def.Spec.Module
 	versions, err := allowed(ctx, d.Modules, m)

@@ -26,7 +26,7 @@ type change struct {
 	module     v1alpha1.ResolvedModule
 }
 
-// name of a change, as it is in a status.
+// name is the name of a change, as in status.rollout.
 func (c change) name() string { return c.definition + "/" + c.module.Version }
 
 func changeOf(o *unstructured.Unstructured) change {
@@ -37,21 +37,21 @@ func changeOf(o *unstructured.Unstructured) change {
 	return c
 }
 
-// kept is what the record of an object has, and its status, of its definition.
+// kept is what the record and the status of an object store of its definition.
 type kept struct {
 	Definition string                  `json:"definition"`
 	Module     v1alpha1.ResolvedModule `json:"module"`
-	Rollout    string                  `json:"rollout,omitempty"` // name of the change that it has to get through
+	Rollout    string                  `json:"rollout,omitempty"` // name of the change that the object is being updated to
 }
 
 func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of {
 	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
 }
 
-// restore is what an object has of its definition, the change that it has to get through, and
-// the UID by which it is known. Where the status was lost, the record of the object tells. A
-// record of an earlier object of its name tells the version alone, and the UID is "", until an
-// administrator adopts what was made for that one, or the object runs without it.
+// restore returns the change that an object has, the rollout that it is part of, and the UID
+// by which its resources are known. If the status was lost, they come from the object's
+// record. From a record of an earlier object of its name only the change is taken, and the
+// UID is "", until an administrator adopts that one's resources or the object is Ready.
 func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {
 	is = changeOf(o)
 	rollout = fluxobj.Text(o, "status", "rollout")
@@ -75,8 +75,8 @@ func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstruc
 	return is, had.Rollout, uid, nil
 }
 
-// take writes into the record and the status of an object what it has from now on. The
-// change that it has to get through is named there until it is Ready with it.
+// take writes to the record and the status of an object the change that it has from now on.
+// rollout names a change that is being rolled out, until the object is Ready with it.
 func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, c change, rollout string) error {
 	has := kept{c.definition, c.module, rollout}
 	if uid := fluxobj.Text(o, "status", "uid"); uid != "" {
@@ -90,7 +90,7 @@ func (k *kind) take(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructur
 	return k.client.Status().Update(ctx, o)
 }
 
-// Reconcile carries one object out.
+// Reconcile reconciles one object.
 func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	o := k.object()
 	if err := k.client.Get(ctx, req.NamespacedName, o); err != nil {
@@ -116,7 +116,7 @@ func (k *kind) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// at is the definition as an object has it.
+// at returns the definition in the revision that an object has.
 func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -126,9 +126,9 @@ func (k *kind) at(def *v1alpha1.ModuleKind, name string) *v1alpha1.ModuleKind {
 	return orphaned(def)
 }
 
-// assign gives a new object what is current, one that lost its status what it had, and any
-// the version that it asks for. A version that it cannot have is for
-// [kindspec.Registry.Wanted] to refuse.
+// assign gives a new object the current change, an object that lost its status its former
+// one, and any object the version that it asks for. A version that is not available is
+// refused by [kindspec.Registry.Wanted].
 func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured) error {
 	is, rollout, uid, err := k.restore(ctx, def, o)
 	if err != nil {
@@ -155,7 +155,7 @@ func (k *kind) assign(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 // errNoVersion says that a definition has no version for an object that had none before.
 var errNoVersion = errors.New("no version of the module was chosen yet: the ModuleKind says why")
 
-// choose is what an object has from now on.
+// choose returns the change that an object has from now on.
 func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string, o *unstructured.Unstructured, next change) (change, error) {
 	if next.module.Version == "" && def.Status.Module == nil {
 		return next, errNoVersion
@@ -177,7 +177,7 @@ func (k *kind) choose(ctx context.Context, def *v1alpha1.ModuleKind, now string,
 	return next, err
 }
 
-// version is one that somebody asks for, nil where it cannot be had.
+// version returns the version that an object asks for, nil if it is not available.
 func (k *kind) version(ctx context.Context, def *v1alpha1.ModuleKind, asks string) (*v1alpha1.ResolvedModule, error) {
 	v, err := addr.ParseVersion(asks)
 	if err != nil {

@@ -21,22 +21,22 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
 
-// Version is a version of a module, with what it says of itself.
+// Version is a version of a module, with its inputs and outputs.
 type Version struct {
 	v1alpha1.ResolvedModule
 	Size   int64 // of the archive that runs, in bytes
 	Module kindspec.Module
 }
 
-// Modules is what the registry has. What it has not is an [oci.ErrNotFound], what nobody
-// of spec.module.verify signed a [trust.ErrUntrusted].
+// Modules is the access to a registry. A missing module or version is an [oci.ErrNotFound],
+// one not signed by a key of spec.module.verify a [trust.ErrUntrusted].
 type Modules interface {
-	// Versions are those of a module that are to be had, the highest first.
+	// Versions returns the available versions of a module, the highest first.
 	Versions(ctx context.Context, m v1alpha1.KindModule) ([]addr.Version, error)
 	Version(ctx context.Context, m v1alpha1.KindModule, v addr.Version) (Version, error)
 }
 
-// Registry is one by its catalog, and for modules that are only a repository by requests.
+// Registry reads modules by a catalog, and modules that are only a repository by requests.
 type Registry struct {
 	Catalog *catalog.Catalog
 	Client  *oci.Client
@@ -140,7 +140,7 @@ func (r Registry) readTag(ctx context.Context, repository string, v addr.Version
 	return found, d, err
 }
 
-// verify holds a version against the keys of a definition.
+// verify checks a version against the keys of a definition.
 func (r Registry) verify(ctx context.Context, m v1alpha1.KindModule, found *catalog.ModuleVersion, v addr.Version) error {
 	if m.Verify == nil {
 		return nil
@@ -167,8 +167,8 @@ func (r Registry) verify(ctx context.Context, m v1alpha1.KindModule, found *cata
 	return err
 }
 
-// item is what a repository holds by its name, and not by what is in it: where the layout
-// does not know it, the module of its last segments.
+// item returns what a repository holds according to its name, not its content: if the layout
+// does not know the name, the module of its last three segments.
 func (r Registry) item(repository string) addr.Item {
 	if it, ok := r.Catalog.Layout().Parse(repository); ok {
 		return it

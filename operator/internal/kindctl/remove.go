@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// remove takes the next steps to the end of a definition; nil: nothing is left but its
-// finalizer.
+// remove takes the next steps to remove a definition; nil: only its finalizer is left.
 func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kindspec.CRDName(def)}}
 	err := d.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd)
@@ -45,7 +44,7 @@ func (d *definitions) remove(ctx context.Context, def *v1alpha1.ModuleKind) erro
 	return nil
 }
 
-// beside is what there is of a kind beside its CRD.
+// beside returns the objects of a kind besides its CRD.
 func (d *definitions) beside(def *v1alpha1.ModuleKind) []client.Object {
 	all := []client.Object{&corev1.ConfigMap{ObjectMeta: d.store(def)}}
 	for _, role := range kindspec.ClusterRoles(def) {
@@ -54,9 +53,9 @@ func (d *definitions) beside(def *v1alpha1.ModuleKind) []client.Object {
 	return all
 }
 
-// inherit gives a definition what was made for an earlier one of its name: a backup brings
-// all of it back, the definition with another UID. There is one definition of a name at a
-// time, and nobody but the operator marks what it makes.
+// inherit gives a definition what was made for an earlier one of its name: a backup restores
+// all of it, and the definition with another UID. This is safe, because definitions have
+// unique names, and only the operator labels what it makes.
 func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	if d.heirs[def.Name] == def.UID {
 		return nil
@@ -78,8 +77,8 @@ func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) err
 	return nil
 }
 
-// removeObjects has the objects gone, and then their CRD. They are carried out until that
-// is absent.
+// removeObjects deletes the objects, and then their CRD. Objects are reconciled until the
+// CRD is gone.
 func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKind, crd *apiextensions.CustomResourceDefinition) error {
 	if !established(crd) {
 		return d.removeCRD(ctx, crd)
@@ -112,7 +111,7 @@ func (d *definitions) removeObjects(ctx context.Context, def *v1alpha1.ModuleKin
 	return d.removeCRD(ctx, crd)
 }
 
-// removeCRD has a CRD gone as it was read.
+// removeCRD deletes a CRD if it has not changed since it was read.
 func (d *definitions) removeCRD(ctx context.Context, crd *apiextensions.CustomResourceDefinition) error {
 	if crd.DeletionTimestamp == nil {
 		uid := crd.UID

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
-// revision is what a run has of its definition, but for the version of the module.
+// revision is what a run takes from its definition, without the version of the module.
 type revision struct {
 	Module   v1alpha1.KindModule           `json:"module"` // without version and keys
 	Values   map[string]apiextensions.JSON `json:"values,omitempty"`
@@ -42,7 +42,7 @@ func revisionOf(def *v1alpha1.ModuleKind) (revision, string, string, error) {
 	return r, string(b), hex.EncodeToString(sum[:8]), nil
 }
 
-// in is a definition as it was at a revision.
+// in returns a definition as it was at a revision.
 func (r revision) in(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	was := def.DeepCopy()
 	r.Module.Version = was.Spec.Module.Version
@@ -60,14 +60,14 @@ func (d *definitions) store(def *v1alpha1.ModuleKind) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: d.Namespace, Name: "okara-kind-" + def.Name}
 }
 
-// keep stores the revisions that objects have, and tells the kind.
+// keep stores the revisions that objects have, and passes them to the kind.
 func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kind) error {
 	now, text, name, err := revisionOf(def)
 	if err != nil {
 		return err
 	}
 	used := map[string]bool{name: true}
-	unknown := false // an object that lost its status may have any
+	unknown := false // an object that lost its status may have any revision
 	if err := k.each(ctx, func(o *unstructured.Unstructured) error {
 		used[changeOf(o).definition] = true
 		unknown = unknown || changeOf(o).definition == ""
@@ -99,7 +99,7 @@ func (d *definitions) keep(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	return nil
 }
 
-// orphaned is a definition whose objects orphan what they made.
+// orphaned returns a definition whose deleted objects leave their resources, if it says so.
 func orphaned(def *v1alpha1.ModuleKind) *v1alpha1.ModuleKind {
 	if def.DeletionTimestamp == nil || def.Spec.Deletion.Orphan != v1alpha1.OrphanKeep {
 		return def

@@ -19,16 +19,16 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// batch is how far a change has come.
+// batch is the progress of a rollout.
 type batch struct {
-	waiting []*unstructured.Unstructured // for their turn
-	changes []change                     // of these
-	under   int                          // objects that are taking it
-	failed  string                       // the first that did not get through
-	wrong   error                        // why a version of one cannot be taken
+	waiting []*unstructured.Unstructured // to be updated
+	changes []change                     // of the objects in waiting
+	under   int                          // objects that are being updated
+	failed  string                       // the first object whose update failed
+	wrong   error                        // why a version is not available for an object
 }
 
-// free is how many more objects may take it.
+// free is how many more objects may be updated now.
 func (w *batch) free(def *v1alpha1.ModuleKind) int {
 	if w.failed != "" {
 		return 0
@@ -36,14 +36,14 @@ func (w *batch) free(def *v1alpha1.ModuleKind) int {
 	return min(len(w.waiting), max(0, int(max(def.Spec.Upgrade.MaxConcurrent, 1))-w.under))
 }
 
-// rollOut gives the next objects what changed, and returns why no further one gets it.
-// The counts of the definition's status are made here, too.
+// rollOut updates the next objects, and returns in stopped why no further one is updated.
+// It also counts the objects in the definition's status.
 func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version) (stopped, err error) {
 	if def.Status.Module == nil {
 		return nil, nil
 	}
 	w, err := d.batch(ctx, def, k, versions, k.each)
-	if err == nil && w.free(def) > 0 { // the watch may not know yet who took it before
+	if err == nil && w.free(def) > 0 { // the cache may not show yet which objects were updated before
 		w, err = d.batch(ctx, def, k, versions, func(ctx context.Context, do func(*unstructured.Unstructured) error) error {
 			return each(ctx, d.Client, def, do)
 		})
@@ -65,14 +65,14 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
 }
 
-// batch finds out how far what changed has come.
+// batch determines the progress of a rollout.
 func (d *definitions) batch(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, versions []addr.Version, each func(context.Context, func(*unstructured.Unstructured) error) error) (*batch, error) {
 	w := &batch{}
 	count := 0
 	err := each(ctx, func(o *unstructured.Unstructured) error {
 		count++
 		if o.GetDeletionTimestamp() != nil || changeOf(o) == (change{}) {
-			return nil // it goes, or takes what is current by itself
+			return nil // it is being deleted, or gets what is current when it is reconciled
 		}
 		return d.look(ctx, def, k, o, versions, w)
 	})
@@ -81,7 +81,7 @@ func (d *definitions) batch(ctx context.Context, def *v1alpha1.ModuleKind, k *ki
 	return w, err
 }
 
-// look adds an object to a wave.
+// look adds an object to a batch.
 func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kind, o *unstructured.Unstructured, versions []addr.Version, w *batch) error {
 	is := changeOf(o)
 	next := change{k.revision(), is.module}
@@ -90,7 +90,7 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		w.wrong = cmp.Or(w.wrong, err) // the object stays as it is, and others go on
+		w.wrong = cmp.Or(w.wrong, err) // the object stays unchanged, and others continue
 		if newest.installed != nil {
 			next.module = *newest.installed
 		}
@@ -106,20 +106,20 @@ func (d *definitions) look(ctx context.Context, def *v1alpha1.ModuleKind, k *kin
 	case holds(o, v1alpha1.ConditionStalled) && w.failed == "":
 		w.failed = o.GetNamespace() + "/" + o.GetName()
 	case holds(o, v1alpha1.ConditionReady):
-		return k.take(ctx, def, o, is, "") // it got through
+		return k.take(ctx, def, o, is, "") // it is updated
 	default:
 		w.under++
 	}
 	return nil
 }
 
-// newer is what there is for an object that runs a version.
+// newer are the newer versions for an object.
 type newer struct {
-	installed *v1alpha1.ResolvedModule // by itself; nil: none
-	available string                   // the newest that somebody can ask for
+	installed *v1alpha1.ResolvedModule // for automatic upgrade; nil: none
+	available string                   // the newest that a user can ask for
 }
 
-// newer looks for newer versions than an object has.
+// newer finds newer versions than an object has.
 func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured, versions []addr.Version) (newer, error) {
 	is, err := addr.ParseVersion(changeOf(o).module.Version)
 	if err != nil || kindspec.VersionAsked(o) != "" {
@@ -156,7 +156,7 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	return out, nil
 }
 
-// upgradesTo reports whether objects take a newer version by themselves.
+// upgradesTo reports whether a policy upgrades objects to a newer version.
 func upgradesTo(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
 	a := "v" + is.String()
 	b := "v" + v.String()
@@ -171,13 +171,13 @@ func upgradesTo(policy v1alpha1.UpgradePolicy, is, v addr.Version) bool {
 	return false
 }
 
-// noted is what a status says of newer versions.
+// noted are the fields of a status about newer versions.
 type noted struct {
 	Conditions      []metav1.Condition `json:"conditions,omitempty"`
 	UpdateAvailable string             `json:"updateAvailable,omitempty"`
 }
 
-// note writes into the status of an object that there is a newer version.
+// note writes the available newer version to the status of an object.
 func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available string) error {
 	if fluxobj.Text(o, "status", "updateAvailable") == available {
 		return nil
@@ -197,7 +197,7 @@ func (k *kind) note(ctx context.Context, o *unstructured.Unstructured, available
 	return k.client.Status().Update(ctx, o)
 }
 
-// under says of an object that it takes a change, until somebody knows more.
+// under sets the status of an object to updating, until it is reconciled.
 func under(o *unstructured.Unstructured) error {
 	s := struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -207,13 +207,13 @@ func under(o *unstructured.Unstructured) error {
 	return verdict.WriteStatus(o, &s)
 }
 
-// holds reports whether a condition of an object is true, as the object is now.
+// holds reports whether a condition of an object is true for its current generation.
 func holds(o *unstructured.Unstructured, kind string) bool {
 	c := fluxobj.Conditions(o)[kind]
 	return c.True() && c.Generation == o.GetGeneration()
 }
 
-// revision is the name of what is current.
+// revision is the name of the current revision.
 func (k *kind) revision() string {
 	k.state.Lock()
 	defer k.state.Unlock()

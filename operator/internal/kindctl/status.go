@@ -18,7 +18,7 @@ import (
 
 func isProblem(err error) bool { _, is := problemOf(err); return is }
 
-// problemOf is what somebody can be told of an error; false: it is for another try.
+// problemOf returns the problem that users can read of an error; false: try again.
 func problemOf(err error) (*verdict.Problem, bool) {
 	if p, ok := errors.AsType[*verdict.Problem](err); ok {
 		return p, true
@@ -38,8 +38,8 @@ func problemOf(err error) (*verdict.Problem, bool) {
 	return nil, false
 }
 
-// judge writes the conditions of a definition, and says when to look at it again; told is
-// whether an error is in them, and not for another try.
+// judge writes the conditions of a definition, and returns when to reconcile it again; told
+// is whether they explain the error, which then is not returned for another try.
 func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, told bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)
