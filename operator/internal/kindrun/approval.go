@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// decide carries out what Approvals say of the plan that waits, and tells each what
-// became of it. A plan that was rejected does not wait any more.
+// decide carries out the Approvals of the waiting plan, and writes the result of each. A
+// rejected plan no longer waits.
 func (x *object) decide(ctx context.Context, now *fluxexec.Status, sum string) error {
 	if x.want.Run.Approval != fluxexec.ApprovalManual {
 		return nil
@@ -47,14 +47,13 @@ func (x *object) decide(ctx context.Context, now *fluxexec.Status, sum string) e
 	return nil
 }
 
-// planOf is the id of the plan that an Approval names: the API of people adds the
-// generation to it.
+// planOf is the ID of the plan that an Approval names, without an appended @GENERATION.
 func planOf(a *v1alpha1.Approval) string {
 	plan, _, _ := strings.Cut(a.Spec.Plan, "@")
 	return plan
 }
 
-// judge says what becomes of an Approval.
+// judge returns the result of an Approval.
 func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch a.Status.Result {
 	case "":
@@ -93,7 +92,7 @@ func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.S
 	return v1alpha1.ApprovalAccepted, "it is being applied", nil
 }
 
-// followed is what became of a plan that is being applied.
+// followed is the result of an Approval whose plan is being applied.
 func (x *object) followed(a *v1alpha1.Approval, now fluxexec.Status) (v1alpha1.ApprovalResult, string, error) {
 	switch {
 	case now.Phase == fluxexec.Applied:
@@ -113,8 +112,8 @@ func (x *object) note(ctx context.Context, a *v1alpha1.Approval, result v1alpha1
 	return x.Client.Status().Update(ctx, a)
 }
 
-// rejected leaves the object as it was applied last, or not at all. It is Ready if that is
-// what it asks for: the plan was to repair it.
+// rejected keeps what was applied last, if anything. The object is Ready if that is what it
+// asks for: the plan was for a repair.
 func (x *object) rejected(now *fluxexec.Status, sum string) {
 	now.Plan = nil
 	applied := now.AppliedRevision != "" || x.status.LastAppliedRevision != ""

@@ -23,27 +23,27 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// homePrefix begins the names of namespaces that are a run's alone.
+// runNamespacePrefix begins the names of namespaces for a single run.
 const runNamespacePrefix = "okara-run-"
 
 func namespaces() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Namespace") }
 
-// leftovers is what there is in a cluster beside the objects that it was made for.
+// leftovers are objects in a cluster, some of which deleted objects left behind.
 type leftovers struct {
 	*Objects
 	runs, sources, runNamespaces []metav1.PartialObjectMetadata
 
-	live  map[types.UID]bool        // objects
-	kinds map[string]bool           // of definitions, that are there
-	at    map[client.ObjectKey]bool // Terraforms, whoever made them
-	busy  map[string]bool           // namespaces that have one
+	live  map[types.UID]bool        // objects that exist, by UID
+	kinds map[string]bool           // kinds that have a definition and are served
+	at    map[client.ObjectKey]bool // all Terraforms, including those that okara did not make
+	busy  map[string]bool           // namespaces that have a Terraform
 }
 
-// CleanUp removes what objects that are gone left behind, where no Terraform names it: their
-// finalizers were stripped, or a backup brought it back. A Terraform whose object is gone
-// is suspended and returned, never deleted: that would destroy what it made. Approvals of
-// objects go when they have had their time, [v1alpha1.ApprovalLife]. defs are all
-// definitions; what is of another kind is left alone.
+// CleanUp removes what deleted objects left behind and no Terraform uses: their finalizers
+// were removed by hand, or a backup restored it. A Terraform whose object is gone is
+// suspended and returned, never deleted: that would destroy what it made. Approvals of
+// objects are deleted after [v1alpha1.ApprovalLife]. defs are all definitions; leftovers
+// of other kinds are not touched.
 func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orphans []client.ObjectKey, err error) {
 	if err := c.forgetApprovals(ctx); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (c *Objects) CleanUp(ctx context.Context, defs []v1alpha1.ModuleKind) (orph
 	return orphans, all
 }
 
-// forgetApprovals removes those of objects that have had their time. Those of Instances
-// and Versions go where these are looked after.
+// forgetApprovals deletes Approvals of objects after their lifetime. Those of Instances and
+// Versions are deleted by the controllers of these.
 func (c *Objects) forgetApprovals(ctx context.Context) error {
 	var list v1alpha1.ApprovalList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -95,8 +95,8 @@ func (c *Objects) forgetApprovals(ctx context.Context) error {
 	return all
 }
 
-// look reads what there is: the objects last, since what is made meanwhile is none of what
-// they left.
+// look reads the leftovers and then the objects: in this order, nothing made meanwhile
+// counts as left behind.
 func (l *leftovers) look(ctx context.Context, defs []v1alpha1.ModuleKind) (err error) {
 	ours := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID}
 	ofKinds := client.HasLabels{v1alpha1.LabelManaged, v1alpha1.LabelUID, v1alpha1.LabelKind, v1alpha1.LabelObject}
@@ -131,8 +131,8 @@ func (c *Objects) list(ctx context.Context, kind schema.GroupVersionKind, how ..
 	return list.Items, err
 }
 
-// objects are those of kinds, and Instances, by the UIDs by which they are known. A
-// definition that is wrong may have no kind: it has no objects, and is not among the kinds.
+// objects returns the UIDs by which objects of kinds and Instances are known. An invalid
+// definition may have no kind: it has no objects, and is not among the kinds.
 func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all map[types.UID]bool, kinds map[string]bool, err error) {
 	all = map[types.UID]bool{}
 	kinds = map[string]bool{}
@@ -164,13 +164,13 @@ func (c *Objects) objects(ctx context.Context, defs []v1alpha1.ModuleKind) (all 
 
 func uidOf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1alpha1.LabelUID]) }
 
-// gone reports whether the object is not there that something was made for.
+// gone reports whether the object that o was made for no longer exists.
 func (l *leftovers) gone(o client.Object) bool {
 	kind, ofKind := o.GetLabels()[v1alpha1.LabelKind]
 	return uidOf(o) != "" && !l.live[uidOf(o)] && (!ofKind || l.kinds[kind])
 }
 
-// drop removes a source beside an object that is gone, and what its run read.
+// drop removes a source whose object is gone, and what its run read.
 func (l *leftovers) drop(ctx context.Context, source client.Object) error {
 	run := runaccess.Run{UID: uidOf(source), RunNamespace: source.GetNamespace(), Name: source.GetName()}
 	if _, err := l.Access.Clean(ctx, run); err != nil && !apierrors.IsForbidden(err) {
@@ -180,8 +180,8 @@ func (l *leftovers) drop(ctx context.Context, source client.Object) error {
 	return err
 }
 
-// Unowned counts the states of runs that have resources and whose object is gone, though
-// their namespace may be gone with it. Nobody destroys those.
+// Unowned counts the states of runs that have resources and whose object is gone, even if
+// their namespace is gone, too. Nothing destroys these resources.
 func (c *Objects) Unowned(ctx context.Context, defs []v1alpha1.ModuleKind) (int, error) {
 	all, err := c.list(ctx, namespaces())
 	if err != nil {

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// manyFailures of a destroy are enough to say that it does not go by itself.
+	// manyFailures is how many failures of a destroy stop it for a while.
 	manyFailures = 5
-	// nextDestroy is when it is tried again all the same.
+	// nextDestroy is after how long a stopped destroy is tried again.
 	nextDestroy = 24 * time.Hour
 )
 
@@ -54,14 +54,14 @@ func (x ending) end(ctx context.Context) (time.Duration, error) {
 	return x.clean(ctx)
 }
 
-// failed says that the infrastructure could not be destroyed.
+// failed returns the problem that the infrastructure could not be destroyed.
 func (x ending) failed(why string) error {
 	x.status.Phase = phaseDestroyFailed
 	return &verdict.Problem{Reason: v1alpha1.ReasonDestroyFailed, Message: why, After: time.Hour}
 }
 
-// tries counts those of a destroy that failed. After some it is over, until a day has gone
-// by, or somebody asks: tofu-controller would go on for ever.
+// tries counts the failed tries of a destroy. After manyFailures it stops for a day, or
+// until a user requests it: tofu-controller would go on forever.
 func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	if now.Failure != (fluxexec.Failure{}) {
 		x.status.say(verdict.Failing, x.o.GetGeneration(), cmp.Or(now.Failure.Reason, v1alpha1.ReasonFailed), "destroying: "+now.Failure.Message)
@@ -90,7 +90,7 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
-// abandon gives up what was made outside: the Terraform goes without a run, and the
+// abandon gives up what was made outside: the Terraform is deleted without a run, and the
 // state stays.
 func (x ending) abandon(ctx context.Context) (time.Duration, error) {
 	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
@@ -100,7 +100,7 @@ func (x ending) abandon(ctx context.Context) (time.Duration, error) {
 	return x.clean(ctx)
 }
 
-// clean removes what users were shown and where the run was, then the object.
+// clean removes what users were shown and the namespace of the run, then the object.
 func (x ending) clean(ctx context.Context) (time.Duration, error) {
 	for _, step := range []func(context.Context) (bool, error){x.published().withdraw, x.release} {
 		gone, err := step(ctx)
@@ -111,7 +111,7 @@ func (x ending) clean(ctx context.Context) (time.Duration, error) {
 	if err := x.Records.Remove(ctx, records.Of{Plural: x.def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(x.o)}, x.uid()); err != nil {
 		return 0, err
 	}
-	x.before = x.status // the object goes: there is nothing to describe
+	x.before = x.status // the object is deleted, so its status is not written
 	if controllerutil.RemoveFinalizer(x.o, v1alpha1.FinalizerRun) {
 		x.event("Destroyed", "nothing is left of it in the cluster")
 		return 0, client.IgnoreNotFound(x.Client.Update(ctx, x.o))
@@ -119,7 +119,7 @@ func (x ending) clean(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// release removes the namespace of the run, or its mark where others may run there still.
+// release removes the namespace of the run, or its label if other runs may be there.
 func (x ending) release(ctx context.Context) (gone bool, err error) {
 	if x.dedicated() {
 		return fluxobj.DeleteNamespace(ctx, x.Client, x.runNamespace(), x.uid())
@@ -127,7 +127,7 @@ func (x ending) release(ctx context.Context) (gone bool, err error) {
 	return true, x.unmark(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: x.runNamespace()}})
 }
 
-// unmark takes the mark of runs from a namespace in which nobody runs any more.
+// unmark removes the label of runs from a namespace that has no runs.
 func (x ending) unmark(ctx context.Context, ns *corev1.Namespace) error {
 	err := x.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 	if _, marked := ns.Labels[v1alpha1.LabelRuns]; err != nil || !marked {

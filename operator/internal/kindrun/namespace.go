@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
 
-// ensureNamespace makes the namespace of the run.
+// ensureNamespace ensures the namespace of the run.
 func (x *object) ensureNamespace(ctx context.Context) error {
 	if x.shows() {
 		if err := x.enter(ctx); err != nil {
@@ -26,13 +26,13 @@ func (x *object) ensureNamespace(ctx context.Context) error {
 		}
 	}
 	if !x.dedicated() {
-		return x.mark(ctx) // accounts there are its administrator's
+		return x.mark(ctx) // the administrator of the namespace provides its accounts
 	}
 	return fluxobj.EnsureNamespace(ctx, x.Client, x.runNamespace(), x.uid(), nil)
 }
 
-// enter gives the operator the Secrets of the namespace of the object. The end of an
-// object goes on without: the namespace may be going, too.
+// enter gives the operator the right to Secrets in the namespace of the object. Deletion
+// goes on without it, because the namespace may be going, too.
 func (x *object) enter(ctx context.Context) error {
 	err := fluxobj.Enter(ctx, x.Client, x.o.GetNamespace())
 	_, unmarked := errors.AsType[*fluxobj.NotAllowedError](err)
@@ -57,8 +57,8 @@ func with(labels map[string]string, key, value string) map[string]string {
 	return labels
 }
 
-// mark puts the label on the namespace of the object that keeps it from being deleted
-// under runs.
+// mark sets the label on the namespace of the object which prevents its deletion while it
+// has runs.
 func (x *object) mark(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	if err := x.Client.Get(ctx, client.ObjectKey{Name: x.runNamespace()}, ns); err != nil {
@@ -70,7 +70,7 @@ func (x *object) mark(ctx context.Context) error {
 	return x.label(ctx, ns, "")
 }
 
-// label sets the label of runs on a namespace; nil takes it away.
+// label sets the label of runs on a namespace; nil removes it.
 func (c *Objects) label(ctx context.Context, ns *corev1.Namespace, value any) error {
 	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelRuns: value}}})
 	if err != nil {

@@ -31,32 +31,32 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// Options say what objects are carried out with.
+// Options configure how objects are reconciled.
 type Options struct {
-	Client   client.Client // reads what is there now, not a cache
+	Client   client.Client // not cached
 	Access   *runaccess.Access
 	Records  records.Store
 	Executor *fluxexec.Executor
-	// Want is pure: the definition and the object say what runs. Its error is for who
-	// wrote the object.
+	// Want returns what runs for a definition and an object, without side effects. Its error
+	// is for the author of the object.
 	Want func(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (Wanted, error)
-	// Readers lets the readers of a definition read exactly a Secret and a ConfigMap, each
-	// where it is not "", beside the object. Both are nil where there is no reader.
+	// Readers returns roles that let the readers of a definition read exactly a Secret and a
+	// ConfigMap, each unless "", beside the object. Both are nil if there is no reader.
 	Readers func(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding)
 	Gate    string // where tofu-controller shows plans; "": plans cannot be approved
-	// FluxNamespace has tofu-controller, which alone reaches runners; "": flux-system.
+	// FluxNamespace is that of tofu-controller, which alone reaches runners; "": flux-system.
 	FluxNamespace string
 	Events        events.EventRecorder
 	Now           func() time.Time // nil: time.Now
 }
 
-// Objects carries objects out. It is safe for concurrent use, on different objects.
+// Objects reconciles objects. It is safe for concurrent use, on different objects.
 type Objects struct {
 	Options
 	runner fluxrun.Runner
 }
 
-// New returns what carries objects out.
+// New returns a reconciler of objects.
 func New(o Options) *Objects {
 	return &Objects{o, fluxrun.Runner{Client: o.Client, Flux: o.Executor, Access: o.Access}}
 }
@@ -68,10 +68,10 @@ func (c *Objects) now() time.Time {
 	return c.Now()
 }
 
-// pending is how soon something is looked at that is under way.
+// pending is how soon an object that is under way is reconciled again.
 const pending = 5 * time.Second
 
-// object is an object that is looked at.
+// object is an object that is being reconciled.
 type object struct {
 	*Objects
 	def    *v1alpha1.ModuleKind
@@ -79,12 +79,12 @@ type object struct {
 	want   Wanted
 	access runaccess.Run
 	before status // as it is in the cluster
-	status status // as it becomes
+	status status // to be written
 }
 
-// What is done for an object beside making what it names.
+// These types group what is done for an object besides its run.
 type (
-	// ending takes away what an object that is deleted had.
+	// ending removes what a deleted object had.
 	ending struct{ *object }
 	// published are the outputs and the plan in the cluster.
 	published struct{ *object }
@@ -98,8 +98,8 @@ func (c *Objects) look(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (
 	return x, errors.Join(verdict.ReadStatus(o, &x.before), verdict.ReadStatus(o, &x.status))
 }
 
-// Reconcile does the next steps for an object, writes its status, and says when to look
-// again. Errors are for another try.
+// Reconcile takes the next steps for an object, writes its status, and returns when to
+// reconcile again. After an error it must be called again.
 func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (time.Duration, error) {
 	if o.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) {
 		return 0, nil
@@ -128,8 +128,7 @@ func (c *Objects) Reconcile(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 	return after, err
 }
 
-// Report writes into the status of an object that an error keeps it from being carried out,
-// and returns the error.
+// Report writes to the status of an object that an error stops it, and returns the error.
 func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err error) error {
 	if passing(ctx, err) {
 		return err
@@ -142,7 +141,7 @@ func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err 
 	return errors.Join(err, x.describe(ctx))
 }
 
-// passing reports errors that say nothing of an object: somebody else wrote it first, or
+// passing reports errors that say nothing about an object: another client wrote it first, or
 // this process ends.
 func passing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
@@ -165,7 +164,7 @@ func (x *object) step(ctx context.Context) (time.Duration, error) {
 // runNamespace is the namespace of the run.
 func (x *object) runNamespace() string { return runNamespaceOf(x.def, x.o) }
 
-// uid is the one by which all that is made for the object is known.
+// uid is the UID by which all that is made for the object is known.
 func (x *object) uid() types.UID { return v1alpha1.UIDOf(x.o) }
 
 // ends reports whether the object is being deleted.
@@ -173,13 +172,13 @@ func (x *object) ends() bool { return x.o.GetDeletionTimestamp() != nil }
 
 func (x *object) dedicated() bool { return x.runNamespace() != x.o.GetNamespace() }
 
-// locate fills in what depends on where the object runs.
+// locate fills in the fields that depend on where the object runs.
 func (x *object) locate() {
 	x.want.Run.Gate = x.Gate
 	x.access = x.want.Locate(x.def, x.o)
 }
 
-// run makes the run of an object as it should be.
+// run reconciles the run of an object.
 func (x *object) run(ctx context.Context) (time.Duration, error) {
 	if controllerutil.AddFinalizer(x.o, v1alpha1.FinalizerRun) {
 		if err := x.Client.Update(ctx, x.o); err != nil {
@@ -212,7 +211,7 @@ func (x *object) run(ctx context.Context) (time.Duration, error) {
 	return max(pending, min(x.interval(), now.Renew)), nil
 }
 
-// asked is the run that is prepared and carried out.
+// asked returns the run that the object asks for.
 func (x *object) asked() *fluxrun.Run {
 	if x.status.Plan.old(x.now()) {
 		x.status.Replanned = x.now().UTC().Format(time.RFC3339)
@@ -235,22 +234,22 @@ func (x *object) interval() time.Duration {
 	return cmp.Or(x.want.Run.Interval.Duration, 10*time.Minute)
 }
 
-// event tells an event about the object.
+// event makes an event about the object.
 func (x *object) event(reason, note string, args ...any) {
 	if x.Events != nil {
 		x.Events.Eventf(x.o, nil, corev1.EventTypeNormal, reason, "Run", note, args...)
 	}
 }
 
-// Wanted is what an object and its definition ask for.
+// Wanted is the run that an object and its definition ask for.
 type Wanted struct {
-	// Run is without what depends on where it runs: namespace, UID, access.
+	// Run lacks the fields that depend on where it runs: namespace, UID, access.
 	Run     fluxexec.Spec
-	Address string         // of the module; "": it has none
+	Address string         // of the module; "": none
 	Copies  []fluxrun.Copy // Secrets that the run reads
 }
 
-// sum names the module and the values that are asked for, however it runs.
+// sum is a digest of the module and the values of a run, without how it runs.
 func (w *Wanted) sum() (string, error) {
 	b, err := json.Marshal([]any{w.Run.Module.Digest, w.Run.Module.Path, w.Run.Variables, w.Run.VariablesFrom, w.Copies})
 	sum := sha256.Sum256(b)
@@ -265,8 +264,8 @@ func runNamespaceOf(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	return runNamespacePrefix + string(v1alpha1.UIDOf(o))
 }
 
-// Locate fills in what depends on where the object runs, and returns the run as what
-// prepares it knows it. It is pure.
+// Locate fills in the fields that depend on where the object runs, and returns the run as
+// package runaccess describes it. It makes no request.
 func (w *Wanted) Locate(def *v1alpha1.ModuleKind, o metav1.Object) runaccess.Run {
 	r := &w.Run
 	r.Namespace = runNamespaceOf(def, o)

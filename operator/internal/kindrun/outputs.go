@@ -23,24 +23,24 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// planKey of a ConfigMap has the text of a plan.
+// planKey is the key of a ConfigMap with the text of a plan.
 const planKey = "tfplan"
 
 func (x published) secretName() string { return OutputsSecret(x.def, x.o) }
 
-// OutputsSecret is the Secret that users see, beside the object.
+// OutputsSecret is the name of the Secret for users, beside the object.
 func OutputsSecret(def *v1alpha1.ModuleKind, o metav1.Object) string {
 	name := cmp.Or(def.Spec.Outputs.SecretName, "{singular}-{name}-outputs")
 	singular := cmp.Or(def.Spec.Names.Singular, strings.ToLower(def.Spec.Names.Kind))
 	return strings.NewReplacer("{name}", o.GetName(), "{singular}", singular).Replace(name)
 }
 
-// planName is of this kind alone: two kinds may have one prefix, or none.
+// planName contains the kind, because two kinds may have the same prefix, or none.
 func (x published) planName() string {
 	return x.def.Spec.Names.Plural + "-" + x.o.GetName() + "-okara-plan"
 }
 
-// publish shows users what they may see: outputs, and the text of a plan that waits.
+// publish writes for users what they may see: outputs, and the text of a waiting plan.
 func (x published) publish(ctx context.Context, now fluxexec.Status) error {
 	if err := x.publishOutputs(ctx, now); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (x published) publish(ctx context.Context, now fluxexec.Status) error {
 func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) error {
 	include := x.def.Spec.Outputs.Include
 	if len(include) == 0 || now.Phase != fluxexec.Applied {
-		return nil // those of before stay while a run goes on
+		return nil // earlier outputs stay while a run is under way
 	}
 	all, err := x.Executor.Outputs(ctx, x.want.Run)
 	if err != nil || all == nil {
@@ -99,7 +99,7 @@ func (x published) publishOutputs(ctx context.Context, now fluxexec.Status) erro
 	return nil
 }
 
-// publishPlan copies the text of a plan that waits, and removes it when none does.
+// publishPlan copies the text of a waiting plan, and removes the copy if no plan waits.
 func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: x.planName()}}
 	if now.Plan == nil {
@@ -116,7 +116,7 @@ func (x published) publishPlan(ctx context.Context, now fluxexec.Status) error {
 	})
 }
 
-// publishRole lets the readers of the definition read exactly these.
+// publishRole lets the readers of the definition read exactly this Secret and ConfigMap.
 func (x published) publishRole(ctx context.Context, secret, plan string) error {
 	role, bound := x.Readers(x.def, x.o, secret, plan)
 	if role == nil {
@@ -139,8 +139,8 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 	})
 }
 
-// show writes something beside the object. What an object left that is gone makes room
-// for it: of a kind there is one of a name at a time.
+// show writes o for users beside the object. An o that a deleted object of the same kind and
+// name left behind is replaced: there is only one such object at a time.
 func show[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {
@@ -164,7 +164,7 @@ func show[T client.Object](ctx context.Context, x *object, o T, set func(T) erro
 	return write(anew)
 }
 
-// withdraw removes what users were shown.
+// withdraw removes what publish wrote.
 func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: x.o.GetNamespace(), Name: name}
@@ -177,7 +177,7 @@ func (x published) withdraw(ctx context.Context) (gone bool, err error) {
 	for _, o := range all {
 		removed, err := fluxobj.Delete(ctx, x.Client, o, x.uid())
 		if apierrors.IsForbidden(err) {
-			// a namespace that it never was allowed to write in
+			// the operator was never allowed to write in the namespace
 			removed = true
 			err = nil
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// Phases of an object.
+// These are the phases of an object.
 const (
 	phaseProvisioning  = "Provisioning"
 	phaseUpdating      = "Updating"
@@ -31,14 +31,14 @@ const (
 	phaseDestroyFailed = "DestroyFailed"
 )
 
-// Bounds of a status.
+// These bounds limit a status, in bytes and in outputs.
 const (
 	maxMessage = 4 << 10
 	maxOutputs = 64
 )
 
-// status is what this package writes of an object's status. What others write there
-// stays.
+// status holds the fields of an object's status that this package writes. Other fields
+// stay.
 type status struct {
 	ObservedGeneration  int64                      `json:"observedGeneration,omitempty"`
 	LastHandledRequest  string                     `json:"lastHandledRequest,omitempty"`
@@ -50,7 +50,7 @@ type status struct {
 	Applied             string                     `json:"applied,omitempty"` // [Wanted.sum] of what was applied last
 	PendingApproval     bool                       `json:"pendingApproval"`
 	Plan                *planStatus                `json:"plan,omitempty"`
-	Replanned           string                     `json:"replanned,omitempty"` // when a plan was made again that was too old, RFC 3339
+	Replanned           string                     `json:"replanned,omitempty"` // when a plan that was too old was made again, RFC 3339
 	Destroy             *destroyStatus             `json:"destroy,omitempty"`
 	Outputs             []string                   `json:"outputs,omitempty"`
 	OutputValues        map[string]json.RawMessage `json:"outputValues,omitempty"`
@@ -66,13 +66,13 @@ type planStatus struct {
 	ConfigMap string `json:"configMap,omitempty"`
 }
 
-// destroyStatus are the tries to destroy what the object made.
+// destroyStatus counts the failed tries to destroy what the object made.
 type destroyStatus struct {
 	Failures int    `json:"failures"`
 	FailedAt string `json:"failedAt"` // when the last one failed, RFC 3339
 }
 
-// say sets the conditions of kstatus, and makes the phase what they say.
+// say sets the conditions of kstatus, and the phase that fits them.
 func (s *status) say(state verdict.State, generation int64, reason, message string) {
 	s.ObservedGeneration = generation
 	s.Verdict = verdict.Verdict{State: state, Reason: reason, Message: message}
@@ -80,13 +80,13 @@ func (s *status) say(state verdict.State, generation int64, reason, message stri
 	s.Phase = s.Verdict.Phase(s.Phase, s.under())
 }
 
-// fails is what is tried again.
+// fails sets the status for an error that is tried again.
 func (s *status) fails(err error, generation int64) {
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
 	s.say(verdict.Failing, generation, v1alpha1.ReasonFailed, err.Error())
 }
 
-// refuse is what somebody has to mend.
+// refuse sets the status for a problem that a user has to solve.
 func (s *status) refuse(p *verdict.Problem, generation int64) {
 	v := p.Verdict()
 	s.Phase = cmp.Or(s.Phase, phaseProvisioning)
@@ -95,7 +95,7 @@ func (s *status) refuse(p *verdict.Problem, generation int64) {
 	s.Plan = nil
 }
 
-// under is the phase of something that is not done yet.
+// under is the phase of a run that is under way.
 func (s *status) under() string {
 	if s.LastAppliedRevision == "" {
 		return phaseProvisioning
@@ -103,12 +103,12 @@ func (s *status) under() string {
 	return phaseUpdating
 }
 
-// has reports whether what was applied last is what the object asks for by now. Who does
-// not know of one says that of an object which was Ready.
+// has reports whether what was applied last is what the object asks for now. It is true if
+// nothing is recorded, so callers check as well whether the object was applied or Ready.
 func (s *status) has(sum string) bool { return s.Applied == sum || s.Applied == "" }
 
-// project is what a run says, as the status of its object. changed is whether the run
-// was just asked for something else, and sum names what it was asked for.
+// project sets the status of an object from that of its run. changed is whether the run
+// was just given other content, and sum is the digest of what it was given.
 func (s *status) project(now fluxexec.Status, changed bool, sum string, generation int64, at time.Time) {
 	had := s.Plan
 	if now.AppliedRevision != "" {
@@ -156,8 +156,7 @@ func (s *status) project(now fluxexec.Status, changed bool, sum string, generati
 	}
 }
 
-// running is what there is to say of a run that is not done. failure is that of its last
-// try.
+// running sets the status for a run that is under way. failure is that of its last try.
 func (s *status) running(failure fluxexec.Failure, changed bool, generation int64) {
 	if failure != (fluxexec.Failure{}) {
 		s.Phase = s.under()
@@ -165,7 +164,7 @@ func (s *status) running(failure fluxexec.Failure, changed bool, generation int6
 		return
 	}
 	if s.Phase == phaseReady && s.ObservedGeneration == generation && !changed {
-		return // the look that there is at each interval
+		return // the regular check at each interval
 	}
 	s.Phase = s.under()
 	s.say(verdict.UnderWay, generation, v1alpha1.ReasonRunning, "a run is under way")
@@ -186,10 +185,10 @@ func (s *status) planned(now fluxexec.Status, generation int64, had *planStatus,
 	s.say(verdict.Failing, generation, now.Plan.Reason, "a plan waits, but the plan gate has not seen it: it cannot be approved")
 }
 
-// planLife is how long a plan waits before it is made again: the world changes meanwhile.
+// planLife is how long a plan waits before it is made again, as it may be outdated.
 const planLife = 24 * time.Hour
 
-// old reports whether a plan is to be made again.
+// old reports whether a plan must be made again.
 func (p *planStatus) old(now time.Time) bool {
 	if p == nil || p.Since == "" {
 		return false
@@ -198,7 +197,7 @@ func (p *planStatus) old(now time.Time) bool {
 	return err == nil && now.Sub(since) >= planLife
 }
 
-// keep has a condition exactly while it holds.
+// keep sets a condition if it holds, and removes it if not.
 func (s *status) keep(kind string, holds bool, generation int64, reason, message string) {
 	if !holds {
 		meta.RemoveStatusCondition(&s.Conditions, kind)
@@ -209,7 +208,7 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 	})
 }
 
-// describe writes the status, if it changed, and tells what went wrong.
+// describe writes the status if it changed, and makes an event of a failure.
 func (x *object) describe(ctx context.Context) error {
 	said := x.status.Verdict
 	x.before.Verdict = verdict.Verdict{}
