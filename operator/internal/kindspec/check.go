@@ -24,7 +24,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// checker says what the API server would, by its own code.
+// checker validates objects like the API server, with its code.
 type checker struct {
 	crd    *apiextensions.CustomResourceDefinition
 	schema *structural.Structural
@@ -32,7 +32,7 @@ type checker struct {
 	rules  *cel.Validator
 }
 
-// newChecker is one for a CRD that the API server would accept.
+// newChecker returns the checker of a CRD, and an error if the API server would refuse it.
 func newChecker(crd *apiextensions.CustomResourceDefinition) (*checker, error) {
 	var whole internal.CustomResourceDefinition
 	if err := apiextensions.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &whole, nil); err != nil {
@@ -45,7 +45,7 @@ func newChecker(crd *apiextensions.CustomResourceDefinition) (*checker, error) {
 	return checkerOf(crd)
 }
 
-// checkerOf is one for a CRD that the API server has accepted.
+// checkerOf returns the checker of a CRD that the API server has accepted.
 func checkerOf(crd *apiextensions.CustomResourceDefinition) (*checker, error) {
 	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
 		return nil, errors.New("a CRD of a generated kind has one version with a schema")
@@ -70,22 +70,22 @@ func internalProps(props *apiextensions.JSONSchemaProps) (*internal.JSONSchemaPr
 	return &out, apiextensions.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &out, nil)
 }
 
-// schemaError says what the API server has against a schema, by the path that its author
-// wrote.
+// schemaError is the error that the API server has for a schema, with the path that the
+// author of the schema wrote.
 func schemaError(e *field.Error) error {
 	_, path, ok := strings.Cut(e.Field, "openAPIV3Schema")
 	if !ok {
 		return &FieldError{e.Field, e.ErrorBody()}
 	}
 	if rule, ok := strings.CutPrefix(path, ".properties[spec].x-kubernetes-validations"); ok {
-		return &FieldError{"spec.schema.validations" + rule, e.Detail} // the value is the rule, written as Go does
+		return &FieldError{"spec.schema.validations" + rule, e.Detail} // without the rule itself, which the error quotes in Go syntax
 	}
 	path = strings.NewReplacer(".properties[", ".", "]", "", ".items", "[]", ".additionalProperties", "{}").Replace(path)
 	return &FieldError{strings.TrimPrefix(path, "."), e.ErrorBody()}
 }
 
-// admit does to an object what the API server does to one that is created, and returns
-// what it has against it.
+// admit changes an object as the API server does when it is created, and returns the errors
+// of its validation.
 func (c *checker) admit(object map[string]any) field.ErrorList {
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.schema)
 	defaulting.Default(object, c.schema)
@@ -99,14 +99,14 @@ func (c *checker) admit(object map[string]any) field.ErrorList {
 	return errs
 }
 
-// Invalid says what the API server would have against an object of the kind, were it
+// Invalid returns the errors that the API server would have if an object of the kind were
 // created now. It is nil for a valid one.
 func (k *Kind) Invalid(o *unstructured.Unstructured) field.ErrorList {
 	return k.check.admit(runtime.DeepCopyJSON(o.Object))
 }
 
-// Admit makes of an object what the API server would, were it created now, and says what
-// it has against it, nil for a valid one. Unknown fields are dropped.
+// Admit changes an object as the API server would if it were created now, and returns the
+// errors of its validation, nil if it is valid. Unknown fields are dropped.
 func (k *Kind) Admit(o *unstructured.Unstructured) field.ErrorList { return k.check.admit(o.Object) }
 
 // validDefault reports whether a schema accepts its own default.
@@ -123,7 +123,7 @@ func validDefault(props *apiextensions.JSONSchemaProps) bool {
 	return err == nil && len(errs) == 0
 }
 
-// fits says what a schema has against a value.
+// fits returns an error if a schema refuses a value.
 func fits(props *apiextensions.JSONSchemaProps, value json.RawMessage) error {
 	in, err := internalProps(props)
 	if err != nil {

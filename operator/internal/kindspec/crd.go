@@ -11,18 +11,18 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// maxName is how many characters a prefix and the name of an object have together.
+// maxName bounds a prefix and the name of an object together, in characters.
 const maxName = 53
 
 // CRDName is the name of the CRD of a definition.
 func CRDName(def *v1alpha1.ModuleKind) string { return def.Spec.Names.Plural + "." + Group }
 
-// Labels are those of what is made for a definition.
+// Labels returns the labels of what is made for a definition.
 func Labels(def *v1alpha1.ModuleKind) map[string]string {
 	return map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(def.UID)}
 }
 
-// CRD is the one of the kind. The API server accepts it: its own code was asked.
+// CRD returns the CRD of the kind. The API server's own code has accepted it.
 func (k *Kind) CRD() *apiextensions.CustomResourceDefinition { return k.check.crd.DeepCopy() }
 
 // build makes the CRD.
@@ -83,11 +83,11 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 	return top, nil
 }
 
-// RunField is the field of spec of an object that is no input. No input that users see has a capital
-// letter in its name.
+// RunField is the field of an object's spec that is not an input. No input that users see
+// has a capital letter in its name.
 const RunField = "runOptions"
 
-// runSchema is what an object says of its own run.
+// runSchema is the schema of an object's options for its run.
 func runSchema() apiextensions.JSONSchemaProps {
 	return object("How this object runs. It is no input.", map[string]apiextensions.JSONSchemaProps{
 		"version": text(128, "Version of the module, of those that the definition allows. Empty: the one that it has, or of a new object the definition's."),

@@ -12,15 +12,15 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Bounds of an example: of all of it, which is what a status takes, and of a line of a
+// These bounds limit an example as a whole, which a status has to hold, and a line of a
 // description, in bytes.
 const (
 	maxExample     = 16 << 10
 	maxExampleLine = 100
 )
 
-// Example is an object to begin with, in YAML: what it has to have, with a value of the
-// right type, and in comments what it may have.
+// Example is an object to begin with, in YAML: required fields have a value of the right
+// type, and optional fields are commented out.
 func (k *Kind) Example() string {
 	var b strings.Builder
 	spec := k.check.crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -54,8 +54,8 @@ func (k *Kind) Example() string {
 // maxExampleDepth bounds how deep the value of an example goes.
 const maxExampleDepth = 4
 
-// exampleOf is a value as JSON, which is YAML too: the default, the first that is
-// allowed, or the emptiest of the type.
+// exampleOf is a value as JSON, which is YAML too: the default, the first allowed value, or
+// the least value of the type.
 func exampleOf(p *apiextensions.JSONSchemaProps, depth int) string {
 	switch {
 	case p.Default != nil:
@@ -82,7 +82,7 @@ func exampleOf(p *apiextensions.JSONSchemaProps, depth int) string {
 		var parts []string
 		for _, name := range slices.Sorted(slices.Values(p.Required)) {
 			inner := p.Properties[name]
-			quoted, _ := json.Marshal(name) // a string can be written
+			quoted, _ := json.Marshal(name) // a string never fails
 			parts = append(parts, string(quoted)+": "+exampleOf(&inner, depth+1))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"

@@ -18,11 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 )
 
-// configKey of a Secret has a configuration of OpenTofu's encryption.
+// configKey is the key of a Secret with a configuration of OpenTofu's encryption.
 const configKey = "config"
 
-// Use is what a Secret has to agree to, by okara.dev/use, before it is an input of the
-// objects of a definition.
+// Use is the value that the annotation okara.dev/use of a Secret must have before objects
+// of a definition can use it as an input.
 func Use(def *v1alpha1.ModuleKind) string { return "input:" + def.Spec.Names.Plural }
 
 // filler fills in the inputs of a run.
@@ -33,8 +33,8 @@ type filler struct {
 	namespace string // of the operator
 }
 
-// fill sets the inputs: those of the object, over them those of the definition. Of two
-// that name a Secret the last wins, and both win over values.
+// fill sets the inputs: those of the object, overridden by those of the definition. Of two
+// Secrets for one input the last wins, and Secrets win over values.
 func (f *filler) fill() error {
 	if err := f.ofObject(); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (f *filler) fill() error {
 	return nil
 }
 
-// ofObject sets what the object says. What is null is as if it were not there: so is its
-// value in a Terraform.
+// ofObject sets the inputs of the object. A null counts as absent, as it does in a
+// Terraform.
 func (f *filler) ofObject() error {
 	f.Run.Variables = map[string]json.RawMessage{}
 	spec, _, err := unstructured.NestedMap(f.o.Object, "spec")
@@ -88,14 +88,14 @@ func (f *filler) secret(what string, from types.NamespacedName, keys map[string]
 	f.Run.VariablesFrom = append(f.Run.VariablesFrom, fluxexec.VariablesFrom{Secret: name, Keys: keys})
 }
 
-// copy has keys of a Secret brought to the run, and returns the name that they have there.
+// copy adds a copy of keys of a Secret to the run, and returns the name of the copy.
 func (f *filler) copy(what string, from types.NamespacedName, keys []string) string {
 	name := f.def.Spec.Run.Prefix + f.o.GetName() + "-okara-" + what
 	f.Copies = append(f.Copies, fluxrun.Copy{From: from, Use: Use(f.def), Name: name, Keys: keys})
 	return name
 }
 
-// stringOf is a string of an object, "" where there is none.
+// stringOf is a string field of an object, "" if it is absent.
 func stringOf(of any, key string) string {
 	m, _ := of.(map[string]any)
 	s, _ := m[key].(string)

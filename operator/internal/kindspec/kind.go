@@ -15,19 +15,19 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Group is the API group of the kinds that definitions make.
+// Group is the API group of generated kinds.
 const Group = v1alpha1.KindsGroup
 
 // Version is the one version of each kind.
 const Version = v1alpha1.KindsVersion
 
-// Module is what a version of a module says of itself.
+// Module holds the inputs and outputs of a version of a module.
 type Module struct {
-	Inputs  json.RawMessage // JSON Schema of an object; nil: it says nothing
-	Outputs map[string]bool // whether one is sensitive, by name
+	Inputs  json.RawMessage // JSON Schema of an object; nil: unknown
+	Outputs map[string]bool // whether an output is sensitive, by name
 }
 
-// Described is what a description says of the module in a folder; "" is its top.
+// Described returns the module in a folder of a description; "" is the root.
 func Described(d artifact.ModuleDescription, folder string) (Module, error) {
 	folder = Folder(folder)
 	all := slices.Concat([]artifact.DescribedModule{d.Root}, d.Submodules, d.Examples)
@@ -42,7 +42,7 @@ func Described(d artifact.ModuleDescription, folder string) (Module, error) {
 	return m, nil
 }
 
-// Folder is a path inside of a module as descriptions and runs have it.
+// Folder is a path inside a module in the form of descriptions and runs.
 func Folder(p string) string {
 	if p = path.Clean(p); p == "." {
 		return ""
@@ -55,12 +55,12 @@ type Kind struct {
 	Definition *v1alpha1.ModuleKind
 	Module     Module
 
-	all   map[string]input        // of the module; empty: it says nothing
-	shown map[string]visibleInput // by users
+	all   map[string]input        // of the module; empty: unknown
+	shown map[string]visibleInput // those that users see
 	check *checker
 }
 
-// New makes a kind. What cannot become one is a [fieldError].
+// New makes a kind. If that is not possible, the error is a [FieldError].
 func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
 	k := &Kind{Definition: def, Module: m}
 	if err := cmp.Or(k.inputs(), k.checkOutputs()); err != nil {
@@ -76,10 +76,10 @@ func New(def *v1alpha1.ModuleKind, m Module) (*Kind, error) {
 	return k, nil
 }
 
-// GroupVersionKind is what objects say that they are.
+// GroupVersionKind is that of the objects.
 func (k *Kind) GroupVersionKind() schema.GroupVersionKind { return GroupVersionKind(k.Definition) }
 
-// GroupVersionKind is what objects of a definition say that they are.
+// GroupVersionKind is that of the objects of a definition.
 func GroupVersionKind(def *v1alpha1.ModuleKind) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: Group, Version: Version, Kind: def.Spec.Names.Kind}
 }
@@ -88,7 +88,7 @@ func singular(def *v1alpha1.ModuleKind) string {
 	return cmp.Or(def.Spec.Names.Singular, strings.ToLower(def.Spec.Names.Kind))
 }
 
-// checkOutputs holds the outputs that users get against the module.
+// checkOutputs checks that the module has the outputs that users get.
 func (k *Kind) checkOutputs() error {
 	if k.Module.Outputs == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// ClusterRoles are those of a kind: view is in the built-in role of that name, edit in
-// edit and admin. Neither has status, which says which version runs and which namespace
-// goes.
+// ClusterRoles returns the roles of a kind: view is aggregated to the built-in role of that
+// name, edit to edit and admin. Neither may write status, which decides which version runs
+// and which namespace is deleted.
 func ClusterRoles(def *v1alpha1.ModuleKind) []*rbacv1.ClusterRole {
 	role := func(name string, to []string, verbs ...string) *rbacv1.ClusterRole {
 		r := &rbacv1.ClusterRole{
@@ -30,9 +30,9 @@ func ClusterRoles(def *v1alpha1.ModuleKind) []*rbacv1.ClusterRole {
 	}
 }
 
-// OutputsRole gives the readers of a definition what an object shows them: exactly its
-// Secret of outputs and the text of its plan, each where it is not "". Both are nil where
-// nobody reads.
+// OutputsRole lets the readers of a definition read what an object shows them: exactly its
+// Secret of outputs and the text of its plan, each unless it is "". Both results are nil if
+// there are no readers.
 func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	if len(def.Spec.Outputs.Readers) == 0 || secret == "" && plan == "" {
 		return nil, nil
@@ -59,7 +59,7 @@ func OutputsRole(def *v1alpha1.ModuleKind, o metav1.Object, secret, plan string)
 	return role, binding
 }
 
-// ObjectLabels are those of what is made for an object of a kind.
+// ObjectLabels returns the labels of what is made for an object of a kind.
 func ObjectLabels(def *v1alpha1.ModuleKind, o metav1.Object) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(v1alpha1.UIDOf(o)), v1alpha1.LabelKind: def.Spec.Names.Kind, v1alpha1.LabelObject: o.GetName(),

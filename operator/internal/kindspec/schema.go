@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	maxSchema = 1 << 20 // JSON Schema of a module, in bytes; what its description may have
+	maxSchema = 1 << 20 // JSON Schema of a module, in bytes; same as for descriptions
 	maxInputs = 200
 )
 
-// FieldError says what of a definition, or of the module, cannot become a kind.
+// FieldError says which field of a definition, or of a module, does not fit a kind.
 type FieldError struct{ Path, Message string }
 
 func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
@@ -37,10 +37,10 @@ type input struct {
 	sensitive bool
 }
 
-// inputName is what users can write: other names would not be properties that CEL reads.
+// inputName matches names that users can write: CEL cannot read other properties.
 var inputName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// inputsOf reads the JSON Schema of an object. from says where it is written.
+// inputsOf reads the JSON Schema of an object. from is its path, for errors.
 func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, error) {
 	if len(src) > maxSchema {
 		return nil, nil, fieldf(from, "%d bytes of JSON Schema, at most %d", len(src), maxSchema)
@@ -94,7 +94,7 @@ func names(path string, v any) ([]string, error) {
 	return all, nil
 }
 
-// inputs finds out which inputs users see, in seen, and all that there are.
+// inputs determines the inputs of the module (all), and those that users see (shown).
 func (k *Kind) inputs() error {
 	var err error
 	var t *translator
@@ -146,8 +146,8 @@ func (k *Kind) inputs() error {
 	return k.checkRequired()
 }
 
-// narrowed holds what a definition writes itself against the module, if that says what
-// its inputs are.
+// narrowed checks the schema that a definition writes itself against the inputs of the
+// module, if they are known.
 func (k *Kind) narrowed(inline map[string]input) (map[string]input, error) {
 	if len(k.Module.Inputs) == 0 {
 		return inline, nil
@@ -165,7 +165,7 @@ func (k *Kind) narrowed(inline map[string]input) (map[string]input, error) {
 	return inline, nil
 }
 
-// visible leaves out what a definition hides or sets itself.
+// visible leaves out the inputs that a definition hides or sets itself.
 func (k *Kind) visible(open map[string]input) (map[string]input, error) {
 	def := &k.Definition.Spec
 	for _, list := range []struct {
@@ -201,7 +201,7 @@ func (k *Kind) set(name string) bool {
 	})
 }
 
-// checkSet holds what a definition sets itself against the module.
+// checkSet checks the inputs that a definition sets itself against the module.
 func (k *Kind) checkSet() error {
 	if len(k.Module.Inputs) == 0 {
 		return nil
@@ -243,7 +243,7 @@ func (k *Kind) checkSet() error {
 	return nil
 }
 
-// checkRequired finds inputs that nobody would set.
+// checkRequired finds required inputs that neither users nor the definition can set.
 func (k *Kind) checkRequired() error {
 	for _, name := range slices.Sorted(maps.Keys(k.all)) {
 		if _, open := k.shown[name]; k.all[name].required && !open && !k.set(name) {
@@ -261,8 +261,8 @@ type visibleInput struct {
 	props apiextensions.JSONSchemaProps
 }
 
-// secretProps is the schema of what names a Secret in place of a value. What a Secret
-// has reaches the module as a string.
+// secretProps is the schema of a reference to a Secret in place of a value. The value in a
+// Secret reaches the module as a string.
 func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.JSONSchemaProps, error) {
 	if of.Type == "array" || of.Type == "object" {
 		return apiextensions.JSONSchemaProps{}, fieldf(path, "what a Secret has is a string, and the module wants an %s: hide it", of.Type)
@@ -279,7 +279,7 @@ func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.
 	}, nil
 }
 
-// spec is the schema of spec.
+// spec is the schema of an object's spec.
 func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
 	props := apiextensions.JSONSchemaProps{Type: "object", Description: "Inputs of the module, and how it runs.", Properties: map[string]apiextensions.JSONSchemaProps{RunField: runSchema()}}
 	for _, name := range slices.Sorted(maps.Keys(k.shown)) {
@@ -316,7 +316,7 @@ func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
 	return props, nil
 }
 
-// asSchema is a JSON Schema, which may also be a truth value.
+// asSchema returns a JSON Schema, which may also be a boolean.
 func asSchema(path string, v any) (map[string]any, error) {
 	switch v := v.(type) {
 	case map[string]any:

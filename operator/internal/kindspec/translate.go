@@ -16,13 +16,13 @@ import (
 
 const (
 	maxDepth       = 32
-	maxNodes       = 5_000 // schemas, with what $ref stands for
+	maxNodes       = 5_000 // schemas, with $ref expanded
 	maxDescription = 1 << 10
-	maxString      = 4096 // characters of a string that has no bound
-	maxElements    = 1000 // of a list or map that has no bound
+	maxString      = 4096 // characters of a string without a bound
+	maxElements    = 1000 // of a list or map without a bound
 )
 
-// translator makes structural schemas of one JSON Schema.
+// translator translates one JSON Schema into structural schemas.
 type translator struct {
 	root  map[string]any
 	nodes int
@@ -58,8 +58,8 @@ func (t *translator) schema(path string, in map[string]any, depth int, refs []st
 	return &n.out, n.setDefault()
 }
 
-// resolve finds what a reference stands for. Beside it there may be annotations
-// and a default.
+// resolve returns the target of a reference. Annotations and a default are allowed beside
+// a reference.
 func (t *translator) resolve(path string, v any, in map[string]any, refs []string) (map[string]any, []string, error) {
 	ref, _ := v.(string)
 	pointer, local := strings.CutPrefix(ref, "#/")
@@ -91,7 +91,7 @@ func (t *translator) resolve(path string, v any, in map[string]any, refs []strin
 	return merged, append(slices.Clone(refs), ref), nil
 }
 
-// typeOf reads the type: one, or one and null; "" is anything.
+// typeOf reads the type: one, or one and null; "" is any type.
 func typeOf(path string, in map[string]any) (kind string, nullable bool, err error) {
 	switch v := in["type"].(type) {
 	case nil:
@@ -118,7 +118,7 @@ func typeOf(path string, in map[string]any) (kind string, nullable bool, err err
 	return "", false, fieldf(path, "type is no name of a type")
 }
 
-// node is one schema that is translated.
+// node is one schema that is being translated.
 type node struct {
 	*translator
 	path  string
@@ -130,7 +130,7 @@ type node struct {
 	used []string // keywords that were read
 }
 
-// fill translates what depends on the type.
+// fill translates the keywords that depend on the type.
 func (n *node) fill(kind string) error {
 	n.out.Type = kind
 	n.take("type")
@@ -152,7 +152,7 @@ func (n *node) fill(kind string) error {
 	return fieldf(n.path, "there is no type %q", kind)
 }
 
-// anything also has to be nullable, or null would be taken for a field that is not there.
+// anything is the schema of any value. If it were not nullable, null would count as absent.
 func anything() apiextensions.JSONSchemaProps {
 	return apiextensions.JSONSchemaProps{XPreserveUnknownFields: new(true), Nullable: true}
 }
@@ -165,8 +165,8 @@ func (n *node) fillString() error {
 	return err
 }
 
-// fillNumber also turns the bounds that are numbers in JSON Schema into the truth values
-// of a CRD.
+// fillNumber also turns the exclusive bounds, which are numbers in JSON Schema, into the
+// booleans of a CRD.
 func (n *node) fillNumber() error {
 	var above, below *float64
 	if err := cmp.Or(
@@ -192,7 +192,7 @@ func (n *node) fillArray() error {
 	}
 	items := anything()
 	if prefix, ok := n.take("prefixItems"); ok {
-		// The types of a tuple differ; the module checks them. Their number does not.
+		// The types in a tuple differ; the module checks them. Its length is fixed.
 		list, ok := prefix.([]any)
 		if !ok || n.in["items"] != nil {
 			return fieldf(n.path, "a tuple has prefixItems, which is a list, and no items")
@@ -277,7 +277,7 @@ func (n *node) properties(object map[string]any) error {
 	return nil
 }
 
-// child translates a schema inside of this one.
+// child translates a schema inside this one.
 func (n *node) child(at string, v any) (*apiextensions.JSONSchemaProps, error) {
 	path := n.path + at
 	in, err := asSchema(path, v)
@@ -290,7 +290,7 @@ func (n *node) child(at string, v any) (*apiextensions.JSONSchemaProps, error) {
 	return n.translator.schema(path, in, n.depth+1, n.refs)
 }
 
-// values are those of enum and const.
+// values reads enum and const.
 func (n *node) values() error {
 	list, ok := n.take("enum")
 	values, isList := list.([]any)
@@ -313,8 +313,8 @@ func (n *node) values() error {
 	return nil
 }
 
-// rest takes the annotations, and refuses a rule that was not read: an object would
-// be valid that the author of the schema meant to refuse.
+// rest reads the annotations, and refuses a keyword that was not read: objects would be
+// valid that the author of the schema meant to refuse.
 func (n *node) rest() error {
 	if text, ok := n.in["description"].(string); ok {
 		n.out.Description = shorten(text, maxDescription)
@@ -332,7 +332,7 @@ func isAnnotation(key string) bool {
 	return strings.HasPrefix(key, "x-") || slices.Contains([]string{"description", "title", "examples", "deprecated", "readOnly", "$comment", "$defs", "definitions", "$schema"}, key)
 }
 
-// setDefault takes a constant. One that the API server would refuse is left to the
+// setDefault sets the default. One that the API server would refuse is left to the
 // module, which has it too.
 func (n *node) setDefault() error {
 	v, ok := n.in["default"]
@@ -357,7 +357,7 @@ func (n *node) take(key string) (any, bool) {
 	return v, ok
 }
 
-// count reads a number of things.
+// count reads a non-negative integer.
 func (n *node) count(key string, to **int64) error {
 	var f *float64
 	if err := n.number(key, &f); err != nil || f == nil {

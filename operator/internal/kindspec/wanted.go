@@ -16,11 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindrun"
 )
 
-// userLabel is what the labels of an object begin with on the objects of its run.
+// userLabel is the prefix that labels of an object get on the objects of its run.
 const userLabel = "apps.okara.dev-"
 
-// Registry says where modules lie, and in which namespace the Secrets are that
-// definitions name.
+// Registry says where modules are, and in which namespace the Secrets are that definitions
+// name.
 type Registry struct {
 	Host      string      // HOST[:PORT]
 	Layout    addr.Layout // of its repositories
@@ -28,7 +28,7 @@ type Registry struct {
 	Namespace string // of the operator
 }
 
-// Repository is the one of the module of a definition, HOST[:PORT]/NAME.
+// Repository is the repository of a definition's module, HOST[:PORT]/NAME.
 func (r Registry) Repository(m v1alpha1.KindModule) (string, error) {
 	if m.Repository != "" {
 		return r.Host + "/" + m.Repository, nil
@@ -40,8 +40,8 @@ func (r Registry) Repository(m v1alpha1.KindModule) (string, error) {
 	return r.Host + "/" + r.Layout.Module(a), nil
 }
 
-// Wanted is the run that an object and its definition ask for. The object runs the version
-// that its status names; where it names none, the one of the definition's status.
+// Wanted returns the run that an object and its definition ask for. It runs the version in
+// the status of the object; if there is none, the one in the definition's status.
 func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
 	w := kindrun.Wanted{Address: def.Spec.Module.Address, Run: runOf(def)}
 	version := Running(o)
@@ -68,7 +68,7 @@ func (r Registry) Wanted(def *v1alpha1.ModuleKind, o *unstructured.Unstructured)
 	return w, own(&w.Run, o)
 }
 
-// Running is the version that an object runs, nil where none was chosen yet.
+// Running is the version that an object runs, nil if none was chosen yet.
 func Running(o *unstructured.Unstructured) *v1alpha1.ResolvedModule {
 	version, _, _ := unstructured.NestedString(o.Object, "status", "module", "version")
 	digest, _, _ := unstructured.NestedString(o.Object, "status", "module", "digest")
@@ -78,13 +78,13 @@ func Running(o *unstructured.Unstructured) *v1alpha1.ResolvedModule {
 	return &v1alpha1.ResolvedModule{Version: version, Digest: digest}
 }
 
-// VersionAsked is the version that an object asks for, "" for none.
+// VersionAsked is the version that an object asks for, or "".
 func VersionAsked(o *unstructured.Unstructured) string {
 	version, _, _ := unstructured.NestedString(o.Object, "spec", RunField, "version")
 	return version
 }
 
-// runOf is what the definition says of all runs.
+// runOf returns what the definition sets for all runs.
 func runOf(def *v1alpha1.ModuleKind) fluxexec.Spec {
 	run := def.Spec.Run
 	s := fluxexec.Spec{
@@ -121,7 +121,7 @@ func approvalOf(a v1alpha1.RunApproval) fluxexec.Approval {
 
 func length(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
 
-// runLabels are those of the objects of a run, but for the two that tell whose they are.
+// runLabels returns the labels of the objects of a run, without the two that name the owner.
 func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[string]string {
 	all := map[string]string{}
 	for key, value := range o.GetLabels() {
@@ -135,7 +135,7 @@ func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[strin
 	return all
 }
 
-// own is what an object says of its own run.
+// own applies an object's options for its run.
 func own(s *fluxexec.Spec, o *unstructured.Unstructured) error {
 	run, _, err := unstructured.NestedMap(o.Object, "spec", RunField)
 	if err != nil {
