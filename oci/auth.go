@@ -21,10 +21,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// session authenticates the requests for one repository. Credentials and
-// tokens of different repositories never mix: sources of credentials may
-// answer per repository, and registries such as GHCR refuse joined scopes. A
-// mount alone asks to read another one as well, with the credential of this one.
+// session authenticates the requests for one repository. Credentials and tokens
+// of different repositories never mix: a credential source may answer per
+// repository, and registries such as GHCR refuse joined scopes. Only a mount
+// also asks to read a second repository, with the credential of this one.
 type session struct {
 	host, name string
 	o          Options
@@ -37,13 +37,14 @@ type session struct {
 	renewing sync.Mutex // held while a credential is replaced
 
 	mu         sync.Mutex // guards the fields below
-	last       Credential // the one in use
-	generation int        // how many were replaced
+	last       Credential // the credential in use
+	generation int        // number of replaced credentials
 	narrow     bool       // ask for no more actions than needed
 	noMounts   bool       // a mount was refused
 }
 
-// String names what the session is for; it has no repository for a login.
+// String returns the host and repository of the session; a login has no
+// repository.
 func (s *session) String() string {
 	if s.name == "" {
 		return s.host
@@ -71,7 +72,8 @@ func newSession(c *Client, name string) *session {
 }
 
 // credential implements the library's CredentialFunc, which knows only hosts.
-// Another host than the registry's asks when an upload was sent on there.
+// It is called with a host other than the registry's when an upload was
+// redirected.
 func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
 	if host != apiHost(s.host) {
 		return auth.EmptyCredential, nil
@@ -82,7 +84,7 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 		return auth.EmptyCredential, err
 	}
 	s.mu.Lock()
-	if s.generation == generation { // else it may be the one that was refused meanwhile
+	if s.generation == generation { // else c may be the credential that was refused meanwhile
 		s.last = c
 	}
 	s.mu.Unlock()
@@ -97,8 +99,8 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 	return out, nil
 }
 
-// tokenUser is the name beside a token that a registry wants as a password. Those that
-// take tokens there look at the token alone.
+// tokenUser is the user name sent with a token in the password field.
+// Registries that accept tokens there ignore the user name.
 const tokenUser = "token"
 
 func (s *session) find(ctx context.Context) (Credential, error) {
@@ -124,8 +126,9 @@ func (s *session) inUse() (Credential, int) {
 	return s.last, s.generation
 }
 
-// narrowed gives up Options.Actions for this repository, once: some token
-// servers grant all or nothing, and a reader may have asked for too much.
+// narrowed drops Options.Actions for this repository and reports whether it
+// did. Some token servers grant all or nothing, and a reader may have asked for
+// too much.
 func (s *session) narrowed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +139,8 @@ func (s *session) narrowed() bool {
 	return true
 }
 
-// actions returns what a token must allow besides what a request needs.
+// actions returns the actions that a token must allow beyond those of a
+// request.
 func (s *session) actions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,10 +150,11 @@ func (s *session) actions() []string {
 	return s.o.Actions
 }
 
-// renewed reports whether there is another credential than the one that was
-// refused with err to a request sent in that generation; its tokens are dropped then.
-// Of parallel requests that are refused one replaces it for all. tried are those that
-// were refused to this request.
+// renewed replaces the credential that was refused with err and reports whether
+// another one is in use now. The request was sent with the given generation.
+// After a replacement the tokens are dropped. If parallel requests are refused,
+// one of them replaces the credential for all. tried holds the credentials
+// refused for this request.
 func (s *session) renewed(ctx context.Context, generation int, tried map[Credential]bool, err error) bool {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -166,7 +171,7 @@ func (s *session) renewed(ctx context.Context, generation int, tried map[Credent
 	tried[refused] = true
 	c, err := s.find(ctx)
 	if err != nil || tried[c] || c == (Credential{}) {
-		return false // the registry's refusal says more than a helper's error
+		return false // the registry's refusal is more useful than a helper's error
 	}
 	s.tokens.drop()
 	s.mu.Lock()
@@ -176,10 +181,10 @@ func (s *session) renewed(ctx context.Context, generation int, tried map[Credent
 	return true
 }
 
-// accepted reports whether the registry knows who sent the request that it answered
-// with 401. Harbor says 401 for a right or a project that is missing, and most
-// registries for a password that is wrong. The credential is good if the token server
-// gave a token that names somebody, or else if the root of the API is open to it.
+// accepted reports whether the registry knows the sender of a request that it
+// answered with 401. Harbor answers 401 for a missing right or project, most
+// registries for a wrong password. The credential is valid if the token server
+// issued a token with a subject, or else if the root of the API accepts it.
 func (s *session) accepted(resp *http.Response) bool {
 	u := resp.Request.URL
 	authorization := resp.Request.Header.Get("Authorization")
@@ -195,7 +200,8 @@ func (s *session) accepted(resp *http.Response) bool {
 	return s.opens(resp.Request.Context(), u, authorization)
 }
 
-// opens asks the root of the API at u with that authorization.
+// opens reports whether the root of the API at u accepts the Authorization
+// header.
 func (s *session) opens(ctx context.Context, u *url.URL, authorization string) bool {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
@@ -213,7 +219,7 @@ func (s *session) opens(ctx context.Context, u *url.URL, authorization string) b
 	return resp.StatusCode == http.StatusOK
 }
 
-// tokenSubject is whom a token names, if it is a JWT.
+// tokenSubject returns the subject of a token that is a JWT.
 func tokenSubject(value string) (subject string, ok bool) {
 	var claims struct {
 		Subject string `json:"sub"`
@@ -222,8 +228,8 @@ func tokenSubject(value string) (subject string, ok bool) {
 	return claims.Subject, ok
 }
 
-// readClaims decodes the claims of a token that is a JWT. The signature is the
-// registry's business.
+// readClaims decodes the claims of a token that is a JWT. It leaves the check
+// of the signature to the registry.
 func readClaims(value string, claims any) bool {
 	parts := strings.Split(value, ".")
 	if len(parts) != 3 {
@@ -233,12 +239,12 @@ func readClaims(value string, claims any) bool {
 	return err == nil && json.Unmarshal(raw, claims) == nil
 }
 
-// maxRedirects is what browsers and net/http allow.
+// maxRedirects is the limit of browsers and net/http.
 const maxRedirects = 10
 
-// followReads follows redirects of reads only: a write that is sent on to
-// another place is answered by nobody we asked. The Authorization header is
-// removed by auth.Client when a redirect leaves the registry's origin.
+// followReads follows redirects of reads only: a redirected write would be
+// answered by a host that was not asked. auth.Client removes the Authorization
+// header when a redirect leaves the registry's origin.
 func followReads(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	if first.Method != http.MethodGet && first.Method != http.MethodHead {
@@ -254,9 +260,9 @@ func followReads(req *http.Request, via []*http.Request) error {
 }
 
 // tokenCache keeps tokens per registry host and action set. Unlike the
-// library's it renews tokens before they expire and serves a narrow request
-// from a wider token, so that registries whose challenge differs from what we
-// asked for do not cost a refused request each time.
+// library's cache it renews tokens before they expire and uses a wider token
+// for a narrow request, so that a registry whose challenge differs from the
+// requested scope does not cost a refused request each time.
 type tokenCache struct {
 	secrets *secrets
 	flight  singleflight.Group
@@ -326,7 +332,7 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 		v, err, shared := c.flight.Do(strconv.Itoa(epoch)+" "+key, func() (any, error) { return fetch(ctx) })
 		if err != nil {
 			if shared && ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-				continue // the caller who fetched for us gave up, we did not
+				continue // the caller that fetched for this one gave up, this one did not
 			}
 			return "", err
 		}
@@ -335,7 +341,7 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.epoch != epoch {
-			return value, nil // with a credential that was replaced; if it is refused, the next try fetches anew
+			return value, nil // of a replaced credential; if it is refused, the next attempt fetches a new one
 		}
 		if c.schemes[registry] != scheme {
 			clear(c.tokens)
@@ -355,13 +361,13 @@ func (c *tokenCache) drop() {
 	c.epoch++
 }
 
-// triedToken is the context key under which one request notes the token it
-// was sent with; its value is a *string. The library passes nothing else from
-// the lookup of a token to its replacement.
+// triedToken is the context key under which a request records the token that it
+// was sent with, as a *string. The library passes nothing else from looking up
+// a token to replacing it.
 type triedToken struct{}
 
-// newer returns a token that arrived after the request was sent: of many
-// parallel requests that were refused, one fetches for all.
+// newer returns a token that arrived after the request was sent: if many
+// parallel requests are refused, one of them fetches a token for all.
 func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
 	tried, ok := ctx.Value(triedToken{}).(*string)
 	if !ok {
@@ -373,8 +379,8 @@ func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
 	return t.value, ok && c.fresh(t) && t.value != *tried
 }
 
-// covers reports whether a token for the scopes have serves a request that
-// wants want. Both are lists as the library joins them: sorted
+// covers reports whether a token with the scopes have is sufficient for the
+// scopes want. Both are lists in the library's form: sorted
 // "repository:name:action,action" separated by spaces.
 func covers(have, want string) bool {
 	actions := map[string][]string{}
@@ -397,8 +403,9 @@ func covers(have, want string) bool {
 	return true
 }
 
-// renewAt reads the life time out of a token that is a JWT. Only differences
-// of its own times are used, so a clock that is wrong here does no harm.
+// renewAt returns when to renew a token that is a JWT, from its lifetime. Only
+// differences of the token's own times are used, so a wrong local clock does no
+// harm.
 func renewAt(value string, now time.Time) time.Time {
 	var claims struct {
 		Expires float64 `json:"exp"`

@@ -29,9 +29,9 @@ type Descriptor = ocispec.Descriptor
 type Blob struct {
 	Descriptor
 	Open func() (io.ReadCloser, error)
-	// From is a repository that should have the blob; nil: none is known. Where it
-	// is at the same registry the blob is mounted from there, if the registry
-	// does that, and no bytes are moved: see [Repo.PushBlob].
+	// From is a repository that should have the blob; nil: none is known. If it
+	// is at the same registry and the registry supports it, the blob is mounted
+	// from there and no bytes are sent: see [Repo.PushBlob].
 	From *Repo
 }
 
@@ -43,9 +43,9 @@ func BytesBlob(mediaType string, b []byte) Blob {
 	}
 }
 
-// FileBlob returns the content of a file as a blob. The file is read once
-// here for its digest and must not change until it is pushed; if it does, the
-// registry refuses it.
+// FileBlob returns the content of a file as a blob. It reads the file once to
+// compute the digest. The file must not change before it is pushed; otherwise
+// the registry refuses it.
 func FileBlob(mediaType, path string) (Blob, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -73,9 +73,9 @@ func EmptyBlob() Blob {
 
 const copyBuffer = 256 << 10
 
-// Open streams a blob. At its end size and digest have been verified: a
-// difference is ErrCorrupt instead of io.EOF. A connection that breaks is
-// resumed where it broke. The caller closes.
+// Open streams a blob. Size and digest are verified before the end is reported:
+// a mismatch gives ErrCorrupt instead of io.EOF. A broken connection is resumed
+// where it broke. The caller must close the reader.
 func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
 	if err := d.Digest.Validate(); err != nil {
 		return nil, fmt.Errorf("blob %q of %s: %w: %w", d.Digest, r, ErrCorrupt, err)
@@ -90,14 +90,15 @@ func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
 	}, nil
 }
 
-// verified reads a blob, resumes after a cut and checks the digest at the end.
+// verified reads a blob, resumes after a broken connection and checks the
+// digest at the end.
 type verified struct {
 	body   io.ReadCloser
 	hash   hash.Hash
 	n      int64
 	d      Descriptor
 	repo   string
-	left   int // resumptions
+	left   int // remaining resumptions
 	resume func(at int64) (io.ReadCloser, error)
 	err    error
 }
@@ -121,8 +122,8 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, v.err
 }
 
-// WriteTo serves io.Copy with a buffer that keeps the cost of reading small
-// beside that of hashing.
+// WriteTo serves io.Copy with a buffer large enough that reading costs little
+// compared with hashing.
 func (v *verified) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{v}, make([]byte, copyBuffer))
 }
@@ -134,7 +135,7 @@ func (v *verified) verdict() error {
 	return io.EOF
 }
 
-// reopen continues a body that ended early; it returns nil if it can.
+// reopen continues a body that ended early; it returns nil on success.
 func (v *verified) reopen(cause error) error {
 	if cause == io.EOF {
 		cause = io.ErrUnexpectedEOF
@@ -159,18 +160,18 @@ func (v *verified) corrupt(format string, args ...any) error {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// OpenAt streams a blob from offset on, unverified. Where the registry ignores
-// ranges the bytes before it are read and dropped. A size of 0 is taken for
-// unknown. The caller closes.
+// OpenAt streams a blob from offset on, unverified. If the registry ignores
+// ranges, the bytes before offset are read and dropped. A size of 0 means
+// unknown. The caller must close the reader.
 func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, error) {
 	body, _, err := r.open(ctx, d, offset, false)
 	return body, err
 }
 
-// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its
-// own client: if the registry sends us to another host over https, that URL
-// is returned instead of a body. It often is a secret for some minutes. A
-// descriptor of size 0 stands for one whose size is not known.
+// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its own
+// client: if the registry redirects to another host over https, that URL is
+// returned instead of a body. The URL is often a secret that is valid for some
+// minutes. A size of 0 in the descriptor means that the size is unknown.
 func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
 	return r.open(ctx, d, offset, true)
 }
@@ -183,7 +184,7 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 		return http.NoBody, nil, nil
 	}
 	// identity: some servers label a gzip layer as Content-Encoding, and
-	// net/http would then hand us other bytes than those with this digest.
+	// net/http would then return bytes that do not match this digest.
 	q := request{method: http.MethodGet, path: "blobs/" + d.Digest.String(), stay: stay, header: http.Header{"Accept-Encoding": {"identity"}}}
 	if offset > 0 {
 		q.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
@@ -232,14 +233,14 @@ func positioned(r *Repo, resp *http.Response, d Descriptor, offset int64) (io.Re
 	return resp.Body, nil
 }
 
-// notRegistry is the error for a page where data should have been.
+// notRegistry returns the error for an HTML page where data was expected.
 func notRegistry(resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %s answered with HTML, is this an OCI registry?",
 		resp.Request.Method, safeURL(resp.Request.URL), ErrUnavailable, resp.Request.URL.Host)
 }
 
-// ReadBlob returns a blob of at most limit bytes, verified. Data embedded in
-// the descriptor saves the request.
+// ReadBlob returns a verified blob of at most limit bytes. Data embedded in the
+// descriptor saves the request.
 func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte, error) {
 	if d.Size > limit {
 		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes, at most %d", d.Digest, r, ErrTooLarge, d.Size, limit)
@@ -259,14 +260,14 @@ func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte,
 	}
 	defer body.Close()
 	var buf bytes.Buffer
-	buf.Grow(int(min(d.Size, 64<<20)) + bytes.MinRead) // the size is a claim until the bytes are here
+	buf.Grow(int(min(d.Size, 64<<20)) + bytes.MinRead) // the size is unverified until the bytes are read
 	if _, err := buf.ReadFrom(body); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil
 }
 
-// HasBlob asks whether the repository has the blob.
+// HasBlob reports whether the repository has the blob, with one HEAD.
 func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
 	_, err := r.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
 	if errors.Is(err, ErrNotFound) {
@@ -278,7 +279,7 @@ func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
 // EnsureBlob pushes the blob unless the repository has it.
 func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) {
 	has, err := r.HasBlob(ctx, b.Descriptor)
-	if errors.Is(err, ErrDenied) { // the answer to a HEAD does not say why, and who may not read may yet write
+	if errors.Is(err, ErrDenied) { // the answer to a HEAD has no reason, and a caller without the right to read may have the right to write
 		err = nil
 	}
 	if has || err != nil {
@@ -291,7 +292,7 @@ func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) 
 func Interruptible(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
 
 type contextReader struct {
-	ctx context.Context // of the one call that reads
+	ctx context.Context // of the call that reads
 	r   io.Reader
 }
 

@@ -15,51 +15,53 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Credential is what a registry accepts as proof of identity. The zero value
-// is anonymous.
+// Credential proves an identity to a registry. The zero value means anonymous
+// access.
 type Credential struct {
 	Username, Password string
 	IdentityToken      string // an OAuth2 refresh token, exchanged for access tokens
-	RegistryToken      string // an access token, sent as it is
+	RegistryToken      string // an access token, sent unchanged
 }
 
 // CredentialFunc finds the credential for a repository. It is called when a
-// registry asks for one and again when that one is refused, so it should
-// cache; a credential that expires is replaced by returning the new one.
+// registry asks for a credential and again when that one is refused, so it
+// should cache. To replace a credential that expires, return the new one.
 type CredentialFunc func(ctx context.Context, host, repository string) (Credential, error)
 
-// Options configure a [Client]. The zero value is anonymous access over
+// Options configures a [Client]. The zero value means anonymous access over
 // https.
 type Options struct {
 	// Credential finds credentials; nil is anonymous.
 	Credential CredentialFunc
-	// Rejected hears of a credential that the registry or its token server
-	// refused, so that a cached one can be dropped. unknown: it is nobody's there;
-	// else whose it is may not do this. Credential is then asked again, and the
-	// request is repeated while the answers are new ones, a few times at most.
-	// Nil: nothing is dropped, but a changed answer is still used.
+	// Rejected is called with a credential that the registry or its token
+	// server refused, so that a cached one can be dropped. With unknown set,
+	// the registry does not know the credential; otherwise its owner lacks the
+	// right. Credential is then called again, and the request is repeated a few
+	// times at most while it returns new credentials. Nil: nothing is dropped,
+	// but a changed answer is still used.
 	Rejected func(host, repository string, c Credential, unknown bool)
 	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
 	// authentication and redirects are added by this package.
 	Transport http.RoundTripper
-	// PlainHTTP speaks http only. Without it requests go over https, except
-	// to loopback hosts, which are asked once whether they speak TLS.
+	// PlainHTTP restricts the client to http. Without it requests go over
+	// https, except that a loopback host is first probed for TLS.
 	PlainHTTP bool
 	// UserAgent is sent with each request, "okara/<version>".
 	UserAgent string
-	// Actions are asked for in every token in addition to those that a
-	// request needs. A caller that knows it will write sets "pull", "push"
-	// and needs one token exchange instead of two. Most registries grant the
-	// part that the user may have; where one refuses instead, what the request
-	// needs is asked for alone.
+	// Actions are requested in every token in addition to those that a request
+	// needs. A caller that will write sets "pull", "push" and needs one token
+	// exchange instead of two. Most registries grant the subset that the user
+	// may have; if one refuses instead, only the actions that the request needs
+	// are requested.
 	Actions []string
-	// SinglePost says that the registry is known to take blobs with the POST that else
-	// asks for an upload (OCI distribution specification 1.1, "Single POST"): those of
-	// up to 1 MiB are sent so. Of others the first one that has at most 64 KiB tells.
+	// SinglePost states that the registry accepts a whole blob with the POST
+	// that otherwise opens an upload (OCI distribution specification 1.1,
+	// "Single POST"). Blobs of up to 1 MiB are then sent that way. If false,
+	// the first blob of at most 64 KiB shows whether the registry supports it.
 	SinglePost bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
-	// Retry says how repeatable requests are repeated.
+	// Retry configures the repetition of repeatable requests.
 	Retry Retry
 }
 
@@ -68,7 +70,7 @@ type Options struct {
 type Retry struct {
 	MaxAttempts    int           // 5; 1 means no repetition
 	InitialBackoff time.Duration // 500 ms, doubled each time, with jitter
-	MaxBackoff     time.Duration // 30 s; a registry that asks to wait longer is not waited for
+	MaxBackoff     time.Duration // 30 s; if a registry asks to wait longer, the request fails
 }
 
 func (r Retry) withDefaults() Retry {
@@ -84,11 +86,11 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-// Client reaches the repositories of one registry below one prefix. It is
-// safe for concurrent use and meant for one identity: tokens are kept per
+// Client accesses the repositories of one registry below one prefix. It is safe
+// for concurrent use and meant for one identity: tokens are kept per
 // repository.
 type Client struct {
-	host      string // as the user wrote it; credentials and messages use this
+	host      string // as the user wrote it, for credentials and messages
 	prefix    string
 	o         Options
 	transport *transport
@@ -99,7 +101,7 @@ type Client struct {
 	sessions map[string]*session
 }
 
-// New returns a client for "host[:port][/prefix]". It sends nothing.
+// New returns a client for "host[:port][/prefix]". It sends no request.
 func New(prefix string, o Options) (*Client, error) {
 	host, path, _ := strings.Cut(prefix, "/")
 	if err := checkHost(prefix, host); err != nil {
@@ -125,7 +127,7 @@ func New(prefix string, o Options) (*Client, error) {
 }
 
 // OpenRepo returns the repository named by "host[:port]/path", without tag or
-// digest. It sends nothing.
+// digest. It sends no request.
 func OpenRepo(reference string, o Options) (*Repo, error) {
 	host, name, ok := strings.Cut(reference, "/")
 	if err := checkHost(reference, host); err != nil {
@@ -145,11 +147,11 @@ func OpenRepo(reference string, o Options) (*Repo, error) {
 	return r, nil
 }
 
-// Host returns the registry as it was given to [New], without the prefix.
+// Host returns the registry as given to [New], without the prefix.
 func (c *Client) Host() string { return c.host }
 
-// Repo returns the repository with this name below the client's prefix.
-// It sends nothing.
+// Repo returns the repository with this name below the client's prefix. It
+// sends no request.
 func (c *Client) Repo(name string) (*Repo, error) {
 	full := name
 	if c.prefix != "" {
@@ -169,8 +171,8 @@ func (c *Client) Repo(name string) (*Repo, error) {
 
 const (
 	nameRule = "want lower-case letters and digits, joined by single '.', '_' or '-', parts separated by '/'"
-	// maxName is what most registries accept; the specification sets no bound
-	// for the name alone.
+	// maxName is the limit of most registries; the specification sets none for
+	// the name alone.
 	maxName = 255
 	// maxSessions bounds the token caches that one client keeps.
 	maxSessions = 4096
@@ -216,8 +218,8 @@ func cutUserinfo(s string) string {
 	return head + host + path
 }
 
-// apiHost returns where a registry's API is: Docker Hub's name for people
-// and its name for machines differ.
+// apiHost returns the host of a registry's API, which for Docker Hub differs
+// from the host that users write.
 func apiHost(host string) string {
 	switch host {
 	case "docker.io", "index.docker.io":
@@ -226,7 +228,7 @@ func apiHost(host string) string {
 	return host
 }
 
-// session returns the state kept for one repository: its tokens.
+// session returns the state kept for one repository, such as its tokens.
 func (c *Client) session(name string) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +236,7 @@ func (c *Client) session(name string) *session {
 		return s
 	}
 	if len(c.sessions) >= maxSessions {
-		clear(c.sessions) // Repos in use keep theirs; others ask for a token again
+		clear(c.sessions) // Repos in use keep their session; others request a token again
 	}
 	s := newSession(c, name)
 	c.sessions[name] = s

@@ -16,7 +16,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// conn sends requests of one repository, with the credential that its session has.
+// conn sends the requests of one repository, with the credential of its
+// session.
 type conn struct {
 	c    *Client
 	name string
@@ -28,20 +29,20 @@ type request struct {
 	method string
 	path   string // below /v2/<name>/
 	query  url.Values
-	url    *url.URL // instead of path and query: where the registry sent us
+	url    *url.URL // replaces path and query: a URL that the registry returned
 	header http.Header
 	body   func() (io.ReadCloser, error)
 	size   int64  // of the body
 	stay   bool   // hand a redirect back instead of following it
-	reads  string // name of another repository that is read by it; "": none
+	reads  string // name of another repository that the request reads; "": none
 }
 
 // quickTimeout bounds one request that moves no blob, with all its repetitions
 // and the pauses between them.
 const quickTimeout = 2 * time.Minute
 
-// quick sends a request that moves no blob and is answered shortly. The
-// returned cancel must be called when the body has been read.
+// quick sends a request that moves no blob and is answered quickly. The
+// returned cancel must be called after the body has been read.
 func (k *conn) quick(ctx context.Context, q request) (*http.Response, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	resp, err := k.send(ctx, q)
@@ -52,7 +53,7 @@ func (k *conn) quick(ctx context.Context, q request) (*http.Response, context.Ca
 	return resp, cancel, nil
 }
 
-// done sends a quick request whose answer has no body of interest.
+// done sends a quick request whose response body is not needed.
 func (k *conn) done(ctx context.Context, q request) (*http.Response, error) {
 	resp, cancel, err := k.quick(ctx, q)
 	if err != nil {
@@ -63,15 +64,15 @@ func (k *conn) done(ctx context.Context, q request) (*http.Response, error) {
 	return resp, nil
 }
 
-// discard reads what little may be left, so that the connection can be used
-// again, and closes.
+// discard reads a short rest of the body, so that the connection can be reused,
+// and closes it.
 func discard(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 	resp.Body.Close()
 }
 
 // send returns any answer of the 200 range, and redirects if q.stay is set;
-// everything else is an error. The caller closes the body.
+// everything else is an error. The caller must close the body.
 func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 	_, generation := k.s.inUse()
 	resp, err := k.sendOnce(ctx, q)
@@ -91,11 +92,12 @@ func (k *conn) send(ctx context.Context, q request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxCredentials is how many are tried for one request.
+// maxCredentials is how many credentials are tried for one request.
 const maxCredentials = 4
 
-// deniedAfterAll is err, or the refusal of a right where the registry says 401 to a
-// credential that it knows.
+// deniedAfterAll changes err to ErrDenied if the registry answered 401 to a
+// credential that it knows, because a right is missing. Otherwise it returns
+// err unchanged.
 func deniedAfterAll(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || e.accepted == nil || e.sentinel != ErrUnauthenticated || ctx.Err() != nil {
@@ -104,7 +106,7 @@ func deniedAfterAll(ctx context.Context, err error) error {
 	if e.accepted() {
 		e.sentinel = ErrDenied
 	}
-	e.accepted = nil // the server was asked
+	e.accepted = nil // the registry has been asked
 	return err
 }
 
@@ -178,14 +180,15 @@ func (k *conn) newRequest(ctx context.Context, q request) (*http.Request, error)
 	return req, nil
 }
 
-// contentError is of what is to be sent, not of the registry that it is sent to.
+// contentError is a failure to read the content to send, not an error of the
+// registry.
 type contentError struct{ error }
 
 func (e *contentError) Error() string { return "open content: " + e.error.Error() }
 func (e *contentError) Unwrap() error { return e.error }
 
-// scope returns what a token for the request must allow in this repository: no
-// more than needed unless Options.Actions asks for it.
+// scope returns the scope that a token for the request must have for this
+// repository: no more than the request needs, plus Options.Actions.
 func (k *conn) scope(q request) string {
 	var actions []string
 	switch q.method {
@@ -202,8 +205,8 @@ func (k *conn) scope(q request) string {
 }
 
 // follow resolves a Location or Link of an answer. On the registry's own host
-// the scheme and port in use are kept: registries behind a proxy often know
-// neither.
+// the scheme and port in use are kept: registries behind a proxy often do not
+// know their public ones.
 func follow(base *url.URL, location string) (*url.URL, error) {
 	ref, err := url.Parse(location)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Every error that a registry or the way to it causes leads by [errors.Is] to
-// one of these, so that the edges decide exit codes and status codes without
-// reading text.
+// Every error caused by a registry or the connection to it matches one of these
+// with [errors.Is], so that callers can choose exit codes and status codes
+// without parsing text.
 var (
 	ErrNotFound        = errors.New("not found")
 	ErrExists          = errors.New("exists already")
@@ -41,14 +41,16 @@ var (
 	ErrUncertain = errors.New("outcome unknown")
 )
 
-// Passing reports whether an error may go by itself: the registry was away or
-// busy. Who repeats a write after it must bear that it has taken effect already.
+// Passing reports whether an error may be temporary: the registry was
+// unavailable or busy. A caller that repeats a write after such an error must
+// expect that the first attempt took effect.
 func Passing(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrRateLimited)
 }
 
-// MissesBlob recognises a manifest that was refused for want of its blobs, or
-// because the repository does not exist yet: nothing was written.
+// MissesBlob reports whether a manifest was refused because its blobs are
+// missing or because the repository does not exist yet. Nothing was written
+// then.
 func MissesBlob(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || e.Status < 400 || e.Status >= 500 {
@@ -66,17 +68,17 @@ type ResponseError struct {
 	Method     string
 	URL        string // without userinfo and query
 	Status     int
-	Codes      []string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN, in the registry's order; often one, may be none
+	Codes      []string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN, in the registry's order; often one, possibly none
 	Message    string
 	RetryAfter time.Duration // zero if the registry did not say
 	Date       time.Time     // the Date header; zero if none
 
 	sentinel error
-	accepted func() bool // asks whether a 401 is about something else than the credential; nil: it is not
+	accepted func() bool // reports whether a 401 has another reason than the credential; nil: it has not
 }
 
-// DiskFull reports whether the registry had no room for what it was sent. The registry of
-// the distribution project says so in the text of a 500.
+// DiskFull reports whether the registry had no disk space for the content. The
+// distribution registry says so in the text of a 500.
 func (e *ResponseError) DiskFull() bool {
 	message := strings.ToLower(e.Message)
 	return e.Status == http.StatusInsufficientStorage || strings.Contains(message, "no space left") || strings.Contains(message, "quota exceeded")
@@ -93,7 +95,7 @@ func (e *ResponseError) Error() string {
 	return s
 }
 
-// Unwrap leads to the sentinel that fits the answer, or nil.
+// Unwrap returns the sentinel that fits the answer, or nil.
 func (e *ResponseError) Unwrap() error { return e.sentinel }
 
 // HasCode reports whether the registry gave one of these codes.
@@ -101,12 +103,13 @@ func (e *ResponseError) HasCode(codes ...string) bool {
 	return slices.ContainsFunc(e.Codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
-// halfLinked recognises how distribution refuses a manifest while somebody
-// pushes a blob that it refers to. The blob's link file is emptied before it is
-// written again; who reads it in between takes the empty digest for an invalid
-// one and the blob for a missing one, and says both (registry/storage, verify
-// of the manifest handlers). It says so before anything is stored, so nothing
-// happened and the same PUT may be sent again, even that of a tag.
+// halfLinked recognises how the distribution registry refuses a manifest while
+// another client pushes a blob that the manifest refers to. The registry
+// truncates the blob's link file before it rewrites it. A reader in between
+// takes the empty digest for an invalid one and the blob for a missing one, and
+// reports both (registry/storage, verify of the manifest handlers). This
+// happens before anything is stored, so the same PUT may be sent again, even
+// for a tag.
 func halfLinked(codes []string) bool {
 	return slices.Contains(codes, "DIGEST_INVALID") && slices.Contains(codes, "MANIFEST_BLOB_UNKNOWN")
 }
@@ -115,11 +118,12 @@ const (
 	// maxErrorBody bounds what is read of an error answer; registries send a
 	// few hundred bytes, proxies a page of HTML.
 	maxErrorBody = 16 << 10
-	// maxErrorCodes bounds the different codes of one answer.
+	// maxErrorCodes bounds the number of distinct codes of one answer.
 	maxErrorCodes = 8
 )
 
-// responseError reads and closes the body of an answer that is a refusal.
+// responseError reads and closes the body of an error response and returns the
+// error.
 func (s *session) responseError(resp *http.Response) error {
 	defer resp.Body.Close()
 	e := &ResponseError{
@@ -129,7 +133,7 @@ func (s *session) responseError(resp *http.Response) error {
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		e.Date = t
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what arrived is all we can quote
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // partial text is enough for the message
 	e.Codes, e.Message = parseErrors(body)
 	html := isHTML(resp.Header)
 	if html {
@@ -139,7 +143,7 @@ func (s *session) responseError(resp *http.Response) error {
 	e.sentinel = sentinel(resp, e.Codes, html)
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && s.anonymous():
-		e.sentinel = ErrUnauthenticated // whatever it lacks, a login comes first
+		e.sentinel = ErrUnauthenticated // whatever right is missing, a login comes first
 	case resp.StatusCode == http.StatusUnauthorized:
 		e.accepted = func() bool { return s.accepted(resp) }
 	}
@@ -166,7 +170,7 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 	case method == http.MethodDelete && (status == http.StatusBadRequest || status == http.StatusPreconditionFailed):
 		return ErrUnsupported // 412: the tag is immutable
 	case isRead(method) && status == http.StatusPreconditionFailed:
-		return ErrDenied // no read has a condition of its own: a policy forbids to hand it out
+		return ErrDenied // reads here send no condition, so a policy withholds the content
 	case status == http.StatusUnauthorized:
 		if strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope") || has("DENIED") {
 			return ErrDenied
@@ -194,15 +198,16 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// WithheldByPolicy recognises a registry that keeps something and does not hand it
-// out: Harbor, where a project wants a signature, or no known vulnerability.
+// WithheldByPolicy recognises a registry that has the content but refuses to
+// serve it, as Harbor does if a project requires a signature or the absence of
+// known vulnerabilities.
 func WithheldByPolicy(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	return ok && (e.HasCode("PROJECTPOLICYVIOLATION") || e.Status == http.StatusPreconditionFailed && isRead(e.Method))
 }
 
-// tagExists recognises the codes for a tag that may not move. ECR says
-// TAG_INVALID, which for a tag that we have checked can mean nothing else.
+// tagExists recognises the codes for a tag that is immutable. ECR answers
+// TAG_INVALID, which can mean nothing else for a tag that was validated here.
 func tagExists(codes []string) bool {
 	return slices.ContainsFunc(codes, func(c string) bool {
 		switch c {
@@ -251,8 +256,8 @@ func isHTML(h http.Header) bool {
 	return err == nil && (t == "text/html" || t == "application/xhtml+xml")
 }
 
-// requestError turns what the HTTP client returned into an error that names
-// the host and the reason once and leaks neither a query nor a credential.
+// requestError turns an error of the HTTP client into one that names the host
+// and the reason once and leaks neither a query nor a credential.
 func (s *session) requestError(method string, u *url.URL, err error) error {
 	if e, ok := errors.AsType[*credentialError](err); ok {
 		return e
@@ -300,7 +305,7 @@ type cleanError struct {
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.err }
 
-// tokenError is the refusal of a token server.
+// tokenError returns the error for a refusal of a token server.
 func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	if u, ok := s.realms.real(e.URL); ok {
 		e.URL = u
@@ -321,13 +326,13 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 		r.sentinel = ErrRateLimited
 	case e.StatusCode >= 500:
 		r.sentinel = ErrUnavailable
-	default: // 400 and 401 are how token servers refuse a password or a refresh token
+	default: // 400 and 401: token servers refuse a password or a refresh token with these
 		r.sentinel = ErrUnauthenticated
 	}
 	return fmt.Errorf("get a token for %s: %w", s, r)
 }
 
-// credentialError is what the credential function returned.
+// credentialError wraps an error of the credential function.
 type credentialError struct {
 	host, name string
 	err        error
@@ -339,8 +344,8 @@ func (e *credentialError) Error() string {
 
 func (e *credentialError) Unwrap() error { return e.err }
 
-// safeURL prints a URL without userinfo and without its query, in which
-// upload sessions, presigned blobs and token servers carry secrets.
+// safeURL formats a URL without userinfo and query, in which upload sessions,
+// presigned blobs and token servers carry secrets.
 func safeURL(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -348,8 +353,8 @@ func safeURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// retryAfter reads the header of that name, seconds or a date (RFC 9110,
-// section 10.2.3).
+// retryAfter parses the Retry-After header, which is seconds or a date (RFC
+// 9110, section 10.2.3).
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	v := resp.Header.Get("Retry-After")
 	if v == "" {

@@ -19,25 +19,26 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// MaxManifest is the largest manifest that is written or read: what the
-// distribution specification requires registries to accept at least ("Pushing
-// Manifests").
+// MaxManifest is the largest manifest that is written or read. Every registry
+// must accept at least this size according to the distribution specification
+// ("Pushing Manifests").
 const MaxManifest = 4 << 20
 
-// Manifest is a manifest's bytes with their descriptor. Bytes are never
-// encoded again: their digest is the manifest's name.
+// Manifest is a manifest's bytes with their descriptor. Bytes are never encoded
+// again, because their digest is the manifest's name.
 type Manifest struct {
 	Descriptor // MediaType, Digest, Size, ArtifactType
 	Bytes      []byte
 }
 
-// Media types of Docker's manifests, which registries may hand out.
+// Media types of Docker's manifests, which registries may serve.
 const (
 	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// acceptManifests is sent with reads; without it registries convert or refuse.
+// acceptManifests is the Accept header of reads; without it registries convert
+// or refuse.
 const acceptManifests = ocispec.MediaTypeImageManifest + ", " + ocispec.MediaTypeImageIndex + ", " + dockerManifest + ", " + dockerList
 
 // NewManifest encodes an image manifest. Schema version and media type are
@@ -84,7 +85,7 @@ func (m Manifest) Image() (ocispec.Manifest, error) {
 	if err := m.decode(&doc, ocispec.MediaTypeImageManifest, dockerManifest); err != nil {
 		return ocispec.Manifest{}, err
 	}
-	// One document must not be two kinds of manifest for two readers.
+	// One document must not be read as two kinds of manifest by two readers.
 	if doc.Manifests != nil {
 		return ocispec.Manifest{}, m.corrupt("an image manifest with a list of manifests")
 	}
@@ -150,9 +151,9 @@ func (m Manifest) corrupt(format string, args ...any) error {
 	return fmt.Errorf("manifest %s: %w: %s", m.Digest, ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// Resolve asks what a tag or digest names. It is one HEAD; where the registry
-// leaves the digest or the size out of the answer, the manifest is read.
-// ArtifactType stays empty unless it was.
+// Resolve returns the descriptor of a tag or digest. It sends one HEAD; if the
+// registry omits the digest or the size, it reads the manifest with a GET.
+// ArtifactType is set only if the manifest was read.
 func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	if err := r.checkRef(ref); err != nil {
 		return Descriptor{}, err
@@ -183,18 +184,19 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	return d, nil
 }
 
-// CheckHandedOut asks whether the registry gives a manifest that it has to who asks:
-// ErrDenied where a policy withholds it, as from what nobody signed. Who publishes asks
-// before a tag is there that nobody can pull.
+// CheckHandedOut reports whether the registry serves a manifest that it has:
+// the error is ErrDenied if a policy withholds it, for example because it is
+// unsigned. A publisher calls it before it writes a tag that could not be
+// pulled.
 func (r *Repo) CheckHandedOut(ctx context.Context, d digest.Digest) error {
 	_, err := r.Resolve(ctx, d.String())
 	if WithheldByPolicy(err) {
 		return fmt.Errorf("the registry accepts this and does not serve it: %w", err)
 	}
-	return nil // any other error is for who reads
+	return nil // any other error is reported by later reads
 }
 
-// checkRef refuses what no registry can have.
+// checkRef refuses a reference that no registry can have.
 func (r *Repo) checkRef(ref string) error {
 	if isDigest(ref) {
 		if err := digest.Digest(ref).Validate(); err != nil {
@@ -275,8 +277,8 @@ func readManifest(resp *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// verify compares the bytes with the digest that was asked for, or else with
-// the one in the answer.
+// verify compares the bytes with the requested digest, or else with the digest
+// in the answer.
 func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, error) {
 	want := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
 	if isDigest(ref) {
@@ -306,7 +308,8 @@ func verify(r *Repo, ref string, resp *http.Response, body []byte) (Manifest, er
 	return m, nil
 }
 
-// PutManifest stores a manifest under its digest only. It may be repeated.
+// PutManifest stores a manifest under its digest only. It can be repeated
+// safely.
 func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
 	return r.put(ctx, m.Digest.String(), m)
 }
@@ -327,7 +330,7 @@ func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.He
 	resp, err := r.done(ctx, q)
 	for attempt := 1; isHalfLinked(err) && attempt < r.c.o.Retry.MaxAttempts; attempt++ {
 		if text.Wait(ctx, backoff(freshBackoff, r.c.o.Retry.MaxBackoff, attempt)) != nil {
-			break // the refusal says more than the end of the context
+			break // the refusal is more useful than the end of the context
 		}
 		resp, err = r.done(ctx, q)
 	}
@@ -343,9 +346,9 @@ func isHalfLinked(err error) bool {
 	return ok && e.Status < 500 && halfLinked(e.Codes)
 }
 
-// Delete removes a manifest by its digest with one DELETE, on most registries
-// together with all its tags. Where the registry refuses: ErrUnsupported. A
-// lost answer is ErrUncertain.
+// Delete removes a manifest by its digest with one DELETE; most registries
+// remove all its tags as well. It returns ErrUnsupported if the registry
+// refuses and ErrUncertain if the answer is lost.
 func (r *Repo) Delete(ctx context.Context, d Descriptor) error {
 	if err := d.Digest.Validate(); err != nil {
 		return fmt.Errorf("delete %q of %s: %w", d.Digest, r, err)

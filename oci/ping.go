@@ -9,10 +9,10 @@ import (
 	"net/url"
 )
 
-// Ping asks the root of the API with the client's credentials for no
-// repository in particular, as a login does. It is no test of access: some
-// registries let nobody into the root although a repository is open, others
-// let everybody in.
+// Ping requests the root of the API with the client's credentials for no
+// repository in particular, as a login does. It does not test access: some
+// registries refuse the root to everyone although a repository is public,
+// others accept any credential.
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()

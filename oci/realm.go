@@ -17,17 +17,17 @@ import (
 
 // realms lets a registry inside a network name a token server inside that
 // network, as GitLab does when registry.corp and gitlab.corp are both on
-// 10.0.0.0/8. The library refuses every private address but the registry's own
-// name, which guards those whose registry is out on the internet and not
-// trusted; here the registry itself is inside, so its token server may be too.
-// Link-local addresses, where clouds keep their metadata, stay refused.
+// 10.0.0.0/8. The library refuses every private address except the registry's
+// own host name, which protects users of an untrusted registry on the internet.
+// Here the registry itself is inside, so its token server may be inside too.
+// Link-local addresses, where clouds serve their metadata, stay refused.
 //
-// The library has no setting for that. So its check is shown a URL on the
-// registry's own host, and the transport, below it, restores the real one. A
-// random part in the path keeps a registry from making such URLs itself.
+// The library has no setting for that. So its check is given a URL on the
+// registry's own host, and the transport below it restores the real URL. A
+// random part in the path prevents a registry from forging such URLs.
 type realms struct {
 	path   string
-	shown  *regexp.Regexp // a URL that was shown to the library
+	shown  *regexp.Regexp // matches a disguised URL
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
@@ -41,7 +41,7 @@ func newRealms() realms {
 
 var realmParam = text.Pattern(`(?i)(\brealm=")([^"]+)"`)
 
-// disguise replaces the realm in a challenge of the registry if both are
+// disguise replaces the realm in a challenge of the registry if both hosts are
 // inside. Everything else is left to the library's check.
 func (m realms) disguise(req *http.Request, resp *http.Response) {
 	challenge := resp.Header.Get("WWW-Authenticate")
@@ -73,7 +73,7 @@ func (m realms) restore(req *http.Request) *http.Request {
 	return req
 }
 
-// real returns what a disguised URL stands for.
+// real returns the URL that a disguised URL stands for.
 func (m realms) real(shown *url.URL) (*url.URL, bool) {
 	code, ok := strings.CutPrefix(shown.Path, m.path)
 	if !ok {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxSecrets bounds what one session remembers for redaction. The newest
-	// are kept: only those can still turn up in an answer.
+	// maxSecrets bounds how many secrets one session remembers for redaction.
+	// The newest are kept, because only those can still appear in an answer.
 	maxSecrets = 32
-	// minSecret is the length under which a secret is not searched for; it
+	// minSecret is the minimum length of a secret to search for; a shorter one
 	// would blank half of every message.
 	minSecret = 4
 )
 
 var (
-	// A word of lower-case letters alone is taken for prose.
+	// A word of lower-case letters alone is treated as prose.
 	authHeader = text.Pattern(`\b((?i:bearer|basic)\s+)[A-Za-z0-9_~+/=-]*[A-Z0-9_~+/=][A-Za-z0-9._~+/=-]*`)
 	jwt        = text.Pattern(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
 	userinfo   = text.Pattern(`://[^/\s"@]+@`)
@@ -28,9 +28,9 @@ var (
 	querySig   = text.Pattern(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
 )
 
-// secrets knows what a session has sent to prove who it is, so that none of
-// it comes back in an error: some registries and proxies echo the headers of
-// a request they refuse.
+// secrets collects the secrets that a session has sent, so that none of them
+// appears in an error: some registries and proxies echo the headers of a
+// request that they refuse.
 type secrets struct {
 	mu   sync.Mutex // guards list
 	list []string

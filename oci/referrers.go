@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Referrers lists the manifests whose subject is this one, of one artifact
-// type if that is not empty: by the referrers API, or where the registry has
-// none by the fallback tag of the specification.
+// Referrers lists the manifests whose subject is the given one, of one artifact
+// type unless that is empty. It uses the referrers API, or the fallback tag of
+// the specification if the registry has no such API.
 func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
 	all, err := referrers{r}.byAPI(ctx, subject, artifactType)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnsupported) {
@@ -34,7 +34,7 @@ func (r *Repo) Referrers(ctx context.Context, subject Descriptor, artifactType s
 	}), nil
 }
 
-// referrers reads what is attached to manifests of a repository.
+// referrers reads the referrers of manifests in a repository.
 type referrers struct{ *Repo }
 
 func (r referrers) byAPI(ctx context.Context, subject Descriptor, artifactType string) ([]Descriptor, error) {
@@ -66,7 +66,7 @@ func (r referrers) page(ctx context.Context, q request) ([]Descriptor, *url.URL,
 	}
 	defer cancel()
 	defer resp.Body.Close()
-	// A registry that routes this path to something else has no such API.
+	// A registry that routes this path elsewhere does not have the API.
 	if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
 		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, text.Excerpt(t))
 	}
@@ -88,15 +88,15 @@ func (r referrers) page(ctx context.Context, q request) ([]Descriptor, *url.URL,
 	return i.Manifests, next, nil
 }
 
-// fallbackTag is where referrers are listed without the API (distribution
-// specification 1.1, "Referrers Tag Schema").
+// fallbackTag returns the tag that lists referrers without the API
+// (distribution specification 1.1, "Referrers Tag Schema").
 func fallbackTag(subject Descriptor) string {
 	return strings.ReplaceAll(subject.Digest.String(), ":", "-")
 }
 
-// byTag reads the fallback index. GHCR has been seen to write a wrong
-// artifact type into it, so types are left to the caller's own reading where
-// that matters.
+// byTag reads the fallback index. GHCR has been seen to write a wrong artifact
+// type into it, so callers to which the type matters have to read the
+// manifests.
 func (r referrers) byTag(ctx context.Context, subject Descriptor) ([]Descriptor, error) {
 	m, err := r.Fetch(ctx, fallbackTag(subject))
 	if errors.Is(err, ErrNotFound) {
@@ -112,11 +112,12 @@ func (r referrers) byTag(ctx context.Context, subject Descriptor) ([]Descriptor,
 	return i.Manifests, nil
 }
 
-// PutReferrer stores a manifest whose subject is the given one. A registry
-// that does not know subjects is given the fallback index. That index is read
-// and written without a lock, as the specification has it: of two writers at
-// the same time one may be lost from the list, never from the registry. The
-// index is read again after the write and the write repeated a few times.
+// PutReferrer stores a manifest whose subject is the given one. If the registry
+// does not support subjects, the fallback index is updated. As the
+// specification describes, that index is read and written without a lock: of
+// two concurrent writers one may be lost from the list, never from the
+// registry. The index is read again after the write, and the write is repeated
+// a few times.
 func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) error {
 	header, err := r.putManifest(ctx, m.Digest.String(), m)
 	if err != nil {
@@ -144,11 +145,11 @@ func (r *Repo) PutReferrer(ctx context.Context, m Manifest, subject Descriptor) 
 	return fmt.Errorf("referrers of %s: %w: the index does not keep the entry", subject.Digest, ErrUnavailable)
 }
 
-// fallbackTries is one more than the writers that may get in our way.
+// fallbackTries is one more than the number of expected concurrent writers.
 const fallbackTries = 4
 
-// referrerDescriptor describes a manifest as the index lists it: with its
-// artifact type, else its config's type, and its annotations.
+// referrerDescriptor returns the descriptor of a manifest for the index: with
+// its artifact type, or else the type of its config, and its annotations.
 func referrerDescriptor(m Manifest) Descriptor {
 	d := m.Descriptor
 	var doc struct {

@@ -20,23 +20,26 @@ func (r *Repo) Name() string { return r.name }
 // String returns "host[:port]/path".
 func (r *Repo) String() string { return r.c.host + "/" + r.name }
 
-// Artifact is a manifest with everything it points to.
+// Artifact is a manifest with everything that it refers to.
 type Artifact struct {
 	Blobs    []Blob
 	Children []Manifest // of an index
 	Root     Manifest   // zero: only blobs are pushed
-	New      bool       // the registry has hardly any of the blobs: small ones are sent without asking
+	New      bool       // the registry has few of the blobs: small ones are sent without a HEAD
 }
 
 const (
-	// pushParallel is how many blobs of one artifact move at a time.
+	// pushParallel is how many blobs of one artifact are pushed at the same
+	// time.
 	pushParallel = 4
-	// maxUnasked is the size up to which sending a blob costs no more than to ask for it.
+	// maxUnasked is the size up to which sending a blob costs no more than a
+	// HEAD.
 	maxUnasked = 64 << 10
 )
 
-// Push stores the artifact by digest and returns its root, which no tag names
-// yet. Blobs the registry has are not sent again. A cut Push may be repeated.
+// Push stores the artifact by digest and returns its root, which has no tag
+// yet. Blobs that the registry has are not sent again. An interrupted Push can
+// be repeated.
 func (r *Repo) Push(ctx context.Context, a Artifact) (Descriptor, error) {
 	if err := pushBlobs(ctx, r, a); err != nil || a.Root.Bytes == nil {
 		return Descriptor{}, err

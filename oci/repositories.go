@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Repositories lists all repositories of the host that the client may see, sorted.
-// Most hosted registries have no such list: they answer with ErrNotFound,
-// ErrUnsupported or ErrDenied.
+// Repositories lists all repositories of the host that the client can see,
+// sorted. Most hosted registries do not support this list and answer with
+// ErrNotFound, ErrUnsupported or ErrDenied.
 func (c *Client) Repositories(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Stat asks for the size of a blob of which only the digest is known.
-// ErrNotFound: the repository does not have it.
+// Stat returns the descriptor, with the size, of a blob of which only the
+// digest is known. ErrNotFound: the repository does not have it.
 func (r *Repo) Stat(ctx context.Context, d digest.Digest) (Descriptor, error) {
 	if err := d.Validate(); err != nil {
 		return Descriptor{}, fmt.Errorf("blob %q of %s: %w: %w", d, r, ErrNotFound, err)

@@ -18,26 +18,28 @@ import (
 )
 
 const (
-	// maxTagPage bounds one page of a tag list: registries that ignore paging
-	// send all at once, about 100 bytes for the longest names.
+	// maxTagPage bounds one page of a tag list, in bytes: registries that
+	// ignore paging send all tags at once, about 100 bytes each for the longest
+	// names.
 	maxTagPage = 64 << 20
-	// maxSnapshotTags and maxSnapshotSize bound a list that is kept whole.
+	// maxSnapshotTags and maxSnapshotSize (bytes) bound a list that is kept in
+	// memory.
 	maxSnapshotTags = 200_000
 	maxSnapshotSize = 64 << 20
 	// maxTagPages bounds the pages of one list.
 	maxTagPages = 100_000
 )
 
-// TagList is the list of tags as one sequence of requests saw it.
+// TagList is the list of tags from one sequence of requests.
 type TagList struct {
 	Tags   []string  // without duplicates, in the registry's order
 	Date   time.Time // the Date header of the first page; zero if none
 	Pages  int
-	Cached bool // some page had an Age header: a cache answered
+	Cached bool // some page had an Age header, so a cache answered
 }
 
-// Tags lists all tags, in the registry's order, each once. A repository that
-// does not exist is ErrNotFound.
+// Tags lists all tags, in the registry's order, each once. If the repository
+// does not exist, the error is ErrNotFound.
 func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{}
@@ -58,7 +60,7 @@ func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Snapshot lists all tags together with what is needed to judge the list.
+// Snapshot lists all tags together with the details needed to judge the list.
 func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 	var l TagList
 	size := 0
@@ -96,9 +98,9 @@ type tagPage struct {
 // tagPages reads the tag list of a repository page by page.
 type tagPages struct{ *Repo }
 
-// all follows the Link headers to their end. The first request carries
-// no n: registries differ in what they make of it. A link seen before ends
-// the list, as some registries repeat their last one for ever.
+// all follows the Link headers to the last page. The first request has no
+// parameter n, because registries treat it differently. A repeated link ends
+// the list, because some registries repeat their last link for ever.
 func (r tagPages) all(ctx context.Context) iter.Seq2[tagPage, error] {
 	return func(yield func(tagPage, error) bool) {
 		q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
@@ -126,7 +128,7 @@ func (r tagPages) all(ctx context.Context) iter.Seq2[tagPage, error] {
 	}
 }
 
-// page reads one page, again where the answer breaks off.
+// page reads one page, and reads it again if the answer is cut off.
 func (r tagPages) page(ctx context.Context, q request) (tagPage, error) {
 	for attempt := 1; ; attempt++ {
 		p, err := r.read(ctx, q)
@@ -139,7 +141,7 @@ func (r tagPages) page(ctx context.Context, q request) (tagPage, error) {
 	}
 }
 
-// errCut marks a small body that broke off, which is read again.
+// errCut marks a small body that was cut off, which is read again.
 var errCut = errors.New("the answer broke off")
 
 func (r tagPages) read(ctx context.Context, q request) (tagPage, error) {
@@ -222,10 +224,10 @@ func nextLink(h string) string {
 	}
 }
 
-// PutTag points a tag at a manifest with exactly one PUT, whatever happens
-// (a refused token is renewed, a blob that is being pushed waited for, and the
-// PUT, which had no effect, sent again).
-// An answer that got lost is ErrUncertain: read the tag before anything else.
+// PutTag points a tag at a manifest with exactly one PUT. Only a PUT that
+// certainly had no effect is sent again: after a refused token was renewed, or
+// after waiting for a blob that is being pushed. If the answer is lost, the
+// error is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	if !tagRE().MatchString(tag) {
 		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
@@ -233,10 +235,11 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	return r.put(ctx, tag, m)
 }
 
-// Untag removes a tag with one DELETE and leaves the manifest. Many
-// registries cannot: ErrUnsupported. A lost answer is ErrUncertain.
+// Untag removes a tag with one DELETE and keeps the manifest. Many registries
+// do not support this: ErrUnsupported. If the answer is lost, the error is
+// ErrUncertain.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
-	if !tagRE().MatchString(tag) { // a digest is none, too: that would remove the manifest
+	if !tagRE().MatchString(tag) { // a digest does not match either: deleting it would remove the manifest
 		return fmt.Errorf("tag %q of %s: %w: no tag can have this name", tag, r, ErrNotFound)
 	}
 	return r.delete(ctx, tag)

@@ -27,10 +27,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// transport is the one place that repeats requests. Reads, the opening of an
-// upload and writes by digest are repeated; the PUT or DELETE of a tag never
-// is, since between two attempts the tag may have become somebody else's. A
-// write of a tag whose answer is lost ends in [ErrUncertain].
+// transport is the only place where requests are repeated. Reads, the opening
+// of an upload and writes by digest are repeated. The PUT or DELETE of a tag
+// never is, since another writer may have changed the tag between two attempts.
+// A write of a tag whose answer is lost ends in [ErrUncertain].
 type transport struct {
 	base     http.RoundTripper
 	retry    Retry
@@ -60,7 +60,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return t.finish(req, resp, sent, err)
 		}
 		if resp != nil {
-			// A short drain lets the connection be used again.
+			// Reading a short rest lets the connection be reused.
 			_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 			resp.Body.Close()
 		}
@@ -73,7 +73,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// attempt sends the request once. sent is false if it certainly never left.
+// attempt sends the request once. sent is false if no part of it can have been
+// sent.
 func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response, sent bool, err error) {
 	var connected atomic.Bool
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -96,8 +97,8 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 	return resp, connected.Load() || !failedToConnect(err), err
 }
 
-// failedToConnect is true for errors of the way to the registry, before
-// anything of a request can have been sent.
+// failedToConnect reports whether err is a connection failure before any part
+// of a request can have been sent.
 func failedToConnect(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "dial" || op.Op == "proxyconnect"
@@ -105,8 +106,8 @@ func failedToConnect(err error) bool {
 	return isCertificateError(err) || isFileError(err)
 }
 
-// isFileError is true for a certificate or key on this machine that cannot be
-// read.
+// isFileError reports whether err is about a local certificate or key that
+// cannot be read.
 func isFileError(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok
@@ -119,7 +120,8 @@ func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, er
 	return resp, err
 }
 
-// log writes one record. Query and headers are left out: tokens are there.
+// log writes one record. Query and headers are omitted because they contain
+// tokens.
 func (t *transport) log(req *http.Request, resp *http.Response, err error, attempt int, took time.Duration) {
 	ctx := req.Context()
 	if !t.logger.Enabled(ctx, slog.LevelDebug) {
@@ -138,7 +140,7 @@ func (t *transport) log(req *http.Request, resp *http.Response, err error, attem
 	t.logger.LogAttrs(ctx, slog.LevelDebug, "registry request", attrs...)
 }
 
-// again decides whether to repeat, and after which pause.
+// again decides whether to repeat a request, and after which pause.
 func (t *transport) again(req *http.Request, resp *http.Response, err error, attempt int) (time.Duration, bool) {
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return 0, false
@@ -159,9 +161,9 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 	return 0, false
 }
 
-// transient distinguishes errors that may pass from those that will not. A refused
-// connection or an unknown name is final as long as nothing was ever answered
-// there: then it is the address that is wrong.
+// transient distinguishes errors that may pass from final ones. A refused
+// connection or an unknown host name is final as long as the host has never
+// answered: then the address is probably wrong.
 func (t *transport) transient(ctx context.Context, err error) bool {
 	final := isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, ErrUnsupported)
 	if ctx.Err() != nil || final {
@@ -187,8 +189,9 @@ func isCertificateError(err error) bool {
 	return ok
 }
 
-// repeatable requests have the same effect once and twice. POST opens an
-// upload or asks for a token; one more of either is forgotten.
+// repeatable reports whether a request has the same effect when it is sent
+// twice. A POST opens an upload or requests a token; a surplus one of either
+// does no harm.
 func repeatable(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
@@ -200,13 +203,13 @@ func repeatable(req *http.Request) bool {
 	return false
 }
 
-// changesTag is true for requests that must reach the registry at most once.
+// changesTag reports whether a request must reach the registry at most once.
 func changesTag(req *http.Request) bool {
 	ref, ok := manifestRef(req.URL)
 	return ok && (req.Method == http.MethodDelete || req.Method == http.MethodPut && !isDigest(ref))
 }
 
-// manifestRef returns the tag or digest of /v2/<name>/manifests/<reference>.
+// manifestRef returns the tag or digest in /v2/<name>/manifests/<reference>.
 func manifestRef(u *url.URL) (string, bool) {
 	rest, ok := strings.CutPrefix(u.Path, "/v2/")
 	if !ok {
@@ -221,7 +224,8 @@ func manifestRef(u *url.URL) (string, bool) {
 
 func isDigest(ref string) bool { return strings.Contains(ref, ":") }
 
-// backoff doubles from first, with full jitter in its upper half.
+// backoff doubles the pause from first up to limit, with jitter in its upper
+// half.
 func backoff(first, limit time.Duration, attempt int) time.Duration {
 	d := first
 	for range attempt - 1 {
@@ -233,8 +237,8 @@ func backoff(first, limit time.Duration, attempt int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// waitFits is false if the deadline would pass during the pause: then the
-// answer at hand says more than "deadline exceeded".
+// waitFits returns false if the deadline would pass during the pause: then the
+// current answer is more useful than "deadline exceeded".
 func waitFits(ctx context.Context, d time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return !ok || time.Until(end) > d
@@ -273,7 +277,8 @@ func (p *recentPushes) forget(name string, d digest.Digest) {
 	delete(p.when, recentKey(name, d))
 }
 
-// has reports whether the URL names a blob or manifest pushed just now.
+// has reports whether the URL names a blob or manifest that was pushed
+// recently.
 func (p *recentPushes) has(u *url.URL) bool {
 	for _, kind := range []string{"/manifests/", "/blobs/"} {
 		name, ref, ok := strings.Cut(strings.TrimPrefix(u.Path, "/v2/"), kind)
@@ -290,17 +295,17 @@ func (p *recentPushes) has(u *url.URL) bool {
 	return false
 }
 
-// schemeProbe decides between https and http. Only a loopback host is asked:
-// a TLS handshake on a connection of its own, so that no request has to be
-// sent twice, and the answer holds as long as the client.
+// schemeProbe decides between https and http. Only a loopback host is probed,
+// with a TLS handshake on a separate connection, so that no request has to be
+// sent twice. The result is kept for the lifetime of the client.
 type schemeProbe struct {
 	mu     sync.Mutex // guards scheme
-	scheme string     // empty: not known yet
-	addr   string     // host:port to ask
+	scheme string     // empty: not yet known
+	addr   string     // host:port to probe
 }
 
-// probeTimeout bounds the handshake; a server that waits for the end of a
-// line in our ClientHello speaks plain http.
+// probeTimeout bounds the handshake; a server that waits for the end of a line
+// in the ClientHello uses plain http.
 const probeTimeout = 3 * time.Second
 
 func newSchemeProbe(host string, plain bool) schemeProbe {
@@ -326,15 +331,15 @@ func (p *schemeProbe) get(ctx context.Context) string {
 	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", p.addr)
 	if err != nil {
-		// Not remembered. The request itself tells the reason, and names what most
-		// registries on loopback would have spoken.
+		// The result is not kept. The request itself will fail with the reason,
+		// and over the scheme that most registries on loopback use.
 		return "http"
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	// Nothing is sent over this connection but the handshake, so there is
-	// nothing that a wrong certificate could endanger.
+	// Only the handshake is sent over this connection, so a wrong certificate
+	// cannot do any harm.
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // see above
 	if _, alert := errors.AsType[tls.AlertError](err); err == nil || alert {
 		p.scheme = "https"

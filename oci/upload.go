@@ -14,10 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// PushBlob stores a blob: one POST, one PUT; a small one with the POST alone where the
-// registry takes that, which the first one tells, see [Options].SinglePost. An upload that breaks starts again from its beginning. A
-// blob that another repository of the registry has is mounted with one POST; where
-// that is refused or ignored it is sent.
+// PushBlob stores a blob with one POST and one PUT, or a small blob with the
+// POST alone if the registry supports that; the first small blob shows whether
+// it does, see [Options].SinglePost. An upload that breaks starts again from
+// its beginning. A blob that another repository of the registry has is mounted
+// with one POST; if the mount is refused or ignored, the blob is sent.
 func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	p := push{r, b}
 	if p.canMount() {
@@ -45,14 +46,14 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 	}
 }
 
-// push is a blob on its way to a repository.
+// push is the push of one blob to a repository.
 type push struct {
 	*Repo
 	b Blob
 }
 
-// upload sends the blob with the POST, or opens an upload session and sends it there in
-// one piece.
+// upload sends the blob with the POST, or opens an upload session and sends the
+// blob in one piece.
 func (p push) upload(ctx context.Context) error {
 	begin := request{method: http.MethodPost, path: "blobs/uploads/"}
 	q := begin
@@ -77,9 +78,10 @@ func (p push) upload(ctx context.Context) error {
 	return p.uploadTo(ctx, resp)
 }
 
-// singlePost remembers of a registry whether it takes a blob with the POST that else
-// asks for an upload (OCI distribution specification 1.1, "Single POST"). Nothing tells
-// it but the first such POST: one that does not answers 202, and gets the bytes again.
+// singlePost remembers whether a registry accepts a blob with the POST that
+// otherwise opens an upload (OCI distribution specification 1.1, "Single
+// POST"). Only the first such POST shows this: a registry without support
+// answers 202 and gets the bytes again.
 type singlePost struct{ state atomic.Int32 }
 
 const (
@@ -89,8 +91,9 @@ const (
 )
 
 const (
-	// maxSinglePost bounds what is sent with the POST, since a registry that does not
-	// take it gets it twice, in bytes; maxFirstPost does so while that is not known.
+	// maxSinglePost bounds, in bytes, a blob that is sent with the POST, since
+	// a registry without support gets it twice. maxFirstPost is the bound while
+	// support is unknown.
 	maxSinglePost = 1 << 20
 	maxFirstPost  = 64 << 10
 )
@@ -105,7 +108,8 @@ func (p *singlePost) fits(size int64) bool {
 	return size > 0 && size <= maxFirstPost
 }
 
-// took reports whether the answer to such a POST says that the blob is there.
+// took records and reports whether the answer to such a POST means that the
+// blob is stored.
 func (p *singlePost) took(status int) bool {
 	if status == http.StatusCreated {
 		p.state.Store(singleTaken)
@@ -115,8 +119,8 @@ func (p *singlePost) took(status int) bool {
 	return false
 }
 
-// refused recognizes a registry, of which nothing was known, that answers such a POST with
-// an error which is not about who sends it or how often.
+// refused recognizes that a registry whose support was unknown answers such a
+// POST with an error that is not about the sender or the request rate.
 func (p *singlePost) refused(err error) bool {
 	e, ok := errors.AsType[*ResponseError](err)
 	if !ok || p.state.Load() != singleUnknown {
@@ -132,7 +136,7 @@ func (p *singlePost) refused(err error) bool {
 	return false
 }
 
-// uploadTo sends a blob to the session that an answer has opened.
+// uploadTo sends a blob to the upload session that resp has opened.
 func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
 	if err == nil && resp.Header.Get("Location") == "" {
@@ -141,7 +145,7 @@ func (p push) uploadTo(ctx context.Context, resp *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("%w: Location of the upload: %w", ErrCorrupt, err)
 	}
-	// The session's own query must stay as it is, only the digest is added.
+	// The session's own query must stay unchanged; only the digest is added.
 	if u.RawQuery != "" {
 		u.RawQuery += "&"
 	}
@@ -163,7 +167,7 @@ type uploadError struct{ error }
 
 func (e *uploadError) Unwrap() error { return e.error }
 
-// again reports whether the upload is to be begun again after err, and after which pause.
+// again reports whether to restart the upload after err, and after which pause.
 func (p push) again(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := p.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)
@@ -174,7 +178,7 @@ func (p push) again(ctx context.Context, err error, attempt int) (time.Duration,
 	}
 	pause := backoff(retry.InitialBackoff, retry.MaxBackoff, attempt)
 	if e, ok := errors.AsType[*ResponseError](err); ok {
-		if e.RetryAfter > retry.MaxBackoff || e.DiskFull() { // a full disk: the next try would fill it again
+		if e.RetryAfter > retry.MaxBackoff || e.DiskFull() { // disk full: the next attempt would fill it again
 			return 0, false
 		}
 		pause = max(pause, e.RetryAfter)
@@ -182,8 +186,9 @@ func (p push) again(ctx context.Context, err error, attempt int) (time.Duration,
 	return pause, waitFits(ctx, pause)
 }
 
-// canMount reports whether it is worth asking for a mount from another repository:
-// it is at the same registry, and no mount into this one was refused yet.
+// canMount reports whether a mount from another repository is worth trying:
+// that repository is at the same registry, and no mount into this one was
+// refused yet.
 func (p push) canMount() bool {
 	from := p.b.From
 	if from == nil || from.name == p.name || apiHost(from.c.host) != apiHost(p.c.host) {
@@ -194,16 +199,17 @@ func (p push) canMount() bool {
 	return !p.s.noMounts
 }
 
-// mount makes a blob of another repository of the registry one of this one (OCI
-// distribution specification 1.1, "Mounting a blob from another repository").
-// The registry decides, by the credential for this repository, whether the other
-// one may be read. Where it opens an upload instead (202) the blob is sent there.
-// After any error the blob is to be pushed.
+// mount makes a blob of another repository of the registry available in this
+// one (OCI distribution specification 1.1, "Mounting a blob from another
+// repository"). The registry decides, by the credential for this repository,
+// whether the other one may be read. If the registry opens an upload instead
+// (202), the blob is sent there. After any error the caller has to push the
+// blob.
 func (p push) mount(ctx context.Context) error {
 	resp, err := p.askMount(ctx)
 	if err != nil {
-		// Each further blob would cost a refusal, too. That one blob is not there,
-		// or that nobody answers, says nothing about the next.
+		// A refusal would be repeated for each further blob. A missing blob or
+		// an unavailable registry says nothing about the next blob.
 		if !Passing(err) && !errors.Is(err, ErrNotFound) && ctx.Err() == nil {
 			p.s.mu.Lock()
 			p.s.noMounts = true
@@ -220,8 +226,8 @@ func (p push) mount(ctx context.Context) error {
 	return nil
 }
 
-// askMount sends the request. A refusal says nothing about the credential for
-// this repository alone, so that nothing is done about it.
+// askMount sends the request for a mount. Its refusal says nothing about the
+// credential for this repository, so the credential is not replaced.
 func (p push) askMount(ctx context.Context) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()

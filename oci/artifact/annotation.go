@@ -25,7 +25,7 @@ const (
 	annContentDigest = "vnd.okara.content-digest"
 	AnnSourceRef     = "vnd.okara.source-ref"
 	AnnSourcePath    = "vnd.okara.source-path"
-	AnnChanges       = "vnd.okara.changes" // since the version before: a line each, at most MaxChanges bytes
+	AnnChanges       = "vnd.okara.changes" // changes since the previous version, one per line, at most MaxChanges bytes
 
 	annProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
 	annSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone
@@ -38,8 +38,8 @@ const (
 // MaxChanges bounds the value of AnnChanges, in bytes.
 const MaxChanges = 2 << 10
 
-// KindStatus is AnnKind of a status record. Those of modules, providers and mirrors are
-// the kinds of addresses; each other record has its own.
+// KindStatus is the AnnKind of a status record. Modules, providers and mirrors
+// use the kinds of addresses; each other record has its own.
 const KindStatus = "status"
 
 // Values of AnnSignature.
@@ -48,7 +48,8 @@ const (
 	SignatureNone     = "none" // the origin publishes no key
 )
 
-// AnnotationsOf are those of an index or an image manifest; nil for anything else.
+// AnnotationsOf returns the annotations of an index or an image manifest; nil
+// for anything else.
 func AnnotationsOf(m oci.Manifest) map[string]string {
 	if index, err := m.Index(); err == nil {
 		return index.Annotations
@@ -60,10 +61,10 @@ func AnnotationsOf(m oci.Manifest) map[string]string {
 	return image.Annotations
 }
 
-// SaysItIs reports whether a manifest names the item and version that it is taken for. A
-// bundle names a digest only, and holds wherever the manifest is copied: what was signed
-// as one module must not pass for another. An edition is of the version that it was
-// published as. Anything else is [oci.ErrCorrupt].
+// SaysItIs returns [oci.ErrCorrupt] unless the manifest names the given item
+// and version. A bundle names only a digest and is valid wherever the manifest
+// is copied, so this check prevents a manifest signed as one module from
+// passing for another. An edition carries the version that it was published as.
 func SaysItIs(m oci.Manifest, it addr.Item, v addr.Version) error {
 	says := AnnotationsOf(m)
 	for _, x := range []struct{ annotation, want string }{

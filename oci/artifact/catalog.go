@@ -13,14 +13,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ArtifactCatalog is the type of an entry of the catalog: one tag for each
-// repository that holds an artifact, written once. Registries rarely offer a
-// list of repositories; the catalog replaces it. Losing it loses nothing.
+// artifactCatalog is the type of a catalog entry: one tag for each repository
+// that holds an artifact, written once. The catalog exists because few
+// registries can list their repositories. It can be lost without losing data.
 const artifactCatalog = "application/vnd.okara.catalog.v1"
 
 const catalogTagPrefix = "r-"
 
-// CatalogEntry is what the catalog knows of a repository.
+// CatalogEntry describes one repository in the catalog.
 type CatalogEntry struct {
 	Kind       string // addr.KindModule, addr.KindProvider or addr.KindMirror
 	Address    string
@@ -33,7 +33,7 @@ func CatalogTag(repository string) string {
 	return catalogTagPrefix + hex.EncodeToString(sum[:16])
 }
 
-// IsCatalogTag reports whether tag is that of an entry.
+// IsCatalogTag reports whether tag is the tag of a catalog entry.
 func IsCatalogTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, catalogTagPrefix)
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
@@ -44,8 +44,8 @@ func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 	return addEntry(ctx, r, CatalogTag(e.Repository), e)
 }
 
-// addEntry writes what may be written twice: two writers of one tag write the
-// same bytes.
+// addEntry writes the entry unless the tag exists. Two concurrent writers of
+// one tag are harmless because they write the same bytes.
 func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
@@ -56,14 +56,14 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 	return PutEntry(ctx, r, tag, e)
 }
 
-// PutEntry writes an entry that most likely is not there, and the blob that each
-// one needs where the registry misses it.
+// PutEntry writes an entry that probably does not exist yet, and the empty blob
+// if the registry lacks it.
 func PutEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	m, err := NewBare(artifactCatalog, map[string]string{AnnKind: e.Kind, annAddress: e.Address, annCatalogRepository: e.Repository})
 	if err != nil {
 		return err
 	}
-	if err = PutBare(ctx, r, tag, m); errors.Is(err, oci.ErrExists) { // where tags do not move
+	if err = PutBare(ctx, r, tag, m); errors.Is(err, oci.ErrExists) { // the tags are immutable
 		return nil
 	}
 	return err

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ModuleDescription is the document of MediaModuleDescription: what a person or
-// a catalog wants to know of a module without fetching it.
+// ModuleDescription is the document of MediaModuleDescription. It describes a
+// module to readers and catalogs that do not fetch the module.
 type ModuleDescription struct {
 	SchemaVersion int                `json:"schemaVersion"` // 1
 	Address       string             `json:"address"`
@@ -55,8 +55,8 @@ type DescribedProvider struct {
 	Aliases  []string `json:"aliases,omitempty"`
 }
 
-// BuiltIn reports whether the provider is part of the tool: nobody installs that of
-// terraform_data.
+// BuiltIn reports whether the provider is part of the tool and is never
+// installed, such as the provider of terraform_data.
 func (d DescribedProvider) BuiltIn() bool {
 	return strings.HasPrefix(d.Source, "terraform.io/builtin/") || d.Name == "terraform" && d.Source == ""
 }
@@ -75,13 +75,13 @@ type DescribedCall struct {
 	Version string `json:"version,omitempty"`
 }
 
-// DescribedLicense is a licence file and what it seems to be.
+// DescribedLicense is a licence file and the licence detected in it.
 type DescribedLicense struct {
 	Path string `json:"path"`
 	SPDX string `json:"spdx,omitempty"`
 }
 
-// DescribedProblem is something the configuration parser complained about.
+// DescribedProblem is a diagnostic of the configuration parser.
 type DescribedProblem struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package artifact says what each kind of thing that okara stores looks like:
-// module, provider, template, catalog, index; package evidence does so for what is
-// attached to them. It makes and reads their manifests over package oci, and is the only
-// package that knows them. A kind has a file of its name.
+// Package artifact defines the layout of the artifacts that okara stores:
+// module, provider, template, catalog and index. Package evidence does the same
+// for signatures, reports and status events that are attached to them. Package
+// artifact builds and reads the manifests with package oci; no other package
+// knows their layout. Each kind has a file of its name.
 //
 // All manifests are OCI image manifests or indexes with the empty config
-// ("application/vnd.oci.empty.v1+json", two bytes), built by hand in the file
-// named after the kind. The shapes are those that OpenTofu, Flux and cosign
-// read without okara.
+// ("application/vnd.oci.empty.v1+json", two bytes). OpenTofu, Flux and cosign
+// can read them without okara.
 //
-// A module version (module.go, tag "1.4.0") is one manifest. OpenTofu takes
-// its only layer of type archive/zip, Flux the first layer (TestFlux in
-// internal/conformance lets its client do so), the front-end the
-// description:
+// A module version (module.go, tag "1.4.0") is one manifest. OpenTofu uses its
+// only layer of type archive/zip, Flux the first layer (tested with Flux's
+// client by TestFlux in internal/conformance), the front-end the description:
 //
 //	artifactType: application/vnd.opentofu.modulepkg
 //	layers:
@@ -23,10 +22,10 @@
 //	annotations: vnd.okara.{kind,address,version,content-digest}, org.opencontainers.image.*
 //
 // A provider version (provider.go, tag "5.1.0") is an index with one manifest
-// per platform. The digest of a zip's layer is at once the zh: hash that
-// lock files hold; the h1: hash is kept beside it. SHA256SUMS, its signature
-// and the keys are in a manifest of their own, repeated inline while it is
-// small, so that one GET of the index answers the registry protocol:
+// per platform. The digest of a zip's layer equals the zh: hash in lock files;
+// the h1: hash is stored in an annotation. SHA256SUMS, its signature and the
+// keys are in a manifest of their own. It is repeated inline while it is small,
+// so that one GET of the index answers the registry protocol:
 //
 //	artifactType: application/vnd.opentofu.provider
 //	manifests:
@@ -44,10 +43,12 @@
 //	layers:
 //	- application/vnd.okara.template.v1+json
 //
-// The catalog (catalog.go) is a manifest of the same plain shape. A layer may be sealed,
-// bound to repository and tag (sealed.go). Manifests are at most [oci.MaxManifest] bytes.
+// The catalog (catalog.go) is a manifest of the same simple form. A layer may
+// be sealed, which binds it to repository and tag (sealed.go). Manifests have
+// at most [oci.MaxManifest] bytes.
 //
-// What one package alone stores is described there: states in statebackend/format, jobs,
-// counts of downloads, parts of the audit log and the record of a depot in the packages
-// of those names, what an instance leaves below instances.
+// Data that only one package stores is described in that package: states in
+// statebackend/format, jobs, download counts, parts of the audit log and the
+// record of a depot in the packages of those names, the records of an instance
+// below instances.
 package artifact

@@ -11,18 +11,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// What several kinds have in common: a bare manifest says everything in annotations, a
-// document is a manifest of one layer.
+// Two forms are common to several kinds: a bare manifest has all its data in
+// annotations, a document is a manifest with one layer.
 
-// NewBare returns a manifest of nothing but annotations.
+// NewBare returns a manifest that consists of annotations only.
 func NewBare(artifactType string, annotations map[string]string) (oci.Manifest, error) {
 	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{EmptyConfig()}, Annotations: annotations,
 	})
 }
 
-// PutBare gives a bare manifest a tag, with one request where the registry has the blob
-// that all of them name.
+// PutBare writes a bare manifest under a tag. It takes one request if the
+// registry has the empty blob that all bare manifests refer to.
 func PutBare(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	err := r.PutTag(ctx, tag, m)
 	if !oci.MissesBlob(err) {
@@ -34,7 +34,7 @@ func PutBare(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error
 	return r.PutTag(ctx, tag, m)
 }
 
-// EnsureBlobs pushes blobs, and the one that stands for no config, unless the repository
+// EnsureBlobs pushes the blobs and the empty config blob unless the repository
 // has them.
 func EnsureBlobs(ctx context.Context, r *oci.Repo, blobs ...oci.Blob) error {
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
@@ -45,7 +45,7 @@ func EnsureBlobs(ctx context.Context, r *oci.Repo, blobs ...oci.Blob) error {
 	return nil
 }
 
-// PutDocument replaces what is under a tag by a document of this type.
+// PutDocument replaces the manifest under a tag by a document of this type.
 func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, layer oci.Blob, annotations map[string]string) error {
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: artifactType, Config: EmptyConfig(), Layers: []oci.Descriptor{layer.Descriptor}, Annotations: annotations,
@@ -59,8 +59,8 @@ func PutDocument(ctx context.Context, r *oci.Repo, tag, artifactType string, lay
 	return r.PutTag(ctx, tag, m)
 }
 
-// DocumentLayer returns the layer of a document of this type; of anything else it is
-// [oci.ErrCorrupt].
+// DocumentLayer returns the layer of a document of this type; any other
+// manifest gives [oci.ErrCorrupt].
 func DocumentLayer(m oci.Manifest, artifactType string) (oci.Descriptor, error) {
 	image, err := m.Image()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Types of a module. OpenTofu takes the only layer of MediaZip, Flux the first
+// Types of a module. OpenTofu uses the only layer of MediaZip, Flux the first
 // layer, okara's front-end the zip and the description.
 const (
 	ArtifactModule         = "application/vnd.opentofu.modulepkg"
@@ -21,12 +21,12 @@ const (
 	MediaModuleDescription = "application/vnd.okara.module.v1+json"
 )
 
-// TagLatest names the highest release, the default of an oci:// source. It is the
-// one tag of a module that moves.
+// TagLatest names the highest release and is the default of an oci:// source.
+// It is the only tag of a module that moves.
 const TagLatest = "latest"
 
-// ModuleManifest is one version of a module. Tar and Description are nil in a
-// package that another tool made; Address and Version are then zero.
+// ModuleManifest is one version of a module. If another tool built the package,
+// Tar and Description are nil, and Address and Version are zero.
 type ModuleManifest struct {
 	Manifest              oci.Descriptor
 	Address               addr.Module
@@ -36,8 +36,8 @@ type ModuleManifest struct {
 	Annotations           map[string]string
 }
 
-// NewModule encodes m, whose three layers must be set. Annotations are added to
-// the ones that follow from the other fields; Manifest is ignored.
+// NewModule encodes m, whose three layers must be set. m.Annotations are added
+// to those derived from the other fields; m.Manifest is ignored.
 func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:         m.Address.String(),
@@ -62,8 +62,8 @@ func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	})
 }
 
-// ParseModule reads a module manifest. One without okara's layers and
-// annotations is accepted as long as OpenTofu would install it: it has exactly
+// ParseModule reads a module manifest. A manifest without okara's layers and
+// annotations is accepted if OpenTofu would install it, which requires exactly
 // one layer of MediaZip. Anything else wraps ErrCorrupt.
 func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	image, err := m.Image()
@@ -96,8 +96,8 @@ func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	return out, nil
 }
 
-// CheckSHA256 refuses other digest algorithms, which OpenTofu does not accept
-// and which would leave a provider without a zh: hash.
+// CheckSHA256 refuses other digest algorithms: OpenTofu does not accept them,
+// and a provider would have no zh: hash.
 func CheckSHA256(d oci.Descriptor) error {
 	if d.Digest.Validate() != nil || d.Digest.Algorithm() != "sha256" {
 		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, oci.ErrCorrupt)
@@ -105,8 +105,8 @@ func CheckSHA256(d oci.Descriptor) error {
 	return nil
 }
 
-// EmptyConfig is the config of an artifact that has none (OCI image specification 1.1,
-// "Guidance for an empty descriptor").
+// EmptyConfig returns the config of an artifact that has none (OCI image
+// specification 1.1, "Guidance for an empty descriptor").
 func EmptyConfig() oci.Descriptor {
 	d := oci.EmptyBlob().Descriptor
 	d.Data = nil

@@ -25,12 +25,12 @@ const (
 const (
 	// maxInlineLayer is the largest metadata layer repeated in its descriptor.
 	maxInlineLayer = 8 << 10
-	// maxMetadataLayer bounds what is read of one metadata layer. SHA256SUMS of
-	// the largest provider has less than a hundred lines.
+	// maxMetadataLayer bounds one metadata layer, in bytes. SHA256SUMS of the
+	// largest provider has less than a hundred lines.
 	maxMetadataLayer = 1 << 20
 )
 
-// MaxProviderDocs bounds the layer of MediaProviderDocs.
+// MaxProviderDocs bounds the layer of MediaProviderDocs, in bytes.
 const MaxProviderDocs = 16 << 20
 
 // SigningKey is an OpenPGP public key as the provider protocol serves it.
@@ -48,8 +48,8 @@ type SigningKeys struct {
 	Keys []SigningKey `json:"gpg_public_keys"`
 }
 
-// ProviderMetadata is what proves the zips of a version: SHA256SUMS, its
-// signature and the keys, all as published. Signature is zero where the origin
+// ProviderMetadata authenticates the zips of a version: SHA256SUMS, its
+// signature and the keys, all as published. Signature is zero if the origin
 // publishes no key.
 type ProviderMetadata struct {
 	Shasums, Signature oci.Descriptor
@@ -59,8 +59,8 @@ type ProviderMetadata struct {
 	Keys               []SigningKey
 	RegistryManifest   []byte // terraform-registry-manifest.json, nil if the provider has none
 
-	Docs      *oci.Descriptor // what MediaProviderDocs says, which is read by who wants it; nil: there is none
-	DocsBytes []byte          // to publish; never read
+	Docs      *oci.Descriptor // the layer of MediaProviderDocs, which callers fetch on demand; nil: there is none
+	DocsBytes []byte          // set to publish; never read back
 }
 
 // NewProviderMetadata encodes md as a manifest and the blobs it needs.
@@ -95,7 +95,7 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	switch {
 	case md.DocsBytes != nil:
 		add(mediaProviderDocs, "docs.tar.gz", md.DocsBytes)
-	case md.Docs != nil: // the repository has it
+	case md.Docs != nil: // the repository has the blob
 		d := *md.Docs
 		d.Data = nil
 		layers = append(layers, d)
@@ -104,9 +104,10 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	return m, blobs, err
 }
 
-// ReadProviderMetadata reads the metadata of a version, with other layers in place of
-// those of their media types. It makes no request where the index carries all of it. An
-// index without metadata gives ErrNotFound, unless layers are given.
+// ReadProviderMetadata reads the metadata of a version. Each layer in instead
+// replaces the layer of the same media type. No request is sent if the index
+// contains all layers. An index without metadata gives ErrNotFound, unless
+// instead is given.
 func ReadProviderMetadata(ctx context.Context, r *oci.Repo, x ProviderIndex, instead ...oci.Descriptor) (ProviderMetadata, error) {
 	var layers []oci.Descriptor
 	switch {
@@ -176,7 +177,7 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 }
 
 // inlineManifest returns the manifest d from its data field if that is intact,
-// else from the registry.
+// or else from the registry.
 func inlineManifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if int64(len(d.Data)) == d.Size && d.Digest.Validate() == nil && d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
 		b := d.Data
@@ -187,7 +188,7 @@ func inlineManifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Man
 }
 
 // NewSignatureLayers returns the layers of a resign event: signature and keys,
-// and SHA256SUMS where the index has none.
+// and SHA256SUMS if withShasums is set because the index has none.
 func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]oci.Descriptor, []oci.Blob, error) {
 	if !withShasums {
 		md.ShasumsBytes = nil

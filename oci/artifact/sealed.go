@@ -13,9 +13,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Sealer encrypts what an instance leaves beside its state. What aad binds the
-// sealed bytes to must be the same when they are opened; ann is kept beside
-// them. Package internal/envelope has the implementation.
+// Sealer encrypts the data that an instance stores beside its state. Open needs
+// the same aad that Seal was called with, and the annotations ann that Seal
+// returned, which are stored beside the sealed bytes. Package internal/envelope
+// implements Sealer.
 type Sealer interface {
 	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
 	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
@@ -24,13 +25,14 @@ type Sealer interface {
 const (
 	suffixSealed = "+encrypted"
 	suffixZstd   = "+zstd"
-	// annEnvelope begins the annotations of a sealed layer.
+	// annEnvelope is the prefix of the annotations of a sealed layer.
 	annEnvelope = "vnd.okara.state.envelope"
-	// sealRoom is what sealing adds to a layer, and more.
+	// sealOverhead bounds, in bytes, the growth of a layer by sealing.
 	sealOverhead = 1 << 10
 )
 
-// sealContext binds sealed bytes to where they lie, and says what they are.
+// sealContext returns the aad that binds sealed bytes to their media type,
+// repository and tag.
 func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
 	var b strings.Builder
 	for _, part := range [...]string{mediaType, r.Name(), tag} {
@@ -39,15 +41,15 @@ func sealContext(mediaType string, r *oci.Repo, tag string) []byte {
 	return []byte(b.String())
 }
 
-// Seal makes a layer of a tag: compressed where the type says so, then sealed if
-// there is a sealer.
+// Seal returns a layer for a tag. The content is compressed if the media type
+// says so, and then sealed if s is not nil.
 func Seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
 	blob, _, err := seal(ctx, r, s, tag, mediaType, plain)
 	return blob, err
 }
 
-// SealInlined is [Seal] for what is read by itself: a small layer is repeated in its
-// descriptor.
+// SealInlined is [Seal] for a layer that is usually read alone: a small one is
+// repeated in its descriptor.
 func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
 	blob, stored, err := seal(ctx, r, s, tag, mediaType, plain)
 	if err != nil {
@@ -56,7 +58,7 @@ func SealInlined(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType stri
 	return Inlined(blob, stored), nil
 }
 
-// seal also returns the bytes as they are stored.
+// seal also returns the stored bytes.
 func seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, []byte, error) {
 	stored := plain
 	if strings.HasSuffix(mediaType, suffixZstd) {
@@ -79,11 +81,12 @@ func seal(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, pla
 	return blob, stored, nil
 }
 
-// ClearType is the media type of a layer before it was sealed.
+// ClearType returns the media type of a layer before sealing.
 func ClearType(mediaType string) string { return strings.TrimSuffix(mediaType, suffixSealed) }
 
-// maxInline is the largest content that is repeated in its layer's descriptor (OCI
-// image specification 1.1, "data"), so that reading it takes one request.
+// maxInline is the largest content, in bytes, that is repeated in its layer's
+// descriptor (OCI image specification 1.1, "data"), so that reading it takes
+// one request.
 const maxInline = 32 << 10
 
 // Inlined repeats the content of a small layer in its descriptor.
@@ -94,9 +97,9 @@ func Inlined(b oci.Blob, content []byte) oci.Blob {
 	return b
 }
 
-// Open reads a layer of at most limit bytes once it is opened and
-// expanded. With a sealer a layer in clear is refused: whoever writes to the
-// registry could have put it there.
+// Open reads a layer, which has at most limit bytes after it is opened and
+// decompressed. With a sealer an unsealed layer is refused, since anyone with
+// write access to the registry could have stored it.
 func Open(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
 	b, err := r.ReadBlob(ctx, layer, limit+sealOverhead)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// A template of instances: one layer with the template in the JSON syntax of HCL,
-// under a tag that is its version and is written once.
+// A template of instances has one layer with the template in the JSON syntax of
+// HCL. Its tag is its version and is written once.
 const (
 	artifactTemplate = "application/vnd.okara.template.v1"
 	mediaTemplate    = "application/vnd.okara.template.v1+json"
@@ -31,7 +31,7 @@ type TemplateManifest struct {
 	Layer    oci.Descriptor
 }
 
-// newTemplate encodes a version of a template and the blob that belongs to it.
+// newTemplate encodes a version of a template and its blob.
 func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
 	if len(body) > MaxTemplate {
 		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s has %d bytes, at most %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
@@ -48,7 +48,7 @@ func newTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Bl
 	return m, blob, err
 }
 
-// ParseTemplate reads the manifest of a template; anything else is
+// ParseTemplate reads the manifest of a template; any other manifest gives
 // [oci.ErrCorrupt].
 func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	image, err := m.Image()
@@ -65,8 +65,8 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	return out, nil
 }
 
-// PutTemplate publishes a version of a template. Existing says that it was there
-// before with the same content; other content under its tag is [oci.ErrExists].
+// PutTemplate publishes a version of a template. existing reports that the same
+// content was there before; other content under the tag gives [oci.ErrExists].
 func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, body []byte) (d oci.Descriptor, existing bool, err error) {
 	m, blob, err := newTemplate(name, v, body)
 	if err != nil {
@@ -92,9 +92,9 @@ func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, 
 	putErr := r.PutTag(ctx, v.Tag(), m)
 	have, err := r.Resolve(ctx, v.Tag())
 	switch {
-	case err == nil && have.Digest == m.Digest: // also when the answer to the PUT was lost
+	case err == nil && have.Digest == m.Digest: // also if the answer to the PUT was lost
 		return have, false, nil
-	case err == nil: // somebody else was first
+	case err == nil: // another writer was first
 		return have, false, fmt.Errorf("%s:%s has other content already: %w", r, v.Tag(), oci.ErrExists)
 	}
 	return d, false, errors.Join(putErr, err)

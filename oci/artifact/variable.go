@@ -11,18 +11,18 @@ import (
 // DescribedVariable is one variable of a module.
 type DescribedVariable struct {
 	Name        string
-	Type        string // as it is written in the configuration; "" if it is not
+	Type        string // as written in the configuration; "" if absent
 	Description string
-	Default     json.RawMessage // nil if it is required
+	Default     json.RawMessage // nil if the variable is required
 	Required    bool
 	Sensitive   bool
 	Deprecated  bool
 	Ephemeral   bool
-	NotNull     bool // it takes no null: nullable is false
+	NotNull     bool // null is not allowed: nullable is false
 }
 
-// Variables reads the variables out of the JSON Schema of the inputs, in the order of the
-// module's files. A schema that cannot be read has none.
+// Variables returns the variables described by the JSON Schema of the inputs,
+// in the order of the module's files. An invalid schema yields none.
 func (d DescribedModule) Variables() []DescribedVariable {
 	var schema struct {
 		Properties map[string]struct {
@@ -45,7 +45,7 @@ func (d DescribedModule) Variables() []DescribedVariable {
 		all = append(all, DescribedVariable{
 			Name: name, Type: p.Type, Description: p.Description, Default: p.Default, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
-			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
+			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types includes null
 		})
 	}
 	return all

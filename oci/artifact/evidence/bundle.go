@@ -16,21 +16,21 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// A sigstore bundle is what cosign 3 writes: a referrer with one layer, a JSON document
-// with an in-toto statement in a signed envelope (DSSE). One whose statement is an
-// attestation says so in an annotation of its manifest. Bundles of any version have what
-// is read here.
+// A sigstore bundle is the signature format of cosign 3: a referrer with one
+// layer, a JSON document with an in-toto statement in a signed envelope (DSSE).
+// If the statement is an attestation, an annotation of the manifest says so.
+// All bundle versions contain the fields that are read here.
 const (
 	artifactBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
-	bundlePrefix   = "application/vnd.dev.sigstore.bundle" // of the media type of every version
+	bundlePrefix   = "application/vnd.dev.sigstore.bundle" // prefix of the media type of every version
 	annPredicate   = "dev.sigstore.bundle.predicateType"
 	predicateSign  = "https://sigstore.dev/cosign/sign/v1"
 	maxBundle      = 128 << 10
 	maxSubjects    = 100
 )
 
-// signs tells of a bundle by its annotations, which need not be there, whether it is a
-// signature and no attestation.
+// signs reports whether the annotations of a bundle, which may be missing,
+// describe a signature rather than an attestation.
 func signs(annotations map[string]string) bool {
 	kind := annotations[annPredicate]
 	return kind == "" || kind == predicateSign
@@ -48,13 +48,13 @@ func readBundle(ctx context.Context, r *oci.Repo, d oci.Descriptor) (CosignSigna
 	return parseBundle(b)
 }
 
-// parseBundle reads a bundle with one signature over an in-toto statement that signs.
-// Anything else is [oci.ErrCorrupt].
+// parseBundle reads a bundle with one signature over an in-toto statement that
+// is a signature. Anything else is [oci.ErrCorrupt].
 func parseBundle(b []byte) (CosignSignature, error) {
 	var doc struct {
 		MediaType string `json:"mediaType"`
 		Material  struct {
-			PublicKey *struct{} `json:"publicKey"` // a hint at the key, which nobody need believe
+			PublicKey *struct{} `json:"publicKey"` // an untrusted hint at the key
 		} `json:"verificationMaterial"`
 		Envelope struct {
 			Payload    []byte `json:"payload"`
@@ -77,12 +77,13 @@ func parseBundle(b []byte) (CosignSignature, error) {
 	if _, err := parseStatement(e.Payload); err != nil {
 		return CosignSignature{}, err
 	}
-	// The encoding before authentication of DSSE 1.0.
+	// This is the pre-authentication encoding of DSSE 1.0.
 	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.Type), e.Type, len(e.Payload), e.Payload)
 	return CosignSignature{Payload: e.Payload, Signature: e.Signatures[0].Sig, Envelope: signed, Keyless: doc.Material.PublicKey == nil}, nil
 }
 
-// parseStatement returns what a statement that signs is about.
+// parseStatement returns the digests of the subjects of a statement that is a
+// signature.
 func parseStatement(payload []byte) ([]digest.Digest, error) {
 	var doc struct {
 		Type      string `json:"_type"`

@@ -22,9 +22,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Types of a signature that cosign and Flux check. One manifest serves both ways
-// of finding it: by the tag "sha256-<hex>.sig" and as a referrer. cosign itself
-// judges it in TestCosign of internal/e2e.
+// Types of a signature that cosign and Flux verify. One manifest can be found
+// both by the tag "sha256-<hex>.sig" and as a referrer. TestCosign of
+// internal/e2e verifies it with cosign.
 const (
 	artifactCosign = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	mediaCosign    = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -35,16 +35,16 @@ const (
 	maxCosignLayers  = 100
 )
 
-// CosignSignature is a signed payload. Whether it is valid is for the caller to
-// check.
+// CosignSignature is a signed payload. The caller has to check whether it is
+// valid.
 type CosignSignature struct {
-	Payload   []byte // JSON: see CosignPayload; of a bundle, an in-toto statement
-	Signature []byte // over Payload, of a bundle over Envelope
-	Envelope  []byte // what the signature of a bundle is over, which names the type of Payload
-	Keyless   bool   // of a certificate of an authority: no key that anybody keeps checks it
+	Payload   []byte // JSON: see CosignPayload; in a bundle, an in-toto statement
+	Signature []byte // over Payload; in a bundle, over Envelope
+	Envelope  []byte // the signed bytes of a bundle, which include the type of Payload
+	Keyless   bool   // certified by an authority: no long-lived key can check it
 }
 
-// Signed is what the signature is over.
+// Signed returns the bytes that the signature covers.
 func (s CosignSignature) Signed() []byte {
 	if s.Envelope != nil {
 		return s.Envelope
@@ -66,8 +66,8 @@ type cosignPayload struct {
 	Optional map[string]any `json:"optional"`
 }
 
-// CosignPayload returns what is signed for a manifest of the repository, which
-// is written host/name.
+// CosignPayload returns the payload to sign for a manifest of the repository,
+// which is given as host/name.
 func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	var p cosignPayload
 	p.Critical.Identity.Reference = repository
@@ -76,10 +76,10 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Names reports whether the payload is about this manifest and a repository of
-// this name, below any prefix. Host and prefix are not compared, since a copy in
-// another registry stays what was signed. A bundle names the manifest alone: the caller
-// has to ask what the manifest is of.
+// Names returns an error unless the payload is about this manifest and a
+// repository of this name, below any prefix. Host and prefix are not compared,
+// since a copy in another registry stays valid. A bundle names only the
+// manifest, so the caller has to check the address in the manifest.
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
 	if s.Envelope != nil {
 		return statementNames(s.Payload, manifest)
@@ -101,14 +101,14 @@ func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) er
 
 func cosignTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() + ".sig" }
 
-// IsCosignTag reports whether tag is that of the signatures of a manifest.
+// IsCosignTag reports whether tag is the signature tag of a manifest.
 func IsCosignTag(tag string) bool {
 	hex, ok := strings.CutPrefix(strings.TrimSuffix(tag, ".sig"), "sha256-")
 	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
 }
 
-// ReadCosignSignatures returns the signatures of a manifest, none if it has none, and
-// no bundles: see [Referrers.Signatures].
+// ReadCosignSignatures returns the signatures of a manifest, if any, without
+// bundles: see [Referrers.Signatures].
 func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]CosignSignature, error) {
 	layers, err := cosignLayers(ctx, r, manifest)
 	if err != nil {
@@ -117,8 +117,8 @@ func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Dige
 	return readCosign(ctx, r, manifest, layers)
 }
 
-// readCosign reads the payloads of layers. One that is the one that okara and cosign
-// write for this repository is known by its digest, and not fetched.
+// readCosign reads the payloads of layers. The payload that okara and cosign
+// write for this repository is recognised by its digest and not fetched.
 func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers []oci.Descriptor) ([]CosignSignature, error) {
 	var out []CosignSignature
 	usual, err := CosignPayload(r.String(), manifest)
@@ -128,7 +128,7 @@ func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers
 	for _, layer := range layers {
 		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[annCosign])
 		if err != nil {
-			continue // not one that anybody could check
+			continue // a signature that cannot be checked
 		}
 		if layer.Digest == digest.FromBytes(usual) && layer.Size == int64(len(usual)) {
 			layer.Data = usual
@@ -142,8 +142,9 @@ func readCosign(ctx context.Context, r *oci.Repo, manifest digest.Digest, layers
 	return out, nil
 }
 
-// cosignLayers are the signatures under the tag, or where there is no such tag those
-// among the referrers: tools such as `oras copy --recursive` copy nothing else.
+// cosignLayers returns the signatures under the tag, or those among the
+// referrers if there is no such tag: tools such as `oras copy --recursive` copy
+// only referrers.
 func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]oci.Descriptor, error) {
 	layers, err := layersOfSignature(ctx, r, cosignTag(manifest))
 	if !errors.Is(err, oci.ErrNotFound) {
@@ -154,14 +155,15 @@ func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]o
 	return layers, err
 }
 
-// maxCosignReferrers bounds how many referrers are looked into. Who may push others before
-// a signature could as well replace its tag.
+// maxCosignReferrers bounds how many referrers are examined. A writer that can
+// push other referrers to hide a signature could also replace the signature's
+// tag.
 const maxCosignReferrers = 20
 
-// likelySignatures are the referrers that say they are signatures of these types, and then those that may
-// be: some registries tell the type of the config instead. The newest of each come first,
-// since cosign adds a bundle whenever somebody signs: older ones must not keep out the one
-// that counts.
+// likelySignatures returns the referrers with one of these types, followed by
+// those that may be signatures because the registry lists the type of the
+// config instead. The newest of each group come first: cosign adds a bundle at
+// each signing, and older bundles must not displace the relevant one.
 func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descriptor {
 	of := func(types ...string) []oci.Descriptor {
 		some := slices.DeleteFunc(slices.Clone(referrers), func(d oci.Descriptor) bool { return !slices.Contains(types, d.ArtifactType) || !signs(d.Annotations) })
@@ -174,8 +176,8 @@ func likelySignatures(referrers []oci.Descriptor, types []string) []oci.Descript
 	return likely[:min(len(likely), maxCosignReferrers)]
 }
 
-// createdAt is when a manifest says it was made; zero, which is before all others, if it
-// does not.
+// createdAt returns the creation time that a manifest states; the zero time,
+// which sorts before all others, if it states none.
 func createdAt(d oci.Descriptor) time.Time {
 	at, _ := time.Parse(time.RFC3339, d.Annotations[artifact.AnnCreated])
 	return at
@@ -205,7 +207,8 @@ func signatureLayers(image ocispec.Manifest, reference string) ([]oci.Descriptor
 	return layers, nil
 }
 
-// sameSignature finds the layer of one signature among others.
+// sameSignature returns a predicate that matches layers with the same
+// signature.
 func sameSignature(as oci.Descriptor) func(oci.Descriptor) bool {
 	return func(d oci.Descriptor) bool {
 		return d.Digest == as.Digest && d.Annotations[annCosign] == as.Annotations[annCosign]
@@ -213,8 +216,8 @@ func sameSignature(as oci.Descriptor) func(oci.Descriptor) bool {
 }
 
 // MergeCosignSignatures adds the signatures in m, whose blobs must be in the
-// repository, to those under tag. As with AddCosignSignature, of two writers at the
-// same time one may be lost.
+// repository, to those under tag. As with AddCosignSignature, of two concurrent
+// writers one may be lost.
 func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	image, err := m.Image()
 	if err != nil {
@@ -253,8 +256,8 @@ func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.M
 	return r.PutTag(ctx, tag, m)
 }
 
-// AddCosignSignature stores a signature beside those that subject has. Of two
-// writers at the same time one may be lost: the signature tag is read, extended
+// AddCosignSignature stores a signature beside the existing ones of subject. Of
+// two concurrent writers one may be lost: the signature tag is read, extended
 // and written, and read back.
 func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor, s CosignSignature) (oci.Descriptor, error) {
 	layers, err := cosignLayers(ctx, r, subject.Digest)
@@ -288,16 +291,16 @@ func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor
 	return m.Descriptor, err
 }
 
-// OnlySignatures reports whether a manifest holds signatures that have a tag: nobody can
-// take it for a scan report.
+// OnlySignatures reports whether a manifest holds only signatures in the form
+// that has a tag, so that it cannot be taken for a scan report.
 func OnlySignatures(m oci.Manifest) bool {
 	image, err := m.Image()
 	return err == nil && image.ArtifactType == artifactCosign &&
 		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != mediaCosign })
 }
 
-// Signed reports whether the list has something that says it is a signature. What it is
-// worth is not checked.
+// Signed reports whether a referrer declares that it is a signature. The
+// signature is not verified.
 func (f *Referrers) Signed(ctx context.Context) (bool, error) {
 	all, err := f.list(ctx)
 	return slices.ContainsFunc(all, isSignature), err
@@ -307,9 +310,9 @@ func isSignature(d oci.Descriptor) bool {
 	return d.ArtifactType == artifactCosign || d.ArtifactType == artifactBundle && signs(d.Annotations)
 }
 
-// Signatures are those of the manifest: under their tag, or where there is none among the
-// referrers, then the bundles. Who has enough may stop. What nobody can read is no
-// signature.
+// Signatures yields the signatures of the manifest: first those under its tag,
+// or those among the referrers if there is no tag, then the bundles. Referrers
+// that cannot be read are skipped.
 func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, error] {
 	return func(yield func(CosignSignature, error) bool) {
 		layers, err := layersOfSignature(ctx, f.Repo, cosignTag(f.Subject.Digest))
@@ -323,7 +326,7 @@ func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, e
 		}
 		layers, bundles, err := f.layers(ctx, types...)
 		if tagged {
-			layers = nil // of whatever did not say its type
+			layers = nil // layers of referrers that declared no type
 		}
 		if !f.yieldCosign(ctx, layers, err, yield) {
 			return
@@ -340,7 +343,7 @@ func (f *Referrers) Signatures(ctx context.Context) iter.Seq2[CosignSignature, e
 	}
 }
 
-// yieldCosign hands out the signatures in layers, or the error.
+// yieldCosign yields the signatures in layers, or the error.
 func (f *Referrers) yieldCosign(ctx context.Context, layers []oci.Descriptor, err error, yield func(CosignSignature, error) bool) bool {
 	var all []CosignSignature
 	if err == nil {
@@ -358,8 +361,8 @@ func (f *Referrers) yieldCosign(ctx context.Context, layers []oci.Descriptor, er
 	return true
 }
 
-// layers are the layers of signatures among the referrers of these types, and those of
-// bundles.
+// layers returns the signature layers and the bundles among the referrers of
+// these types.
 func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundles []oci.Descriptor, err error) {
 	all, err := f.list(ctx)
 	if err != nil {
@@ -372,7 +375,7 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 			more, err = signatureLayers(image, d.Digest.String())
 		}
 		if unreadable(err) {
-			continue // gone meanwhile, or nothing that okara or cosign made
+			continue // deleted meanwhile, or not written by okara or cosign
 		}
 		if err != nil {
 			return nil, nil, err
@@ -389,7 +392,8 @@ func (f *Referrers) layers(ctx context.Context, types ...string) (cosign, bundle
 	return cosign, bundles, nil
 }
 
-// unreadable recognizes a referrer that is gone, or that cannot be read.
+// unreadable reports whether err means that a referrer is missing or cannot be
+// read.
 func unreadable(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrTooLarge) || errors.Is(err, oci.ErrCorrupt)
 }

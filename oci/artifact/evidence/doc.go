@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence says what is attached to a version that package artifact has: events
-// of its status, reports, and signatures.
+// Package evidence defines the data that is attached to a version of an
+// artifact: status events, reports and signatures.
 //
-// A status event (status.go) is a manifest under a tag of its own, of the plain shape of
-// package artifact: deprecate, yank, and new signatures of a provider's sums. Reports
-// (report.go) and signatures hang on what they are about, as referrers. Signatures are
-// those of cosign (cosign.go), in its older form of layers under a tag and as bundles of
-// Sigstore (bundle.go). What is read is anybody's: it is bounded, and believed by nobody
-// before package signing has checked it.
+// A status event (status.go) is a manifest under a tag of its own, in the
+// simple form of package artifact. It deprecates or yanks a version, or
+// replaces the signatures of a provider's checksums. Reports (report.go) and
+// signatures are referrers of their subject. Signatures have the formats of
+// cosign (cosign.go): the older one with layers under a tag, and Sigstore
+// bundles (bundle.go). Any writer may have stored the data that is read, so its
+// size is bounded, and it is not trusted before package signing has verified
+// it.
 package evidence

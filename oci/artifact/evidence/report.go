@@ -20,7 +20,7 @@ import (
 
 // Types of attestations. Each is a referrer with one layer of the same type.
 const (
-	ReportSARIF     = "application/sarif+json"         // scan report; no findings means scanned and clean
+	ReportSARIF     = "application/sarif+json"         // scan report; no findings means that the scan found none
 	ReportCycloneDX = "application/vnd.cyclonedx+json" // SBOM
 	ReportSPDX      = "application/spdx+json"          // SBOM
 	ReportInToto    = "application/vnd.in-toto+json"   // provenance
@@ -34,10 +34,10 @@ const (
 	annScanHigh     = "vnd.okara.scan.high"
 	annScanMedium   = "vnd.okara.scan.medium"
 	annScanLow      = "vnd.okara.scan.low"
-	annScanSource   = "vnd.okara.scan.source" // only where a source repository was scanned, in place of the artifact
+	annScanSource   = "vnd.okara.scan.source" // only if a source repository was scanned instead of the artifact
 )
 
-// ScanSummary is what a scan report's annotations say.
+// ScanSummary is the content of a scan report's annotations.
 type ScanSummary struct {
 	Tool                        string
 	Time                        time.Time
@@ -57,7 +57,8 @@ func (s ScanSummary) annotations() map[string]string {
 	return all
 }
 
-// worse joins the summaries of two scans of one version.
+// worse returns the higher counts of two scans of one version, with the newer
+// time.
 func (s ScanSummary) worse(o ScanSummary) ScanSummary {
 	if o.Time.After(s.Time) {
 		s.Tool = o.Tool
@@ -70,8 +71,8 @@ func (s ScanSummary) worse(o ScanSummary) ScanSummary {
 	return s
 }
 
-// parseScanSummary reads the annotations of a scan report; false if they are
-// not those of one.
+// parseScanSummary reads the annotations of a scan report; it returns false if
+// they belong to anything else.
 func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	at, err := time.Parse(time.RFC3339, annotations[annScanTime])
 	s := ScanSummary{Tool: annotations[annScanTool], Time: at, Source: annotations[annScanSource]}
@@ -84,8 +85,8 @@ func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	return s, ok
 }
 
-// ReportType returns what a document is: SPDX, CycloneDX or an in-toto statement,
-// also in a signed envelope.
+// ReportType returns the media type of a document: SPDX, CycloneDX or an
+// in-toto statement, which may be in a signed envelope.
 func ReportType(document []byte) (mediaType string, err error) {
 	var doc struct {
 		SPDX    string `json:"spdxVersion"`
@@ -132,21 +133,22 @@ func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, medi
 type Report struct {
 	MediaType string         // one of the Report constants
 	Document  oci.Descriptor // in the repository of the manifest
-	Scan      *ScanSummary   // of ReportSARIF; nil: its annotations say nothing
+	Scan      *ScanSummary   // set for ReportSARIF; nil: the annotations have no summary
 }
 
-// maxReports bounds what is read about one manifest. A rescan adds a report, so
-// there may be many.
+// maxReports bounds the number of reports read for one manifest. Each rescan
+// adds a report, so there may be many.
 const maxReports = 50
 
-// Referred is what refers to a manifest.
+// Referred holds the attestations that refer to a manifest.
 type Referred struct {
-	Reports []Report // scan reports newest first, then the others as the registry has them
-	More    int      // that were not read
+	Reports []Report // scan reports newest first, then the others in the registry's order
+	More    int      // number of attestations that were not read
 }
 
-// ReadReferred reads the attestations of subject, at one request and one more for
-// each. A list may be wrong about types, so each manifest tells its own.
+// ReadReferred reads the attestations of subject with one request, plus one for
+// each of them. The type is taken from each manifest, because a list may be
+// wrong about types.
 func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
 	out, listed, err := refs.reports(ctx)
 	if err == nil {
@@ -158,12 +160,12 @@ func ReadReferred(ctx context.Context, refs *Referrers) (Referred, error) {
 	return out, nil
 }
 
-// ReadNewest reads the newest scan report of subject, and that of its source repository
-// if there is one: two requests, or three, where the list has types and annotations, as
-// the specification asks for.
-// A list is believed where it says what something is that nobody wants to read here;
-// of the scan, its own manifest tells. Other attestations are left out, but for those
-// whose type the list does not know.
+// ReadNewest reads the newest scan report of subject and, if there is one, that
+// of its source repository. This takes two or three requests if the list has
+// types and annotations, as the specification requires. The list is trusted for
+// the types that are skipped here, but a scan is read from its own manifest.
+// Other attestations are omitted, except those whose type the list does not
+// give.
 func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 	r := refs.Repo
 	out, all, err := refs.reports(ctx)
@@ -192,7 +194,7 @@ func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 		if slices.ContainsFunc(out.Reports, func(has Report) bool {
 			return has.Scan != nil && has.Scan.Source == is.Source && !has.Scan.Time.Before(is.Time)
 		}) {
-			continue // none is newer; else the list is behind, or wrong about one
+			continue // no newer one is listed; otherwise the list is outdated or wrong
 		}
 		if err := out.read(ctx, r, scans[i:i+1]); err != nil {
 			return Referred{}, err
@@ -201,8 +203,8 @@ func ReadNewest(ctx context.Context, refs *Referrers) (Referred, error) {
 	return out, nil
 }
 
-// Referrers is what refers to a manifest. It is listed once, by whoever asks first, for
-// all who share it; it is not safe for concurrent use.
+// Referrers provides the referrers of a manifest. The first call lists them for
+// all callers that share it. It is not safe for concurrent use.
 type Referrers struct {
 	Repo    *oci.Repo
 	Subject oci.Descriptor
@@ -224,7 +226,7 @@ func (f *Referrers) list(ctx context.Context) ([]oci.Descriptor, error) {
 	return all, nil
 }
 
-// reports lists what is read as attestations: signatures are none.
+// reports returns the referrers to read as attestations, without signatures.
 func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descriptor, err error) {
 	if refs, err = f.list(ctx); err != nil {
 		return out, nil, err
@@ -237,12 +239,12 @@ func (f *Referrers) reports(ctx context.Context) (out Referred, refs []oci.Descr
 	return out, refs, nil
 }
 
-// read adds what refs are.
+// read reads refs and adds the reports among them.
 func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
 	for _, d := range refs {
 		report, err := readReport(ctx, r, d)
 		switch {
-		case errors.Is(err, oci.ErrNotFound): // a list that is behind
+		case errors.Is(err, oci.ErrNotFound): // the list is outdated
 		case err != nil:
 			return err
 		case report.MediaType != "":
@@ -253,7 +255,7 @@ func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descripto
 	return nil
 }
 
-// time is when a scan was made, and long ago for everything else.
+// time returns when a scan was made; the zero time for other reports.
 func (r Report) time() time.Time {
 	if r.Scan == nil {
 		return time.Time{}
@@ -261,7 +263,8 @@ func (r Report) time() time.Time {
 	return r.Scan.Time
 }
 
-// readReport reads a referrer. One that is no attestation is the zero Report.
+// readReport reads a referrer. If it is no attestation, the result is the zero
+// Report.
 func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, error) {
 	m, err := r.Fetch(ctx, d.Digest.String())
 	if err != nil {
@@ -269,7 +272,7 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, err
 	}
 	image, err := m.Image()
 	if err != nil {
-		return Report{}, nil // not one that anybody can read
+		return Report{}, nil // not a readable image manifest
 	}
 	kind := image.ArtifactType
 	if kind == artifactBundle && !signs(image.Annotations) {
@@ -286,8 +289,8 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, err
 	return out, nil
 }
 
-// NewestScan returns the newest scan report of subject, joined with that of its source
-// repository if there is one; false if there is none.
+// NewestScan returns the newest scan report of subject, combined with that of
+// its source repository if there is one; false if there is no report.
 func NewestScan(ctx context.Context, refs *Referrers) (ScanSummary, bool, error) {
 	all, err := refs.list(ctx)
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 // ArtifactStatus is the type of an event that changes how a version is listed.
 const ArtifactStatus = "application/vnd.okara.status.v1"
 
-// Actions of a status event. Resign replaces signature and keys of a provider
-// version.
+// Actions of a status event. ActionResign replaces signature and keys of a
+// provider version.
 const (
 	ActionDeprecate   = "deprecate"
 	ActionUndeprecate = "undeprecate"
@@ -55,12 +55,13 @@ const (
 )
 
 // StatusEvent is one entry of a repository's history of status changes. Its tag
-// is unique, so writers never collide, and it never changes, so readers keep it.
+// is unique, so writers never collide, and never changes, so readers can cache
+// it.
 type StatusEvent struct {
 	Tag         string // filled by ParseStatusEvent and PutStatusEvent
 	Action      string
 	Version     string        // exact, or AllVersions
-	Subject     digest.Digest // of the index, for ActionResign; of the manifest whose tag went, for ActionYank
+	Subject     digest.Digest // of the index, for ActionResign; of the manifest whose tag was removed, for ActionYank
 	Message     string
 	Replacement string
 	Actor       string
@@ -68,8 +69,8 @@ type StatusEvent struct {
 	Layers      []oci.Descriptor // signature and keys, for ActionResign
 }
 
-// Because are the words of the person who made the event, ready to follow a
-// sentence; "" if there are none.
+// Because returns the message and the replacement of the event as a
+// continuation of a sentence; "" if there are none.
 func (e StatusEvent) Because() string {
 	because := ""
 	if e.Message != "" {
@@ -81,7 +82,7 @@ func (e StatusEvent) Because() string {
 	return because
 }
 
-// IsStatusTag reports whether tag is that of a status event.
+// IsStatusTag reports whether tag is the tag of a status event.
 func IsStatusTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, statusTagPrefix)
 	ms, id, ok2 := strings.Cut(rest, "-")
@@ -91,7 +92,7 @@ func IsStatusTag(tag string) bool {
 }
 
 // PutStatusEvent stores the event under a tag of its own and returns it with
-// that tag. Blobs are those of e.Layers.
+// that tag. blobs are those of e.Layers.
 func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oci.Blob) (StatusEvent, error) {
 	if err := e.check(); err != nil {
 		return e, err
@@ -171,9 +172,10 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	return e, e.check()
 }
 
-// ReadStatusEvents reads the events among the tags of the repository, in the order
-// in which they count. Damaged ones are left out, and so are dangling tags: those that are
-// listed while their GET is 404, as a registry leaves them that died while it wrote one.
+// ReadStatusEvents reads the events among the tags of the repository, in
+// chronological order. Damaged events are omitted, and so are dangling tags,
+// which are listed although their GET returns 404; a registry that crashes
+// while writing a tag leaves one.
 func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, dangling []string, err error) {
 	var wanted []string
 	for _, tag := range tags {
@@ -215,7 +217,8 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []St
 	return out, dangling, nil
 }
 
-// Status is what the events say about one version. A nil field: it is not so.
+// Status is the status of one version according to the events. A nil field
+// means no.
 type Status struct {
 	Deprecated *StatusEvent
 	Yanked     *StatusEvent
@@ -223,8 +226,8 @@ type Status struct {
 }
 
 // FoldStatus returns the status of version whose manifest has this digest: of
-// each pair of actions the last event counts. Events must be in order, as
-// StatusEvents returns them.
+// each pair of opposite actions the last event counts. Events must be in order,
+// as returned by ReadStatusEvents.
 func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) Status {
 	var s Status
 	for i, e := range events {
@@ -249,8 +252,8 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 	return s
 }
 
-// after is e where before counted so far: without words of its own it repeats those
-// of before.
+// after returns e as the successor of before: without a message or replacement
+// of its own it repeats those of before.
 func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
 	if before != nil && e.Message == "" && e.Replacement == "" {
 		e.Message = before.Message
@@ -259,8 +262,8 @@ func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
 	return &e
 }
 
-// Resigned reads metadata as ProviderMetadata does and puts the layers of a
-// resign event in their place, if there is one.
+// Resigned reads metadata as ReadProviderMetadata does, with the layers of the
+// resign event in their place if there is one.
 func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Status) (artifact.ProviderMetadata, error) {
 	if s.Resigned == nil {
 		return artifact.ReadProviderMetadata(ctx, r, x)
@@ -268,8 +271,8 @@ func Resigned(ctx context.Context, r *oci.Repo, x artifact.ProviderIndex, s Stat
 	return artifact.ReadProviderMetadata(ctx, r, x, s.Resigned.Layers...)
 }
 
-// NextStatusTime is now, and after all events, which are in the order in which they
-// count: a clock that is behind must not turn the order around.
+// NextStatusTime returns the current time, but at least a millisecond after the
+// last of the ordered events: a clock that is behind must not change the order.
 func NextStatusTime(events []StatusEvent) time.Time {
 	now := time.Now().UTC()
 	if n := len(events); n > 0 {
@@ -280,8 +283,8 @@ func NextStatusTime(events []StatusEvent) time.Time {
 	return now
 }
 
-// StatusTime returns when the event with this tag was written, zero for another
-// tag.
+// StatusTime returns when the event with this tag was written; zero for any
+// other tag.
 func StatusTime(tag string) time.Time {
 	if !IsStatusTag(tag) {
 		return time.Time{}
