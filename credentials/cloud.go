@@ -21,8 +21,8 @@ func cloudHelpersFor(host string) []string {
 	return nil
 }
 
-// isECR knows hosts of the form ACCOUNT.dkr.ecr.REGION.amazonaws.com; the rest
-// of that domain are other services.
+// isECR recognises hosts of the form ACCOUNT.dkr.ecr.REGION.amazonaws.com; the
+// other names below that domain belong to other services.
 func isECR(host string) bool {
 	_, rest, ok := strings.Cut(host, ".dkr.")
 	return ok && (strings.HasPrefix(rest, "ecr.") || strings.HasPrefix(rest, "ecr-fips.")) &&
@@ -33,8 +33,8 @@ func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(s, suffix) })
 }
 
-// cloudSource offers the installed cloud helpers for a host. They are weak:
-// they serve who has configured nothing.
+// cloudSource returns the installed cloud helpers for a host. They are weak
+// entries, for users who have configured nothing.
 func (r *Resolver) cloudSource(host string) source {
 	s := source{class: classHelper, name: "cloud helper", location: "PATH"}
 	for _, name := range cloudHelpersFor(host) {

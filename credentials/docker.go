@@ -17,17 +17,17 @@ import (
 )
 
 // dockerFile is the part of a Docker configuration file, or of a containers
-// auth.json, that is about credentials. Entries are kept raw, so that one
-// broken entry does not hide the others.
+// auth.json, that holds credentials. Entries are kept raw, so that one broken
+// entry does not hide the others.
 type dockerFile struct {
 	Auths       map[string]json.RawMessage `json:"auths"`
 	CredHelpers map[string]string          `json:"credHelpers"`
 	CredsStore  string                     `json:"credsStore"`
 }
 
-// parseDocker returns what a file offers: its helpers, then its static
-// entries. With legacy set the whole document is the auths object, which is
-// the form of ~/.dockercfg. The errors tell which entries were skipped.
+// parseDocker returns the entries of a file: its helpers, then its static
+// entries. With legacy set the whole document is the auths object, as in
+// ~/.dockercfg. The error lists the entries that were skipped.
 func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 	var f dockerFile
 	if legacy {
@@ -61,8 +61,8 @@ func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 	return helpers, static, errors.Join(errs...)
 }
 
-// parseAuth decodes one entry of auths. The zero credential is returned for an
-// empty entry, which Docker leaves behind when a helper has the secret.
+// parseAuth decodes one entry of auths. It returns the zero credential for an
+// empty entry, which Docker leaves behind when a helper stores the secret.
 func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 	var a types.AuthConfig
 	if err := json.Unmarshal(raw, &a); err != nil {
@@ -90,8 +90,8 @@ func parseAuth(raw json.RawMessage) (oci.Credential, error) {
 	return c, nil
 }
 
-// sortedKeys puts keys in their normal form first: of "https://ghcr.io" and
-// "ghcr.io" in one file the second counts.
+// sortedKeys returns the keys, those in normal form first: if a file has both
+// "https://ghcr.io" and "ghcr.io", the second counts.
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		if x, y := parseKey(a).String() == a, parseKey(b).String() == b; x != y {

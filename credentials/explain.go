@@ -10,20 +10,20 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Candidate is one credential, or one place without any, that was considered
+// Candidate is one credential, or one location without any, that was considered
 // for a repository. It holds no secret.
 type Candidate struct {
 	Source   string     `json:"source"`             // "explicit", "CLI configuration", "docker configuration", ...
-	Location string     `json:"location"`           // a file, a variable, where a setting was given
-	Key      string     `json:"key,omitempty"`      // the entry, as written there
-	Match    string     `json:"match,omitempty"`    // "repository", "prefix", "host", "default"; "": it does not match
-	Kind     string     `json:"kind,omitempty"`     // "password", "identity token", "registry token"; "": not known
-	Helper   string     `json:"helper,omitempty"`   // the credential helper that has the secret
+	Location string     `json:"location"`           // a file, a variable, or the origin of a setting
+	Key      string     `json:"key,omitempty"`      // the entry's key as written at Location
+	Match    string     `json:"match,omitempty"`    // "repository", "prefix", "host", "default"; "": no match
+	Kind     string     `json:"kind,omitempty"`     // "password", "identity token", "registry token"; "": unknown
+	Helper   string     `json:"helper,omitempty"`   // the credential helper that stores the secret
 	Username string     `json:"username,omitempty"` // masked where it may be the secret itself
 	Secret   string     `json:"secret,omitempty"`   // masked
 	Expires  *time.Time `json:"expires,omitempty"`  // if the credential contains it
 	Chosen   bool       `json:"chosen"`
-	Refused  bool       `json:"refused,omitempty"` // by the registry, a while ago at most
+	Refused  bool       `json:"refused,omitempty"` // the registry refused it recently
 	Reason   string     `json:"reason"`            // why it was chosen, or why not
 }
 
@@ -32,13 +32,13 @@ const Anonymous = "anonymous"
 
 const masked = "********"
 
-// Explicit is the Source of what was given to okara itself.
+// Explicit is the Source of credentials given to okara itself.
 const Explicit = "explicit"
 
 // Explain returns every candidate in order of rank: the matching ones first,
-// the most specific at the top, then all places that offer nothing for this
-// repository. The last one stands for anonymous access. Helpers are asked as
-// Credential asks them, so those behind the chosen candidate are not.
+// the most specific at the top, then all locations that have nothing for this
+// repository. The last one stands for anonymous access. Like Credential,
+// Explain asks helpers only up to the chosen candidate.
 func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Candidate, error) {
 	t := newTarget(host, repository)
 	found, err := r.resolve(ctx, t)
@@ -93,7 +93,7 @@ func (f finding) reason() string {
 	return "a better match exists"
 }
 
-// describe fills in what may be shown of a credential.
+// describe fills in the parts of a credential that may be shown.
 func (c *Candidate) describe(cred oci.Credential) {
 	switch {
 	case cred.RegistryToken != "":

@@ -21,39 +21,39 @@ import (
 const (
 	helperPrefix = "docker-credential-"
 
-	// maxHelperAnswer bounds what is read from a helper. The longest
+	// maxHelperAnswer bounds the answer of a helper, in bytes. The longest
 	// credentials in use, ECR passwords and JWTs, are a few KiB.
 	maxHelperAnswer = 64 << 10
 
-	// helperGrace is how long the pipes of a helper that was cut off may stay
-	// open, so that a program it started cannot hold okara.
+	// helperGrace is how long the pipes of a stopped helper may stay open, so
+	// that a program that the helper started cannot block okara.
 	helperGrace = time.Second
 
-	// tokenUser is the user name with which a helper says that the secret is
-	// an identity token.
+	// tokenUser is the user name by which a helper marks the secret as an
+	// identity token.
 	tokenUser = "<token>"
 )
 
-// errNoEntry means that a helper works and has nothing for a registry.
+// errNoEntry means that a helper works but has no entry for a registry.
 var errNoEntry = errors.New("no entry")
 
 // helperProgram runs one Docker credential helper, docker-credential-NAME.
 type helperProgram struct {
 	name    string
-	path    string // value of PATH
+	path    string // the value of PATH
 	goos    string
 	timeout time.Duration
 }
 
-// helperAnswer is the JSON of the protocol's get and store.
+// helperAnswer is the JSON of the get and store operations of the protocol.
 type helperAnswer struct {
 	ServerURL string
 	Username  string
 	Secret    string
 }
 
-// get asks for a registry under each of the keys a tool may have stored it
-// with. It returns errNoEntry when the helper has none of them.
+// get asks for a registry under each of the keys that a tool may have used. It
+// returns errNoEntry if the helper has none of them.
 func (h helperProgram) get(ctx context.Context, host string) (oci.Credential, error) {
 	for _, k := range helperKeys(host) {
 		c, err := h.getKey(ctx, k)
@@ -82,7 +82,8 @@ func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Creden
 	return oci.Credential{Username: a.Username, Password: a.Secret}, nil
 }
 
-// store keeps a credential. The protocol knows no registry tokens.
+// store saves a credential in the helper. The protocol does not support
+// registry tokens.
 func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Credential) error {
 	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
 	if c.IdentityToken != "" {
@@ -97,7 +98,7 @@ func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Creden
 	return err
 }
 
-// eraseAll removes a host under every key that the helper has it with.
+// eraseAll removes a host under every key that the helper has for it.
 func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, err error) {
 	for _, k := range helperKeys(host) {
 		_, err := h.getKey(ctx, k)
@@ -115,8 +116,8 @@ func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, 
 	return erased, nil
 }
 
-// run starts the helper once. What it writes to stderr is dropped: helpers log
-// there, some of them secrets.
+// run starts the helper once. Its stderr is discarded, because some helpers log
+// secrets there.
 func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte, error) {
 	program, err := h.find()
 	if err != nil {
@@ -149,8 +150,8 @@ func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte,
 	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(text))
 }
 
-// find looks the program up in PATH. Relative entries of PATH are skipped, as
-// os/exec does, so that a working directory cannot supply a helper.
+// find looks up the program in PATH. Relative entries of PATH are skipped, as
+// in os/exec, so that a working directory cannot supply a helper.
 func (h helperProgram) find() (string, error) {
 	if !validHelper(h.name) {
 		return "", fmt.Errorf("credential helper %q: the name may have letters, digits, dots, dashes and underscores only", h.name)
@@ -181,9 +182,9 @@ func validHelper(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, bad)
 }
 
-// helperKeys lists the keys under which tools store a registry in a helper:
-// Docker and ORAS without a scheme, OpenTofu with one, and Docker Hub under
-// its historical URL.
+// helperKeys returns the keys under which tools store a registry in a helper:
+// Docker and ORAS without a scheme, OpenTofu with one, and Docker Hub under its
+// historical URL.
 func helperKeys(host string) []string {
 	if host == hubHost {
 		return []string{hubKey, hubHost, "docker.io"}
@@ -191,8 +192,8 @@ func helperKeys(host string) []string {
 	return []string{host, "https://" + host}
 }
 
-// quoteHelper returns the helper's own message in parentheses. Text that may
-// be an answer, and with it a secret, is not quoted.
+// quoteHelper returns the helper's own message in parentheses. Text that may be
+// an answer, and thus a secret, is not quoted.
 func quoteHelper(text string) string {
 	const maxQuoted = 200
 	text, _, _ = strings.Cut(text, "\n")
@@ -205,8 +206,9 @@ func quoteHelper(text string) string {
 	return fmt.Sprintf(" (%q)", text)
 }
 
-// limitedBuffer keeps at most maxHelperAnswer bytes and remembers that there
-// were more. It never fails, so that the helper is not stopped by a broken pipe.
+// limitedBuffer keeps at most maxHelperAnswer bytes and records whether there
+// were more. Its Write never fails, so that the helper is not stopped by a
+// broken pipe.
 type limitedBuffer struct {
 	b    []byte
 	over bool

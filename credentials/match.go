@@ -4,8 +4,8 @@ package credentials
 
 import "strings"
 
-// Match says how closely a key fits a repository. A greater value is more
-// specific: matchHost plus the number of path segments that the key names.
+// match says how closely a key fits a repository. A greater value is more
+// specific: matchHost plus the number of path segments in the key.
 type match int
 
 const (
@@ -14,17 +14,17 @@ const (
 	matchHost          // the whole registry
 )
 
-// hubHost is the name under which all spellings of Docker Hub are compared,
-// and hubKey the key under which Docker stores its credentials.
+// hubHost is the normal form of all names of Docker Hub. hubKey is the key
+// under which Docker stores its credentials.
 const (
 	hubHost = "index.docker.io"
 	hubKey  = "https://index.docker.io/v1/"
 )
 
-// target is the repository that credentials are wanted for.
+// target is the repository for which credentials are needed.
 type target struct {
 	host string // normalised
-	path string // without host; "" stands for the registry as a whole
+	path string // without host; "": the registry as a whole
 }
 
 func newTarget(host, repository string) target {
@@ -38,13 +38,13 @@ func (t target) String() string {
 	return t.host + "/" + t.path
 }
 
-// key is a normalised HOST[/PATH], as auth files and oci_credentials blocks
-// use it. The zero key fits every host.
+// key is a normalised HOST[/PATH], as in auth files and oci_credentials blocks.
+// The zero key fits every host.
 type key struct{ host, path string }
 
-// parseKey reads a key. Docker writes URLs for some registries; their path is
+// parseKey parses a key. Docker writes URLs for some registries; their path is
 // an API version and not a repository, so only the host of a URL counts. A key
-// without a scheme may go on with a path, as containers-auth.json(5) defines.
+// without a scheme may include a path, as containers-auth.json(5) defines.
 func parseKey(s string) key {
 	bare := strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
 	host, path, _ := strings.Cut(bare, "/")
@@ -61,7 +61,7 @@ func (k key) String() string {
 	return k.host + "/" + k.path
 }
 
-// match compares whole path segments: "acme" fits "acme/net" and not "acmeco".
+// match compares whole path segments: "acme" fits "acme/net" but not "acmeco".
 func (k key) match(t target) match {
 	switch {
 	case k.host == "":
@@ -76,7 +76,7 @@ func (k key) match(t target) match {
 	return matchNone
 }
 
-// name is the word for a match in explanations.
+// name returns the word for a match in explanations.
 func (m match) name(k key, t target) string {
 	switch {
 	case m == matchNone:

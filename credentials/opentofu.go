@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// cliConfig is what one file of the OpenTofu or Terraform CLI configuration
-// says about credentials. The tools read these files with version 1 of HCL, in
-// its native and its JSON form, and so does okara.
+// cliConfig is the credentials part of one OpenTofu or Terraform CLI
+// configuration file. Like the tools, okara reads these files with version 1 of
+// HCL, in its native and its JSON form.
 type cliConfig struct {
 	Credentials map[string]map[string]any `hcl:"credentials"`
 	OCI         map[string]*ociBlock      `hcl:"oci_credentials"`
@@ -40,17 +40,17 @@ type ociDefault struct {
 	Helper   string    `hcl:"docker_credentials_helper"`
 }
 
-// ambient is what oci_default_credentials says about the sources outside of
-// the CLI configuration.
+// ambient is the part of oci_default_credentials about sources outside of the
+// CLI configuration.
 type ambient struct {
 	off   bool     // discover_ambient_credentials = false
 	files []string // docker_style_config_files
-	fixed bool     // files replace the usual places
+	fixed bool     // files replaces the default locations
 }
 
-// parseCLIConfig returns the entries of one file. Relative file names in it
-// are relative to dir. As with Docker files, a bad block is reported and the
-// others count.
+// parseCLIConfig returns the entries of one file. Relative file names in it are
+// relative to dir. As with Docker files, a bad block is reported and the other
+// blocks count.
 func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	var f cliConfig
 	if err := decodeHCL(&f, b); err != nil {
@@ -69,7 +69,7 @@ func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	for _, host := range slices.Sorted(maps.Keys(f.Credentials)) {
 		token, _ := f.Credentials[host]["token"].(string)
 		if token == "" || host == "" {
-			continue // some other scheme of a service, not for registries
+			continue // the scheme of another service, not of a registry
 		}
 		entries = append(entries, entry{raw: "credentials " + host, key: key{host: normalHost(host)}, cred: DecodeToken(token), token: token})
 	}
@@ -121,8 +121,8 @@ func (b *ociBlock) entry(label string) (entry, error) {
 	return e, nil
 }
 
-// decodeHCL decodes a file and rewords errors so that they carry a place and
-// never a token of the document, which may be a secret.
+// decodeHCL decodes a file and rewords errors so that they contain a position
+// and never a token of the document, which may be a secret.
 func decodeHCL(out any, b []byte) error {
 	err := hcl.Decode(out, string(b))
 	if err == nil {
@@ -134,15 +134,15 @@ func decodeHCL(out any, b []byte) error {
 	return errors.New("not a valid CLI configuration")
 }
 
-// Shapes of the tokens that carry a registry credential through clients which
-// know bearer tokens only: TF_TOKEN_..., credentials blocks.
+// Forms of the tokens that carry a registry credential through clients that
+// support only bearer tokens: TF_TOKEN_... variables and credentials blocks.
 const (
 	tokenBasic    = "basic."
 	tokenIdentity = "identity."
 )
 
-// EncodeToken returns the one-word form of a credential which okara's
-// pass-through mode and DecodeToken understand.
+// EncodeToken returns a credential as one word that DecodeToken and okara's
+// pass-through mode understand.
 func EncodeToken(c oci.Credential) string {
 	switch {
 	case c.RegistryToken != "":
@@ -153,7 +153,7 @@ func EncodeToken(c oci.Credential) string {
 	return tokenBasic + base64.RawURLEncoding.EncodeToString([]byte(c.Username+":"+c.Password))
 }
 
-// DecodeToken reads what EncodeToken wrote. Every other text is a token for
+// DecodeToken reads the result of EncodeToken. Any other text is a token for
 // the registry itself.
 func DecodeToken(s string) oci.Credential {
 	if rest, ok := strings.CutPrefix(s, tokenBasic); ok {

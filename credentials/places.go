@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// places knows where the tools keep their files on each system.
+// places finds the files of the tools on each operating system.
 type places struct {
 	getenv func(string) string
-	home   string // "" if the user has none
+	home   string // "" if there is none
 	goos   string
 }
 
-// inHome returns a path below the home directory, "" without one.
+// inHome returns a path below the home directory; "" if there is none.
 func (p places) inHome(elem ...string) string {
 	if p.home == "" {
 		return ""
@@ -23,7 +23,7 @@ func (p places) inHome(elem ...string) string {
 	return filepath.Join(append([]string{p.home}, elem...)...)
 }
 
-// inEnv returns a path below the directory that a variable names, "" if the
+// inEnv returns a path below the directory that a variable names; "" if the
 // variable is not set.
 func (p places) inEnv(name string, elem ...string) string {
 	dir := p.getenv(name)
@@ -33,7 +33,7 @@ func (p places) inEnv(name string, elem ...string) string {
 	return filepath.Join(append([]string{dir}, elem...)...)
 }
 
-// dockerConfig is the file that docker login writes.
+// dockerConfig returns the file that docker login writes.
 func (p places) dockerConfig() string {
 	if f := p.inEnv("DOCKER_CONFIG", "config.json"); f != "" {
 		return f
@@ -41,11 +41,11 @@ func (p places) dockerConfig() string {
 	return p.inHome(".docker", "config.json")
 }
 
-// place is one Docker-style file and the name of the tool whose place it is.
+// place is one file and the name of the tool or variable that it belongs to.
 type place struct{ source, file string }
 
-// dockerFiles lists the Docker-style files, the ones that a variable names
-// before those in the usual places.
+// dockerFiles lists the Docker-style files, those that a variable names before
+// those in the default locations.
 func (p places) dockerFiles() []place {
 	list := []place{{"REGISTRY_AUTH_FILE", p.getenv("REGISTRY_AUTH_FILE")}}
 	docker := place{"docker configuration", p.dockerConfig()}
@@ -69,8 +69,8 @@ func (p places) dockerFiles() []place {
 	return kept
 }
 
-// containersRuntime is where podman login writes by default: below the runtime
-// directory on Linux, in the home directory elsewhere.
+// containersRuntime returns the file that podman login writes by default: below
+// the runtime directory on Linux, in the home directory elsewhere.
 func (p places) containersRuntime() string {
 	if p.goos != "linux" {
 		return p.inHome(".config", "containers", "auth.json")
@@ -88,7 +88,7 @@ func (p places) configHome(elem ...string) string {
 	return p.inHome(append([]string{".config"}, elem...)...)
 }
 
-// helm is the file that helm registry login writes.
+// helm returns the file that helm registry login writes.
 func (p places) helm() string {
 	if f := p.getenv("HELM_REGISTRY_CONFIG"); f != "" {
 		return f
@@ -110,9 +110,9 @@ func (p places) helm() string {
 	return p.inHome(append([]string{".config"}, tail...)...)
 }
 
-// cliFiles lists the CLI configuration files, first the ones whose credentials
-// blocks win: the tools let the folder override the single file. A variable
-// that names the file switches the folder off.
+// cliFiles lists the CLI configuration files in the order in which their
+// credentials blocks win: as in the tools, the folder overrides the single
+// file. A variable that names the file disables the folder.
 func (p places) cliFiles() []place {
 	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
 		if f := p.getenv(name); f != "" {
@@ -127,7 +127,7 @@ func (p places) cliFiles() []place {
 	if dir != "" {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			entries = nil // no such folder: nothing configured there
+			entries = nil // no such folder, so nothing is configured there
 		}
 		for i := len(entries) - 1; i >= 0; i-- { // the last name wins
 			if name := entries[i].Name(); matchAny(name, "*.tfrc", "*.tfrc.json") {

@@ -23,31 +23,32 @@ import (
 const DefaultHelperTimeout = 30 * time.Second
 
 const (
-	// expiryMargin is how long before its end a credential is no longer used.
+	// expiryMargin is how long before its expiry a credential is no longer
+	// used.
 	expiryMargin = time.Minute
-	// minHelperAge protects a helper from being asked again and again when a
-	// registry refuses what it says: a younger answer has nothing newer behind it.
+	// minHelperAge keeps a helper from being asked repeatedly while a registry
+	// refuses its answer: a helper has nothing newer than a younger answer.
 	minHelperAge = 10 * time.Second
-	// refusedAge is how long a credential is passed over that a registry refused.
+	// refusedAge is how long a credential that a registry refused is skipped.
 	refusedAge = 10 * time.Minute
 )
 
 // Setting is a credential that the user gave to okara itself.
 type Setting struct {
-	Origin     string // where it was given, for people
-	Prefix     string // HOST[/PATH] it is for; "" is every registry
+	Origin     string // where it was given, for messages
+	Prefix     string // HOST[/PATH] that it applies to; "": every registry
 	Credential oci.Credential
 	Helper     string // name of a credential helper to ask instead
 }
 
-// Options configure a Resolver. The zero value reads the real environment.
+// Options configures a Resolver. The zero value reads the real environment.
 type Options struct {
 	Explicit      []Setting
 	Getenv        func(string) string // nil: os.Getenv
-	Home          string              // "": from the environment; without one no file in it is looked for
-	GOOS          string              // "": of this program
+	Home          string              // "": from the environment; if there is none, files in it are not read
+	GOOS          string              // "": runtime.GOOS
 	HelperTimeout time.Duration       // 0: DefaultHelperTimeout
-	Logger        *slog.Logger        // warns of sources that were skipped; nil: nobody
+	Logger        *slog.Logger        // warns of skipped sources; nil: no log
 	Now           func() time.Time    // nil: time.Now
 }
 
@@ -68,16 +69,16 @@ type Resolver struct {
 	refused map[refusal]time.Time
 }
 
-// refusal is a credential that a registry does not know.
+// refusal identifies a credential that a registry does not know.
 type refusal struct {
 	host string
 	cred oci.Credential
 }
 
-// question is what a helper is asked.
+// question is a request to a helper.
 type question struct{ helper, host string }
 
-// answer is what it said: a credential, errNoEntry or a failure.
+// answer is the helper's answer: a credential, errNoEntry or a failure.
 type answer struct {
 	cred    oci.Credential
 	err     error
@@ -85,7 +86,7 @@ type answer struct {
 	expires time.Time // zero: unknown
 }
 
-// New returns a Resolver. Nothing is read before the first question.
+// New returns a Resolver. It reads nothing before the first request.
 func New(o Options) *Resolver {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -129,9 +130,9 @@ func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci
 	return oci.Credential{}, nil
 }
 
-// ServiceToken returns the token that tofu and terraform send to the services of
-// a host: that of a TF_TOKEN_... variable, else of a credentials block. Empty:
-// there is none. No other source holds such tokens.
+// ServiceToken returns the token that tofu and terraform send to the services
+// of a host: that of a TF_TOKEN_... variable, or else of a credentials block;
+// "" if there is none. No other source holds such tokens.
 func (r *Resolver) ServiceToken(host string) string {
 	host = normalHost(host)
 	for _, s := range r.all(host) {
@@ -145,11 +146,12 @@ func (r *Resolver) ServiceToken(host string) string {
 	return ""
 }
 
-// Rejected tells the resolver that a registry or its token service refused c,
-// so that the next question is answered afresh: helpers are asked again, files
-// are read again, and an access token with a refresh token beside it is
-// replaced by the latter. One that is unknown there is passed over for a while, and the
-// next source asked, unless it was given to okara itself: then nobody else is meant.
+// Rejected reports that a registry or its token service refused c, so that the
+// next request is answered afresh: helpers are asked again, files are read
+// again, and an access token that has a refresh token is replaced by the
+// refresh token. With unknown set, the registry does not know c: it is skipped
+// for a while and the next source is used, unless c was given to okara itself,
+// because then no other identity is intended.
 func (r *Resolver) Rejected(host, _ string, c oci.Credential, unknown bool) {
 	host = normalHost(host)
 	now := r.o.Now()
@@ -168,8 +170,8 @@ func (r *Resolver) Rejected(host, _ string, c oci.Credential, unknown bool) {
 	}
 }
 
-// finding is one entry of one source seen from one repository, or a source
-// as a whole that has none or is broken.
+// finding is one entry of one source with its match for a repository, or a
+// source as a whole that is empty or broken.
 type finding struct {
 	source source
 	bare   bool // the source as a whole
@@ -200,7 +202,7 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 	slices.SortStableFunc(found, func(a, b finding) int {
 		return cmp.Or(-cmp.Compare(a.match, b.match), cmp.Compare(a.source.class, b.source.class))
 	})
-	first := -1 // of those that were refused
+	first := -1 // index of the first refused one
 	for i := range found {
 		f := &found[i]
 		if f.match == matchNone {
@@ -223,7 +225,7 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 			continue
 		}
 		f.chosen = true
-		if first >= 0 { // another identity sees other things, so it is said
+		if first >= 0 { // a different identity sees different content, so warn
 			r.warn(found[first].source.location, fmt.Errorf("%s does not know it, and that of %s is used", t.host, f.source.location))
 		}
 		return found, nil
@@ -234,7 +236,7 @@ func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
 	return found, nil
 }
 
-// errRefused says of a credential that its registry does not know it.
+// errRefused marks a credential that its registry does not know.
 var errRefused = errors.New("the registry refused it")
 
 func (r *Resolver) wasRefused(host string, c oci.Credential) bool {
@@ -261,7 +263,7 @@ func (r *Resolver) all(host string) []source {
 	return list
 }
 
-// askFor fills in what a helper says. The error is that of ctx only.
+// askFor fills in the answer of a helper. The error is always that of ctx.
 func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
 	a, err := r.ask(ctx, question{helper: f.entry.helper, host: host})
 	if err != nil {
@@ -275,8 +277,9 @@ func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
 	return nil
 }
 
-// ask returns the cached answer of a helper, or asks it. The call does not end
-// with ctx, because others may wait for the same answer; its own time-out ends it.
+// ask returns the cached answer of a helper, or asks it. The call to the helper
+// is not cancelled with ctx, because others may wait for the same answer; it
+// ends by its own timeout.
 func (r *Resolver) ask(ctx context.Context, q question) (answer, error) {
 	r.mu.Lock()
 	a, ok := r.answers[q]

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// class orders the sources; it decides between equally specific matches.
+// class ranks the sources; it decides between equally specific matches.
 type class int
 
 const (
@@ -25,32 +25,32 @@ const (
 	classEnvironment
 )
 
-// entry is one credential, or one helper to ask for it, under one key.
+// entry is one credential, or one helper that provides it, under one key.
 type entry struct {
-	raw    string // the key as written, for people
+	raw    string // the key as written, for messages
 	key    key
-	weak   bool // fits its host as a default only
+	weak   bool // matches its host as a default only
 	cred   oci.Credential
 	helper string
-	token  string // as a credentials block or TF_TOKEN_... variable has it, for services
+	token  string // as written in a credentials block or TF_TOKEN_... variable, for services
 }
 
-// source is one place that was looked at and what it offers.
+// source is one location that was read, and its entries.
 type source struct {
 	class    class
 	name     string
 	location string
 	entries  []entry
-	err      error // what was skipped; nil with a missing file
+	err      error // what was skipped; nil if the file is missing
 	missing  bool
 }
 
-// maxFile bounds a configuration file.
+// maxFile bounds a configuration file, in bytes.
 const maxFile = 4 << 20
 
-// loadSources reads everything that does not depend on the registry asked for.
-// The second result is false if the user wants no sources beside explicit
-// settings and the CLI configuration.
+// loadSources reads everything that does not depend on the requested registry.
+// ambient is false if the user allows only explicit settings and the CLI
+// configuration.
 func (r *Resolver) loadSources() (_ []source, ambient bool) {
 	explicit := make([]source, 0, len(r.o.Explicit))
 	for _, s := range r.o.Explicit {
@@ -94,8 +94,8 @@ func loadCLI(p places) ([]source, ambient) {
 	return list, around
 }
 
-// loadDockerStyle reads each Docker-style file once. A file is two sources,
-// because helpers come before static entries whatever file they are from.
+// loadDockerStyle reads each Docker-style file once. A file yields two sources,
+// because helpers rank before static entries whichever file they come from.
 func loadDockerStyle(p places, around ambient) (helpers, files []source) {
 	add := func(name, location string, b []byte, legacy bool, err error) {
 		h := source{class: classHelper, name: name, location: location}
@@ -165,7 +165,7 @@ func environment(getenv func(string) string) []source {
 	}
 	actor := getenv("GITHUB_ACTOR")
 	if actor == "" {
-		actor = "github-actions" // GHCR reads the token only, but wants some name
+		actor = "github-actions" // GHCR reads only the token, but requires a user name
 	}
 	add("GITHUB_TOKEN", "ghcr.io", actor, getenv("GITHUB_TOKEN"))
 	registry := getenv("CI_REGISTRY")
@@ -176,9 +176,9 @@ func environment(getenv func(string) string) []source {
 	return list
 }
 
-// tokenVariables returns the TF_TOKEN_... source for one host. The tools write
-// a dot as one underscore and a dash as two, and accept both characters
-// unchanged where the shell can set such a name.
+// tokenVariables returns the TF_TOKEN_... source for one host. The tools encode
+// a dot as one underscore and a dash as two, and also accept both characters
+// unchanged if the shell can set such a name.
 func tokenVariables(getenv func(string) string, host string) source {
 	const prefix = "TF_TOKEN_"
 	dots := strings.NewReplacer(".", "_")

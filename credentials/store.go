@@ -19,10 +19,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Login keeps a credential for a host the way docker login does: in the
-// credential helper that the Docker configuration names for it, else in that
-// file itself. Other keys of the file stay as they are; it is replaced in one
-// step and readable by its owner only. Login returns where the credential is.
+// Login stores a credential for a host as docker login does: in the credential
+// helper that the Docker configuration names for it, or else in that file
+// itself. Other keys of the file are preserved; the file is replaced atomically
+// and readable only by its owner. Login returns where the credential is stored.
 func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (where string, err error) {
 	f, err := r.openDockerFile()
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 		if err := r.program(name).store(ctx, k, c); err != nil {
 			return "", err
 		}
-		// As Docker does, the file then only says that there is an entry.
+		// As in Docker, the file then only records that there is an entry.
 		where = "credential helper " + name
 		entry = types.AuthConfig{}
 	}
@@ -53,8 +53,8 @@ func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (wh
 	return where, nil
 }
 
-// Logout removes what Login keeps for a host and returns the places where
-// there was something.
+// Logout removes the credentials that Login stored for a host and returns the
+// locations where there were any.
 func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err error) {
 	f, err := r.openDockerFile()
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err
 	return where, nil
 }
 
-// forget drops what is cached about a host.
+// forget drops the cached data about a host.
 func (r *Resolver) forget(host string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Resolver) forget(host string) {
 	}
 }
 
-// serverKey is the key under which Docker keeps a host.
+// serverKey returns the key under which Docker stores a host.
 func serverKey(host string) string {
 	if host = normalHost(host); host == hubHost {
 		return hubKey
@@ -102,8 +102,8 @@ func serverKey(host string) string {
 	return host
 }
 
-// dockerDocument is the Docker configuration as it is on disk, with everything
-// in it that okara does not know.
+// dockerDocument is the Docker configuration as stored on disk, including all
+// keys that okara does not know.
 type dockerDocument struct {
 	name  string
 	top   map[string]json.RawMessage
@@ -139,11 +139,11 @@ func (r *Resolver) openDockerFile() (*dockerDocument, error) {
 	return f, nil
 }
 
-// helperFor returns the helper that keeps a host, "" if the file itself does.
+// helperFor returns the helper that stores a host; "" if the file itself does.
 func (f *dockerDocument) helperFor(host string) string {
 	var helpers map[string]string
 	var store string
-	// What is not of the expected type names no helper.
+	// A value of an unexpected type names no helper.
 	_ = json.Unmarshal(f.top["credHelpers"], &helpers)
 	_ = json.Unmarshal(f.top["credsStore"], &store)
 	for _, k := range sortedKeys(helpers) {
@@ -154,7 +154,7 @@ func (f *dockerDocument) helperFor(host string) string {
 	return store
 }
 
-// remove deletes every spelling of a host. Entries for paths below it stay.
+// remove deletes every spelling of a host. Entries for paths below it are kept.
 func (f *dockerDocument) remove(host string) (removed, secret bool) {
 	for k, raw := range f.auths {
 		if parseKey(k) != (key{host: normalHost(host)}) {
@@ -177,8 +177,8 @@ func (f *dockerDocument) set(k string, a types.AuthConfig) error {
 	return nil
 }
 
-// save writes a new file beside the old one and puts it in its place. A link
-// is followed, since some people keep the file elsewhere.
+// save writes a new file beside the old one and replaces it. A symbolic link is
+// followed, since some users keep the file elsewhere.
 func (f *dockerDocument) save() (err error) {
 	defer func() {
 		if err != nil {
