@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// parser reads from the path of a request what the request is about, and kind and
-// address of the right to it. Its error is shown to those who have that right.
+// parser parses the path of a request into the object that it is about and the
+// right that it requires. Its error is shown only to callers with that right.
 type parser[A any] func(r *http.Request) (at A, right access.Right, err error)
 
 func moduleIn(r *http.Request) (addr.Module, access.Right, error) {
@@ -34,8 +34,8 @@ func moduleVersionIn(r *http.Request) (addr.ModuleVersion, access.Right, error) 
 	return addr.ModuleVersion{Module: m, Version: v}, right, err
 }
 
-// group is modules that have part of their address in common. An empty field is
-// any.
+// group is the modules that share part of their address. An empty field matches
+// everything.
 type group struct{ namespace, name string }
 
 func (g group) String() string { return strings.Trim(g.namespace+"/"+g.name, "/") }
@@ -45,7 +45,7 @@ func groupIn(r *http.Request) (group, access.Right, error) {
 	return g, access.Right{Kind: addr.KindModule, Address: g.String()}, nil
 }
 
-// stored is a version of a module or of an own provider.
+// stored is a version of a module or of a provider of this front-end.
 type stored struct {
 	addr.Item
 	version addr.Version
@@ -56,11 +56,11 @@ func storedModuleIn(r *http.Request) (stored, access.Right, error) {
 	return stored{m.Item(), m.Version}, right, err
 }
 
-// hostname is the name of the front-end as the address of its own providers has it;
-// "": the one that the client used.
+// hostname is the host name of the front-end in the addresses of its own
+// providers; "": the host name that the client used.
 type hostname string
 
-// is reports whether an address is of this front-end.
+// is reports whether the address belongs to this front-end.
 func (h hostname) is(r *http.Request, p addr.Provider) bool {
 	if h != "" {
 		return p.Hostname == string(h)
@@ -68,8 +68,8 @@ func (h hostname) is(r *http.Request, p addr.Provider) bool {
 	return p.Hostname == strings.ToLower(r.Host)
 }
 
-// provider reads the address of an own provider, or below /origin/ and /mirror/ of
-// a mirrored one.
+// provider parses the address of a provider of this front-end, or of a mirrored
+// one below /origin/ and /mirror/.
 func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
 	right := access.Right{Kind: addr.KindProvider}
@@ -86,11 +86,11 @@ func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error)
 		right.Kind = addr.KindProvider
 		p.Hostname = ""
 	}
-	right.Address = p.String() // in lower case, as it is stored
+	right.Address = p.String() // in lower case, as stored
 	return p, right, nil
 }
 
-// providerVersion is a version of a provider.
+// providerVersion identifies a version of a provider.
 type providerVersion struct {
 	addr.Provider
 	version addr.Version
@@ -100,7 +100,7 @@ func (h hostname) release(r *http.Request) (providerVersion, access.Right, error
 	return h.releaseOf(r, r.PathValue("version"))
 }
 
-// document is release for the answer of a network mirror.
+// document is release for the document of a network mirror.
 func (h hostname) document(r *http.Request) (providerVersion, access.Right, error) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".json")
 	at, right, err := h.releaseOf(r, name)
@@ -124,7 +124,7 @@ func (h hostname) stored(r *http.Request) (stored, access.Right, error) {
 	return stored{p.Item(), p.version}, right, err
 }
 
-// build is a version of a provider for one platform.
+// build identifies a version of a provider for one platform.
 type build struct {
 	providerVersion
 	platform addr.Platform
@@ -135,25 +135,25 @@ func (h hostname) build(r *http.Request) (build, access.Right, error) {
 	return build{at, addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}}, right, err
 }
 
-// signLink is the purpose of the signatures of links.
+// signLink is the purpose under which links are signed.
 const signLink = "okara-archive-v1"
 
-// publicToken stands for the signature where anonymous may read; authToken
-// where the request itself carries a token.
+// publicToken replaces the signature if anonymous callers may read; authToken
+// replaces it if the request itself carries a token.
 const (
 	publicToken = "public"
 	authToken   = "auth"
 )
 
-// links makes and checks the paths of archives. A link names one blob of one
-// repository under one file name, for a limited time.
+// links creates and verifies the paths of archives. A link names one blob of
+// one repository under one file name, for a limited time.
 type links struct {
 	keys   *access.Keyring
 	ttl    time.Duration
 	now    func() time.Time
-	sealed string // the caller's credential, carried by every link; "" without pass-through
+	sealed string // the caller's credential, included in every link; "" without pass-through
 
-	public, publicHost string // URL that people reach the server by, with a slash at its end, and its host; "": nobody said
+	public, publicHost string // the URL of the server for clients, with a trailing slash, and its host; "": not configured
 }
 
 func (o Options) newLinks(ttl time.Duration) *links {
@@ -165,27 +165,27 @@ func (o Options) newLinks(ttl time.Duration) *links {
 	return l
 }
 
-// blobName is what a link points at.
+// blobName is the target of a link.
 type blobName struct {
 	Repository string
 	Hex        string // SHA-256 of the blob
 	File       string
 }
 
-// cached is where the blob cache has it.
+// cached returns the key of the blob in the blob cache.
 func (b blobName) cached() cache.Blob { return cache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
-// expiry is when a link made now ends, in Unix seconds: the lifetime rounded
-// up to a quarter of it, so that answers stay byte for byte the same for that
-// long. Other keys move it by a second, so that no answer is kept whose links an
-// old key made.
+// expiry returns when a link made now expires, in Unix seconds: the lifetime
+// rounded up to a quarter of it, so that answers stay byte-for-byte equal for
+// that long. A new set of keys shifts it by some seconds, so that answers with
+// links signed by an old key are not reused.
 func (l *links) expiry() int64 {
 	quarter := max(int64(l.ttl/time.Second)/4, 1)
 	end := l.now().Add(l.ttl).Unix()
 	return (end+quarter-1)/quarter*quarter + l.keys.Set()%quarter
 }
 
-// path is the relative path of a link that ends at exp.
+// path returns the relative path of a link that expires at exp.
 func (l *links) path(b blobName, exp int64) string {
 	id, signature := l.keys.Sign(signLink, signedLines(exp, b, l.sealed)...)
 	token := id + "." + strconv.FormatInt(exp, 10) + "." + signature
@@ -199,13 +199,13 @@ func linkPath(token string, b blobName) string {
 	return "archives/" + token + "/" + b.Repository + "/" + b.Hex + "/" + b.File
 }
 
-// signedLines is what the signature of a link is over; sealed is the credential
-// that it carries.
+// signedLines returns the text that the signature of a link covers; sealed is
+// the credential that the link carries.
 func signedLines(exp int64, b blobName, sealed string) []string {
 	return []string{strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, sealed}
 }
 
-// cutSealed splits the token of a link behind its signature.
+// cutSealed splits the token of a link after its signature.
 func cutSealed(token string) (signed, sealed string) {
 	end := 0
 	for range 3 {
@@ -222,8 +222,9 @@ func forged() error {
 	return &service.Error{Status: http.StatusForbidden, Text: "this archive link is not valid; run init again for a new one"}
 }
 
-// verify checks the token of a link and returns when it ends. The signature is
-// checked before the time, so only a link that was once good is reported as expired.
+// verify checks the token of a link and returns when it expires. The signature
+// is checked before the time, so only a link that was once valid is reported as
+// expired.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
 	signed, sealed := cutSealed(token)
 	part := strings.Split(signed, ".")

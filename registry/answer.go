@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// encodedOnce returns the answer of a form that is made of one immutable value,
-// beside which it is kept: it is encoded once, and again only when the links in it
-// are renewed. exp is the end of the links the answer would have now, 0 for an
+// encodedOnce returns the encoded answer of a form that derives from one
+// immutable value and is cached in kept. It encodes again only when the links
+// in the answer are renewed. exp is the current expiry of links, 0 for an
 // answer without links.
 func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, error)) (*service.Answer, error) {
 	if v, ok := kept.Load(form); ok {
@@ -38,13 +38,13 @@ func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, erro
 	return made, nil
 }
 
-// linked is an answer with links that end.
+// linked is an encoded answer with the expiry of its links.
 type linked struct {
 	*service.Answer
-	exp int64 // 0: it has none
+	exp int64 // 0: no links
 }
 
-// Cache-Control of answers: private where a token decides who may read.
+// Values of Cache-Control for answers: private if access requires a token.
 const (
 	publicCache  = "public, max-age=30"
 	privateCache = "private, max-age=30"
@@ -57,11 +57,12 @@ func cacheControl(g access.Grant) string {
 	return privateCache
 }
 
-// root is what an address in an answer begins with: the root of the server, as the
-// client reaches it. For who came by the public URL that is this URL, since some
-// clients resolve what is relative against another address (docs/operate/serve.md). For
-// everybody else it is relative, such as "../../", and right behind any proxy: no word
-// of a request gets into an answer.
+// root returns the prefix of addresses in an answer: the root of the server as
+// the client reaches it. For a request to the public URL it is that URL, since
+// some clients resolve relative addresses against another one
+// (docs/operate/serve.md). For all other requests it is relative, such as
+// "../../", which is correct behind any proxy: no text of a request gets into
+// an answer.
 func (l *links) root(r *http.Request) string {
 	if l.publicHost != "" && strings.EqualFold(r.Host, l.publicHost) {
 		return l.public
@@ -78,8 +79,8 @@ const (
 
 const day = 24 * time.Hour
 
-// warnings are the lines about deprecated and lately withdrawn versions, those
-// with the same words together.
+// warnings returns the lines about deprecated and recently withdrawn versions.
+// Versions with the same message share a line.
 func warnings(l *catalog.Versions, now time.Time) []string {
 	var order []string
 	versions := map[string][]string{}

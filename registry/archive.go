@@ -27,14 +27,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// stallTimeout ends a download whose client takes no byte for so long. There
-// is no limit for the whole.
+// stallTimeout ends a download whose client accepts no byte for that long. The
+// whole download has no time limit.
 const stallTimeout = 60 * time.Second
 
-// Archives says how archives are linked and delivered.
+// Archives configures how archives are linked and delivered.
 type Archives struct {
-	TTL       time.Duration  // of a link; 0: 4 h
-	Redirect  string         // "auto" (default): to the registry's storage where it offers that; "never"
+	TTL       time.Duration  // lifetime of a link; 0: 4 h
+	Redirect  string         // "auto" (default): to the registry's storage if the registry redirects there; "never"
 	StreamFor []netip.Prefix // clients that cannot reach the registry's storage
 }
 
@@ -53,34 +53,34 @@ func (a Archives) validate() error {
 	return fmt.Errorf("archives: redirect %q is not auto or never", a.Redirect)
 }
 
-// archives delivers blobs: module and provider archives, checksums and signatures
-// alike.
+// archives delivers blobs: module and provider archives as well as checksums
+// and signatures.
 type archives struct {
 	o       Archives
 	layout  addr.Layout
 	kit     *service.Kit
 	views   *views
-	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are elsewhere
-	files   *cache.Blobs                                         // nil: none are kept
+	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are not on this machine
+	files   *cache.Blobs                                         // nil: no blob cache
 	limiter *service.Limiter                                     // one per running download
-	stall   time.Duration                                        // a download whose client takes no byte for so long ends
+	stall   time.Duration                                        // ends a download whose client accepts no byte for that long
 	counts  *downloads.Counter
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
 }
 
-// delivery is a request for a blob that may be delivered.
+// delivery is an authorized request for a blob.
 type delivery struct {
 	*http.Request
 	*view
 	blob   blobName
 	signed bool // the link proves that the blob is in the repository
-	public bool // caches on the way may give the answer to others
+	public bool // shared caches may store the answer
 }
 
-// serve delivers one blob. The clients fetch it without credentials, so the path
-// itself proves the right to.
+// serve delivers one blob. Clients fetch it without credentials, so the path
+// itself proves the right.
 func (a *archives) serve(w http.ResponseWriter, r *http.Request) error {
 	b, ok := parseBlobName(r.PathValue("rest"))
 	if !ok {
@@ -109,7 +109,7 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 	h.Set("Content-Disposition", "attachment")
 	h.Set("Referrer-Policy", "no-referrer")
 	if strings.Contains(r.Header.Get("Range"), ",") {
-		r.Header.Del("Range") // several ranges: the whole
+		r.Header.Del("Range") // several ranges: send the whole
 	}
 	if err := a.deliver(w, r, d, coming); err != nil {
 		service.Reset(h)
@@ -118,8 +118,9 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 	return nil
 }
 
-// describe returns what is known of a blob. A signed link says that it is in
-// the repository; one whose file is in the cache needs no registry at all.
+// describe returns the descriptor of a blob. A signed link proves that the blob
+// is in the repository, so a blob in the cache needs no request to the
+// registry.
 func (a *archives) describe(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callerCredential {
 		if size, ok := a.files.Size(r.blob.cached()); ok {
@@ -129,7 +130,7 @@ func (a *archives) describe(r delivery) (oci.Descriptor, error) {
 	return r.catalog.Blob(r.Context(), r.blob.Repository, r.blob.Hex)
 }
 
-// parseBlobName splits "repository/hex/file"; the repository has slashes.
+// parseBlobName splits "repository/hex/file"; the repository contains slashes.
 func parseBlobName(rest string) (blobName, bool) {
 	rest, file, ok := cutLast(rest)
 	if !ok {
@@ -153,8 +154,8 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// admit checks the token of a link, which also says whose view it is of, and how
-// long the answer may be kept.
+// admit checks the token of a link. The token also determines the view to use
+// and how long the answer may be cached.
 func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
 	token := r.PathValue("token")
 	if token == publicToken || token == authToken {
@@ -173,9 +174,9 @@ func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl 
 	return delivery{Request: r, view: v, blob: b, signed: true}, "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
 }
 
-// deliver answers with the blob, which may just be coming from its origin, a
-// part of it, or the address of the registry's own storage. HEAD is never redirected: addresses signed for GET
-// refuse it.
+// deliver answers with the blob or a part of it, even while it is being fetched
+// from its origin, or redirects to the registry's own storage. HEAD is never
+// redirected: addresses signed for GET refuse it.
 func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, coming *pulled) error {
 	client := a.kit.Client(r.Request)
 	if !a.limiter.Acquire(client) {
@@ -215,11 +216,12 @@ func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, 
 	return nil
 }
 
-// verifies recognizes a client that checks the digest itself, so that to hash the blob here
-// would be to do it twice: OpenTofu and Terraform compare the zip of a provider with the
-// hashes that they were answered before, and OpenTofu that of a module with the checksum
-// of its link; Terraform does so too, but does not say who it is. Who claims to be one of
-// them gets what the registry has, unless a cache would give that to others.
+// verifies reports whether the client checks the digest itself, so that hashing
+// the blob here would be redundant: OpenTofu and Terraform compare the zip of a
+// provider with the hashes in earlier answers, and OpenTofu compares the zip of
+// a module with the checksum of its link. Terraform does the latter too, but
+// does not identify itself then. A client that falsely claims to be one of them
+// gets unverified content, unless a cache would serve that content to others.
 func (a *archives) verifies(r delivery) bool {
 	if r.public || !strings.HasSuffix(r.blob.File, ".zip") {
 		return false
@@ -242,11 +244,11 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 	return inm != "" && service.Matches(inm, `"`+d.Digest.String()+`"`)
 }
 
-// locate finds the nearest place that has the blob and opens it there: memory,
-// the files of a registry in this process, the blob cache, the registry. Each is
-// asked for the blob of this repository: that its manifest names the digest says
-// nothing about who has it. If the client is to go to the registry's storage, it
-// returns that address.
+// locate opens the blob at the nearest location that has it: memory, the files
+// of a registry in this process, the blob cache, the registry. Each is asked
+// for the blob of this repository, because a manifest that names the digest
+// does not prove who has the blob. If the client should be redirected to the
+// registry's storage, it returns that address.
 func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL, err error) {
 	if small, ok := r.catalog.KnownBytes(r.blob.Repository, r.blob.Hex); ok {
 		src.small = small
@@ -258,14 +260,14 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 			return nil, nil
 		}
 	}
-	if a.local != nil && !r.callerCredential { // the registry has not been asked
+	if a.local != nil && !r.callerCredential { // local files bypass the registry's access check
 		if src.file, err = a.local(r.blob.Repository, r.blob.Hex); err == nil {
 			return nil, nil
 		}
 	}
 	start := rangeStart(r.Header.Get("Range"), src.d.Size)
 	redirect := a.mayRedirect(r.Request)
-	if a.files != nil && !r.callerCredential { // others filled them
+	if a.files != nil && !r.callerCredential { // other callers filled the cache
 		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.cached(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)
@@ -278,9 +280,10 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 	return src.open(start, redirect)
 }
 
-// downloaded counts an archive of a module or provider, once per download: a
-// resumed one begins behind its first byte. Only a signature proves the file
-// name, without which clients could make up any number of series.
+// downloaded counts the download of an archive of a module or provider, once
+// per download: a resumed one starts behind the first byte. Only a signed link
+// authenticates the file name; otherwise clients could create any number of
+// series.
 func (a *archives) downloaded(r delivery) {
 	if !r.signed || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
@@ -296,7 +299,7 @@ func (a *archives) downloaded(r delivery) {
 	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
-// names returns what a link is of, and the version as the file name has it.
+// names returns the item of a link, and the version in its file name.
 func (b blobName) names(l addr.Layout) (item addr.Item, version string, ok bool) {
 	if item, ok = l.Parse(b.Repository); !ok {
 		return item, "", false
@@ -319,7 +322,8 @@ func redirect(w http.ResponseWriter, to *url.URL) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-// mayRedirect reports whether the client can be sent to the registry's storage.
+// mayRedirect reports whether the client may be redirected to the registry's
+// storage.
 func (a *archives) mayRedirect(r *http.Request) bool {
 	if a.o.Redirect == "never" {
 		return false
@@ -336,8 +340,8 @@ func (a *archives) mayRedirect(r *http.Request) bool {
 	return true
 }
 
-// rangeStart is where a single range begins, so that the blob is opened there
-// at once. 0 is always right; [http.ServeContent] decides about the range.
+// rangeStart returns the start of a single range, so that the blob is opened
+// there directly. 0 is always correct; [http.ServeContent] evaluates the range.
 func rangeStart(header string, size int64) int64 {
 	spec, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
@@ -368,7 +372,8 @@ func contentType(file string) string {
 	return "application/octet-stream"
 }
 
-// missing is the answer where there is no archive, or none can be had.
+// missing returns the error for an archive that does not exist or cannot be
+// read.
 func (a *archives) missing(r delivery, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		a.lose(r)
@@ -376,8 +381,8 @@ func (a *archives) missing(r delivery, err error) error {
 	return missing(err, "archive %s", r.blob.File)
 }
 
-// lose takes a version out of the list whose archive is not there. Only a link
-// that was signed here proves that there was one.
+// lose removes a version from the list if its archive is missing. Only a link
+// signed by this server proves that there was one.
 func (a *archives) lose(r delivery) {
 	if !r.signed {
 		return
@@ -391,10 +396,10 @@ func (a *archives) lose(r delivery) {
 		"repository", r.blob.Repository, "tag", v.Tag(), "digest", "sha256:"+r.blob.Hex, "file", r.blob.File)
 }
 
-// sender is a paced response that counts what was sent.
+// sender is a paced response that counts the bytes sent.
 type sender struct {
 	*service.Response
-	kernel bool // a file can go to the connection without passing through here
+	kernel bool // the kernel can send a file directly to the connection
 	sent   int64
 }
 
@@ -408,8 +413,8 @@ func (s *sender) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom is what [io.Copy] calls. What is in a file goes there from the
-// kernel; all else through one buffer per download.
+// ReadFrom is called by [io.Copy]. The kernel sends content that is in a file;
+// other content goes through one buffer per download.
 func (s *sender) ReadFrom(r io.Reader) (total int64, err error) {
 	if limited, ok := r.(*io.LimitedReader); ok && s.kernel {
 		total, err = s.sendFile(limited)
@@ -421,7 +426,7 @@ func (s *sender) ReadFrom(r io.Reader) (total int64, err error) {
 	return total + n, err
 }
 
-// sendFile sends what a [source] has in a file.
+// sendFile sends the part of a [source] that is in a file.
 func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
 	if _, ok := s.ResponseWriter.(io.ReaderFrom); !ok {
 		return 0, nil
@@ -438,7 +443,7 @@ func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
 		s.sent += n
 		total += n
 		if n == 0 && err == nil {
-			src.leaveFile(io.ErrUnexpectedEOF) // the blob is shorter than it was
+			src.leaveFile(io.ErrUnexpectedEOF) // the file is shorter than the blob
 		}
 		if err != nil {
 			return total, err

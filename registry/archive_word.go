@@ -16,10 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// admitWord decides about a link with the word public or auth where others have
-// a signature. The word stands for the rights of the request. It opens what the
-// server would sign a link to at this moment, and nothing else that lies in the
-// repository: no version that was withdrawn or that the policy refuses.
+// admitWord authorizes a link that has the word public or auth in place of a
+// signature. Access then depends on the rights of the request. The link opens
+// only blobs that the server would sign a link for now, not the rest of the
+// repository, such as versions that were withdrawn or that the policy refuses.
 func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
 	right := access.RightTo(a.layout, access.Read, b.Repository)
 	if right.Kind == addr.KindState || right == access.Server() {
@@ -52,8 +52,8 @@ func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheCont
 	return delivery{Request: r, view: v, blob: b, public: g.Public}, scope + ", max-age=31536000, immutable", nil
 }
 
-// offered reports whether an answer about the version that the file name tells
-// has a link to this blob under this name.
+// offered reports whether an answer about the version in the file name has a
+// link to this blob under this name.
 func (a *archives) offered(ctx context.Context, in *view, b blobName) (bool, error) {
 	item, text, ok := b.names(a.layout)
 	if !ok {
@@ -75,7 +75,7 @@ func (a *archives) offered(ctx context.Context, in *view, b blobName) (bool, err
 	return err == nil && offers(item.Provider, v, p, b), err
 }
 
-// moduleFile is the name of a module's archive in links.
+// moduleFile returns the file name of a module's archive in links.
 func moduleFile(m addr.Module, v addr.Version) string {
 	return strings.ReplaceAll(m.String(), "/", "-") + "-" + v.Tag() + ".zip"
 }
@@ -90,8 +90,9 @@ func offers(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobN
 }
 
 // proof returns SHA256SUMS and its signature, without a hash for a version that
-// was pushed without them. Where upstream has no signature the clients fetch the
-// file and do not look at it.
+// was pushed without them. If upstream has no signature, the link of the
+// signature leads to SHA256SUMS: the clients fetch that file but do not read
+// it.
 func proof(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
 	sums = blobName{File: signing.PackageStem(a, v) + "SHA256SUMS"}
 	if d := p.Meta.Shasums.Digest; d != "" {

@@ -43,8 +43,8 @@ type listMeta struct {
 	PrevURL    string `json:"prev_url,omitempty"`
 }
 
-// moduleDoc is one version of a module in lists and details. Downloads are those
-// of all its versions.
+// moduleDoc is one version of a module in lists and details. Downloads is the
+// count of all versions together.
 type moduleDoc struct {
 	ID          string `json:"id"`
 	Owner       string `json:"owner"`
@@ -68,7 +68,7 @@ func (m *modules) newDoc(at addr.ModuleVersion, l *catalog.Versions, mv *catalog
 	}
 }
 
-// publishedAt writes a time as clients read it, "" where none is recorded.
+// publishedAt formats a time for clients; "" if none is recorded.
 func publishedAt(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -76,9 +76,9 @@ func publishedAt(at time.Time) string {
 	return at.Format(time.RFC3339)
 }
 
-// list lists the latest version of each module that the caller may
-// read: all, those of a namespace or name, or those that a search finds. What
-// the caller may not read is neither listed nor counted.
+// list lists the latest version of each module that the caller may read: all,
+// those of a namespace or name, or the results of a search. Modules that the
+// caller may not read are neither listed nor counted.
 func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	index, err := r.catalog.Published(r.Context())
 	if err != nil {
@@ -105,15 +105,15 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	return nil
 }
 
-// readable are the items that a caller may read.
+// readable returns the items that the caller may read.
 func readable(g access.Grant, items []addr.Item) []addr.Item {
 	return slices.DeleteFunc(items, func(it addr.Item) bool {
 		return !g.May(access.Right{Action: access.Read, Kind: access.Kind(it.Kind), Address: it.String()})
 	})
 }
 
-// paginate cuts a page out of the list and says where its neighbours are. A page
-// has limit items unless the request says otherwise, and most at most.
+// paginate cuts a page out of the list and links to its neighbours. A page has
+// limit items unless the request sets another number, up to maxLimit.
 func paginate(r *http.Request, all []addr.Item, limit, maxLimit int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
 	number := func(name string, def, highest int) int {
@@ -142,8 +142,8 @@ func paginate(r *http.Request, all []addr.Item, limit, maxLimit int) (listMeta, 
 	return meta, all[meta.Offset:end]
 }
 
-// latestDocs describes the latest version of each module. One that is gone, or
-// has only withdrawn versions, is left out.
+// latestDocs describes the latest version of each module. Modules that were
+// deleted or have only withdrawn versions are omitted.
 func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []addr.Item) ([]*moduleDoc, error) {
 	docs := make([]*moduleDoc, len(page))
 	g, ctx := errgroup.WithContext(ctx)

@@ -24,36 +24,39 @@ import (
 )
 
 const (
-	piecesBytes = 16 << 20         // of memory, for what versions consist of
-	piecesFresh = 30 * time.Second // how soon a report counts that has no tag
+	piecesBytes = 16 << 20         // of memory, for the contents of versions
+	piecesFresh = 30 * time.Second // delay until an untagged report is visible
 )
 
-// content passes on what a version consists of, as a registry would, to clients that
-// have no way to the registry itself: tags, manifests and blobs as they are there. The
-// clients check digests and signatures.
+// content serves the contents of a version, as a registry would, to clients
+// that cannot reach the registry itself: tags, manifests and blobs, unchanged.
+// The clients check digests and signatures.
 //
-// Who may read a version gets its pieces, if it is served at all, and nothing else that
-// lies in its repository. Who may publish gets all of the repository.
+// The right to read gives access to the contents of a version that is served,
+// and to nothing else in its repository. The right to publish gives access to
+// the whole repository.
 type content struct {
 	layout     addr.Layout
 	archives   *archives
 	publishing *publishing
 }
 
-// part is what somebody may read of a repository.
+// part is the part of a repository that a caller may read.
 type part struct {
 	repo *oci.Repo
 	root digest.Digest // of the version
 	of   *consisting   // nil: all of the repository
 }
 
-// consisting is what a version consists of, as far as a list of its repository tells.
+// consisting is the contents of a version according to a list of its
+// repository.
 type consisting struct {
 	*pieces.Set
 	list *catalog.Versions
 }
 
-// part decides what the caller may read. d is what is asked for, "" for a tag.
+// part determines what the caller may read. d is the requested digest, "" for a
+// tag.
 func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (part, error) {
 	repo, err := r.client.Repo(r.at.Repository(c.layout))
 	p := part{repo: repo}
@@ -69,13 +72,13 @@ func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (pa
 	return p, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
-// publishes reports whether the caller may publish what he reads.
+// publishes reports whether the caller may publish to the address that is read.
 func (c *content) publishes(r call[stored]) bool {
 	return r.grant.May(access.Right{Action: access.Publish, Kind: access.Kind(r.at.Kind), Address: r.at.String()})
 }
 
-// served is the manifest of the version, or a [catalog.RefusedError] if nobody is
-// served it.
+// served returns the digest of the version's manifest, or a
+// [catalog.RefusedError] if the version is not served.
 func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, error) {
 	if r.at.Kind == addr.KindModule {
 		mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version)
@@ -91,8 +94,8 @@ func (c *content) served(ctx context.Context, r call[stored]) (digest.Digest, er
 	return pv.Index.Digest, nil
 }
 
-// pieces returns what the version consists of: from memory, unless another list of its
-// repository came since.
+// pieces returns the contents of the version: from memory, unless the list of
+// its repository has changed.
 func (c *content) pieces(ctx context.Context, r call[stored], p part) (*consisting, error) {
 	l, err := r.catalog.Versions(ctx, r.at.Item)
 	if err != nil {
@@ -108,13 +111,14 @@ func (c *content) pieces(ctx context.Context, r call[stored], p part) (*consisti
 	})
 }
 
-// contentDoc says where a version is: in which registry, and by which layout.
+// contentDoc names the registry and the layout of a version.
 type contentDoc struct {
 	Registry string    `json:"registry"`
 	Layout   layoutDoc `json:"layout"`
 }
 
-// layoutDoc has what clients need of a layout; empty fields have their defaults.
+// layoutDoc holds the fields of a layout that clients need; empty fields have
+// their defaults.
 type layoutDoc struct {
 	Prefix    string `json:"prefix,omitempty"`
 	Modules   string `json:"modules,omitempty"`
@@ -153,8 +157,8 @@ func (c *content) tags(w http.ResponseWriter, r call[stored]) error {
 	return writeDocument(w, http.StatusOK, list)
 }
 
-// manifest answers with the manifest under a tag or digest. The tag of the version is
-// that of the manifest that is served, should it have moved.
+// manifest answers with the manifest under a tag or digest. The tag of the
+// version always leads to the served manifest, even if the tag has moved.
 func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	reference := r.PathValue("reference")
 	d, err := asDigest(reference)
@@ -178,7 +182,7 @@ func (c *content) manifest(w http.ResponseWriter, r call[stored]) error {
 	return nil
 }
 
-// asDigest reads a SHA-256.
+// asDigest parses a SHA-256 digest.
 func asDigest(text string) (digest.Digest, error) {
 	if d := digest.Digest(text); d.Validate() == nil && d.Algorithm() == digest.SHA256 {
 		return d, nil
@@ -188,7 +192,7 @@ func asDigest(text string) (digest.Digest, error) {
 
 func writeManifest(w http.ResponseWriter, m oci.Manifest) {
 	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream") // a type is whatever somebody has pushed
+	h.Set("Content-Type", "application/octet-stream") // the pushed media type is not trusted
 	if slices.Contains([]string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex}, m.MediaType) {
 		h.Set("Content-Type", m.MediaType)
 	}
@@ -196,10 +200,10 @@ func writeManifest(w http.ResponseWriter, m oci.Manifest) {
 	h.Set("Content-Length", strconv.Itoa(len(m.Bytes)))
 	h.Set("Docker-Content-Digest", m.Digest.String())
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(m.Bytes) // the client is gone; there is nobody to tell
+	_, _ = w.Write(m.Bytes) // the client has disconnected, so there is nowhere to report the error
 }
 
-// referrers lists what refers to a manifest.
+// referrers lists the referrers of a manifest.
 func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {
@@ -221,8 +225,8 @@ func (c *content) referrers(w http.ResponseWriter, r call[stored]) error {
 	return nil
 }
 
-// blob delivers a blob as links do, and counts it like them: it is a download if it is
-// the archive of the version.
+// blob delivers a blob in the same way as links do, and counts it as a download
+// if it is the archive of the version.
 func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	d, err := asDigest(r.PathValue("digest"))
 	if err != nil {
@@ -236,14 +240,15 @@ func (c *content) blob(w http.ResponseWriter, r call[stored]) error {
 	}
 	file := c.file(ctx, r, d.Encoded())
 	stored := *r.view
-	stored.pull = nil // what is passed on is here
+	stored.pull = nil // content in the registry is served, never fetched from an origin
 	return c.archives.answer(w, delivery{
 		Request: r.Request, view: &stored, signed: p.of != nil || file != "",
 		blob: blobName{Repository: p.repo.Name(), Hex: d.Encoded(), File: file},
 	}, "no-store")
 }
 
-// file is the name of an archive of the version that is served, "" for anything else.
+// file returns the name of an archive of the served version, "" for any other
+// blob.
 func (c *content) file(ctx context.Context, r call[stored], hex string) string {
 	if r.at.Kind == addr.KindModule {
 		if mv, err := r.catalog.ModuleVersion(ctx, r.at.Module, r.at.version); err == nil && mv.Zip.Digest.Encoded() == hex {

@@ -13,16 +13,16 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxContents bounds a page of everything.
+// maxContents bounds a page of the list of everything.
 const maxContents = 1000
 
-// contents answers `okara list` about everything that is here.
+// contents answers `okara list` for everything on the server.
 type contents struct {
 	layout addr.Layout
 	guard  *access.Guard
 }
 
-// everything is what a request is about that names nothing.
+// everything is the object of a request that names none.
 type everything struct{}
 
 func everythingIn(*http.Request) (everything, access.Right, error) {
@@ -48,8 +48,8 @@ type itemDoc struct {
 	Repository string `json:"repository"`
 }
 
-// list is all that the caller may read. Who may read nothing at all and brings no
-// token learns that one is needed.
+// list returns all items that the caller may read. A caller without a token
+// that may read nothing is told that a token is needed.
 func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
 	if err := c.guard.AllowLogin(r.Request); err != nil {
 		return err
@@ -94,7 +94,8 @@ func newEventDoc(e *evidence.StatusEvent) *eventDoc {
 	return &eventDoc{e.Message, e.Replacement}
 }
 
-// versions are those of one item, with the withdrawn ones, of which it says so.
+// versions returns the versions of one item, including withdrawn ones, which
+// are marked.
 func (c *contents) versions(w http.ResponseWriter, r call[addr.Item]) error {
 	l, err := r.catalog.Versions(r.Context(), r.at)
 	if err != nil {

@@ -17,19 +17,19 @@ func notFound(format string, args ...any) error {
 	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }
 
-// own reports whether an error is this server's decision, rather than what the
-// registry says.
+// own reports whether an error is a decision of this server rather than of the
+// registry.
 func own(err error) bool {
 	_, _, answer := service.Own(err)
 	_, refused := errors.AsType[*catalog.RefusedError](err)
 	return answer || refused
 }
 
-// errAborted ends a connection in the middle of a body, where a status can no
-// longer tell the client that the bytes are not to be trusted.
+// errAborted breaks a connection in the middle of a body, when a status can no
+// longer tell the client that the bytes are incomplete or wrong.
 var errAborted = errors.New("download ended early")
 
-// writeError is the only place that maps an error to an answer.
+// writeError is the only function that maps an error to an answer.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, oci.ErrCorrupt) {
 		s.metrics.mismatch.Inc()
@@ -46,7 +46,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	s.kit.Refuse(w, r, status, text, err)
 }
 
-// hides reports whether a refusal of the registry stands for "not found".
+// hides reports whether a refusal of the registry is answered as "not found".
 func (s *server) hides(r *http.Request, err error) bool {
 	if !s.o.DeniedMeansMissing || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -54,9 +54,9 @@ func (s *server) hides(r *http.Request, err error) bool {
 	return !own(err) && refusal(err)
 }
 
-// classify returns the status for err and the text a client may see. A refusal
-// of the front-end's own credentials is 502: the client cannot fix it, and
-// hears nothing about them but what the registry says.
+// classify returns the status for err and the text that a client may see. A
+// refusal of the front-end's own credentials is 502: the client cannot fix it,
+// and learns nothing about them except the registry's message.
 func classify(err error) (int, string) {
 	if status, text, ok := service.Own(err); ok {
 		return status, text
@@ -89,7 +89,7 @@ func classify(err error) (int, string) {
 	answer, answered := errors.AsType[*oci.ResponseError](err)
 	switch {
 	case answered && answer.DiskFull():
-		return http.StatusInsufficientStorage, err.Error() // asking again frees no disk
+		return http.StatusInsufficientStorage, err.Error() // repeating the request frees no disk space
 	case answered, errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
 		return http.StatusBadGateway, err.Error()
 	}
@@ -97,7 +97,7 @@ func classify(err error) (int, string) {
 }
 
 // missing turns "not found" into the answer that makes clients try their next
-// source. Every other error stays what it is.
+// source. Every other error is returned unchanged.
 func missing(err error, format string, args ...any) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return notFound("%s: not found", fmt.Sprintf(format, args...))

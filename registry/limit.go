@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// openTimeout is how long the registry may take to begin with a blob, all
-	// attempts included; what follows has no limit. Otherwise a registry that
-	// hangs would soon have every place for a download.
+	// openTimeout is how long the registry may take to start sending a blob,
+	// including all attempts; the transfer has no limit. Otherwise a hanging
+	// registry would soon occupy all download slots.
 	openTimeout = 30 * time.Second
-	// maxStreams bounds the downloads that run at once.
+	// maxStreams bounds the concurrent downloads.
 	maxStreams = 512
 	// maxHooks and maxLargeHooks bound the webhooks whose body is in memory.
 	maxHooks, maxLargeHooks = 64, 8
 )
 
 // answerWithin returns a context that ends with ctx, or after d unless answered
-// is called before. answered gets the error of what was done and returns the one
-// to report.
+// is called before. answered takes the error of the operation and returns the
+// error to report.
 func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answered func(error) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(d, cancel)
 	return ctx, func(err error) error {
 		if err == nil {
-			late.Stop() // the context is that of the body now
+			late.Stop() // the context now belongs to the body
 			return nil
 		}
 		if !late.Stop() {
@@ -43,7 +43,7 @@ func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answ
 	}
 }
 
-// readJSON reads the body of a request, at most limit bytes.
+// readJSON decodes the body of a request, which may have at most limit bytes.
 func readJSON(r *http.Request, limit int64, to any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
-// Metrics are the counters of the protocols. One set belongs to one process.
+// Metrics are the counters of the protocols. Each process has one set.
 type Metrics struct {
 	cache     *prometheus.CounterVec // kind, result
 	coalesced prometheus.Counter
@@ -29,8 +29,8 @@ type Metrics struct {
 	failure   atomic.Pointer[jobs.Failure] // never nil
 }
 
-// NewMetrics returns metrics at zero, known to a registry of metrics; nil: to
-// none.
+// NewMetrics returns metrics at zero and registers them; nil: they are not
+// registered.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	auto := promauto.With(to)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -57,7 +57,7 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 	return m
 }
 
-// looked counts a look-up of a cache.
+// looked counts a cache lookup.
 func (m *Metrics) looked(kind, result string) {
 	m.cache.WithLabelValues(kind, result).Inc()
 	if result == "coalesced" {
@@ -65,7 +65,7 @@ func (m *Metrics) looked(kind, result string) {
 	}
 }
 
-// watch makes the counters of a catalog.
+// watch returns the callbacks by which a catalog counts.
 func (m *Metrics) watch() catalog.Watch {
 	return catalog.Watch{
 		Looked:  m.looked,
@@ -77,7 +77,7 @@ func (m *Metrics) watch() catalog.Watch {
 	}
 }
 
-// queued shows the jobs of the queue.
+// queued sets the gauges of the job queue.
 func (m *Metrics) queued(c jobs.Counts) {
 	for state, n := range map[string]int{"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "parked": c.Parked} {
 		m.jobs.WithLabelValues(state).Set(float64(n))
@@ -85,8 +85,8 @@ func (m *Metrics) queued(c jobs.Counts) {
 	m.failure.Store(&c.Last)
 }
 
-// LastFailure is when the newest job that the queue remembers as failed ended, and
-// why it failed; zero without one.
+// LastFailure returns when the most recent failed job that the queue remembers
+// ended, and why it failed; zero if there is none.
 func (m *Metrics) LastFailure() (at time.Time, why string) {
 	f := m.failure.Load()
 	return f.Time, f.Result

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// modules answers about modules.
+// modules handles requests about modules.
 type modules struct {
 	answer   Modules
-	verified bool               // none is served that does not fulfil a policy
+	verified bool               // every served module fulfils a policy
 	counts   *downloads.Counter // downloads
 }
 
@@ -37,8 +37,9 @@ type moduleVersionEntry struct {
 	PublishedAt string       `json:"published_at,omitempty"`
 }
 
-// moduleVersions lists every version, editions included: clients select a
-// pre-release only by an exact constraint, so an edition hides nothing.
+// versions lists every version, including editions: clients select a
+// pre-release only by an exact constraint, so an edition hides no other
+// version.
 func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	l, err := r.catalog.Module(r.Context(), r.at)
 	if err != nil {
@@ -51,8 +52,9 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 		for _, v := range l.Listed {
 			list.Versions = append(list.Versions, moduleVersionEntry{v, publishedAt(l.Published(v, nil))})
 		}
-		// Update bots look for release notes there. It is one request for the version that
-		// is mostly asked for next, and nobody fails for the lack of it.
+		// Update bots look for release notes there. This reads only the version
+		// that is most likely requested next, and its failure does not fail the
+		// request.
 		if v, ok := l.Latest(); ok {
 			mv, err := r.catalog.ModuleVersion(r.Context(), r.at, v)
 			if whole = err == nil; whole {
@@ -64,22 +66,22 @@ func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
 	if err != nil {
 		return err
 	}
-	if !whole { // the next one asks again
+	if !whole { // the next request tries again
 		l.Derived.Delete(form)
 	}
 	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
-// Modules says how module downloads are answered.
+// Modules configures how module downloads are answered.
 type Modules struct {
-	// Answer is "portable" (default), "oci" or "direct". Portable suits every
-	// client. The others are for newer OpenTofu, recognised by its User-Agent:
-	// oci sends it to the registry itself, for which it needs https and
-	// credentials of its own; direct makes it send its token with the archive.
-	// All other clients get the portable answer.
+	// Answer is "portable" (default), "oci" or "direct". Every client supports
+	// portable. The other two are for newer OpenTofu, recognised by its
+	// User-Agent: oci sends it to the registry itself, for which it needs https
+	// and credentials of its own; direct makes it send its token with the
+	// archive request. All other clients get the portable answer.
 	Answer string
-	// Registry is HOST[:PORT] under which clients reach the registry, for oci.
+	// Registry is the HOST[:PORT] by which clients reach the registry, for oci.
 	Registry string
 }
 
@@ -96,10 +98,10 @@ func (m Modules) validate() error {
 	return fmt.Errorf("modules: the answer %q is not portable, oci or direct", m.Answer)
 }
 
-// moduleDownload says where the archive is: in a header, without a body. This
-// form is the one that OpenTofu and Terraform of every version read; a 200
-// without JSON, which some registries send, fails in OpenTofu. The fetcher of both takes
-// the checksum off the address, and refuses an archive of other bytes.
+// download returns the location of the archive in a header, without a body. All
+// versions of OpenTofu and Terraform accept this form; a 200 without JSON,
+// which some registries send, fails in OpenTofu. The fetcher of both removes
+// the checksum from the address and refuses an archive that does not match it.
 func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
@@ -127,14 +129,14 @@ func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) er
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// madeLink is a link that was signed before.
+// madeLink is a link that was signed before, with its expiry.
 type madeLink struct {
 	path string
 	exp  int64
 }
 
-// moduleLink is the path of the zip, signed again only when the end of links
-// moves.
+// moduleLink returns the path of the zip. It is signed again only when the
+// expiry of links changes.
 func moduleLink(l *links, mv *catalog.ModuleVersion, b blobName) string {
 	exp := l.expiry()
 	if kept, ok := mv.Derived.Load(madeLink{}); ok && kept.(*madeLink).exp == exp {
@@ -150,8 +152,8 @@ type moduleLocationDoc struct {
 	UseCredentials bool   `json:"use_registry_credentials,omitempty"`
 }
 
-// location is the answer for a client that understands more than the
-// portable form, or nil.
+// location returns the answer for a client that supports more than the portable
+// form; nil for other clients.
 func (m Modules) location(agent, root string, b blobName, mv *catalog.ModuleVersion) *moduleLocationDoc {
 	major, minor, ok := openTofu(agent)
 	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
@@ -164,7 +166,7 @@ func (m Modules) location(agent, root string, b blobName, mv *catalog.ModuleVers
 	return nil
 }
 
-// openTofu reads the version out of "OpenTofu/1.12.6".
+// openTofu parses the version in "OpenTofu/1.12.6".
 func openTofu(agent string) (major, minor int, ok bool) {
 	rest, ok := strings.CutPrefix(agent, "OpenTofu/")
 	if !ok {
@@ -199,7 +201,7 @@ type moduleDetailDoc struct {
 	Versions   []addr.Version `json:"versions"`
 }
 
-// moduleDirDoc is one directory of a module.
+// moduleDirDoc describes one directory of a module.
 type moduleDirDoc struct {
 	Path                 string                       `json:"path"`
 	Name                 string                       `json:"name"`
@@ -231,8 +233,8 @@ type moduleRequirementDoc struct {
 	Version string `json:"version"`
 }
 
-// detail describes one version from the description that was stored when it was
-// published.
+// detail describes one version from the description that was stored at
+// publication.
 func (m *modules) detail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	l, err := r.catalog.Module(r.Context(), r.at.Module)
 	if err != nil {
@@ -245,7 +247,7 @@ func (m *modules) detail(w http.ResponseWriter, r call[addr.ModuleVersion]) erro
 	return m.describe(w, r, l, mv)
 }
 
-// latestDetail is detail of the latest version.
+// latestDetail is detail for the latest version.
 func (m *modules) latestDetail(w http.ResponseWriter, r call[addr.Module]) error {
 	l, v, mv, err := r.catalog.LatestModule(r.Context(), r.at)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// providers answers about providers, by the registry protocol and that of network
-// mirrors.
+// providers handles requests about providers, by the registry protocol and the
+// protocol of network mirrors.
 type providers struct {
 	now func() time.Time
 }
@@ -23,9 +23,9 @@ type providerVersionsDoc struct {
 	Warnings []string               `json:"warnings,omitempty"`
 }
 
-// providerVersionEntry has protocols and platforms only where they are known
-// already: clients do not need them, and one request per version is never on
-// the path of this answer.
+// providerVersionEntry has protocols and platforms only if they are already
+// known: clients do not need them, and this answer must not wait for one
+// request per version.
 type providerVersionEntry struct {
 	Version     addr.Version   `json:"version"`
 	Protocols   []string       `json:"protocols,omitempty"`
@@ -101,8 +101,8 @@ type packageHashes struct {
 	Size   int64    `json:"package_size"`
 }
 
-// build answers with everything the clients check before and after
-// they download a provider. 404 means "not for this platform".
+// build returns everything that the clients check before and after they
+// download a provider. 404 means "not for this platform".
 func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	pv, err := r.version(r.Context(), r.at.Provider, r.at.version, r.at.platform)
 	if err != nil {
@@ -168,7 +168,7 @@ func platformList(p *catalog.ProviderVersion) string {
 	return strings.Join(names, ", ")
 }
 
-// packages lists the hashes of every platform, or is nil: a client fails on an
+// packages returns the hashes of every platform, or nil: a client fails on an
 // incomplete entry, while the field itself is optional.
 func packages(p *catalog.ProviderVersion) map[string]packageHashes {
 	all := make(map[string]packageHashes, len(p.Platforms))
@@ -188,8 +188,8 @@ type mirrorIndexDoc struct {
 	Versions map[string]struct{} `json:"versions"`
 }
 
-// mirrorIndex lists the versions of a provider under the address of its
-// origin. Own providers are here too, under the front-end's host name.
+// mirrorIndex lists the versions of a provider under the address of its origin.
+// The front-end's own providers are served here too, under its host name.
 func (p *providers) mirrorIndex(w http.ResponseWriter, r call[addr.Provider]) error {
 	l, err := r.versions(r.Context(), r.at)
 	if err != nil {
@@ -221,8 +221,8 @@ type mirrorArchive struct {
 	Hashes []string `json:"hashes"`
 }
 
-// mirrorVersion names the archives of one version with their hashes. Without
-// hashes the clients would install whatever the archive holds.
+// mirrorVersion lists the archives of one version with their hashes. Without
+// hashes the clients would install the archive unverified.
 func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]) error {
 	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {

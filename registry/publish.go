@@ -32,7 +32,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxModuleUpload bounds the archive of a module that is sent over HTTP.
+// maxModuleUpload bounds the archive of a module that is uploaded over HTTP, in
+// bytes.
 const maxModuleUpload = 64 << 20
 
 // publishedDoc is the answer to a publication.
@@ -44,18 +45,18 @@ type publishedDoc struct {
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
-// publishing takes what is to be stored, and changes what is stored.
+// publishing handles requests that publish content or change published content.
 type publishing struct {
 	layout  addr.Layout
-	keys    *access.Keyring // sign receipts
-	beside  string          // host of the registry, where that is in this server; "": it is elsewhere
+	keys    *access.Keyring // signs receipts
+	beside  string          // host of the registry if it is part of this server; "": it is elsewhere
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
 }
 
-// module takes a zip or tar.gz and stores its tree as a version, with
-// the same ignore files, checks and bytes as `okara publish module`.
+// module receives a zip or tar.gz and stores its tree as a version, with the
+// same ignore files, checks and bytes as `okara publish module`.
 func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
 	o, dry, err := moduleOptions(r.Request, r.grant)
 	if err != nil {
@@ -82,8 +83,8 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 	return p.answer(w, r.Request, out)
 }
 
-// moduleOptions reads the query of a publication. A misspelt value is an error:
-// taken for false, dry_run would publish.
+// moduleOptions parses the query of a publication. A misspelt value is an
+// error: if it were taken as false, dry_run would publish.
 func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry bool, err error) {
 	q := r.URL.Query()
 	if o.Policy, err = depot.ParsePolicy(cmp.Or(q.Get("policy"), string(depot.PolicyImmutable))); err != nil {
@@ -104,8 +105,8 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 	return o, dry, err
 }
 
-// removeUnpacked removes a temporary folder. The answer is under way by then, so
-// the log says what is left.
+// removeUnpacked removes a temporary directory. The answer is already being
+// sent, so a failure is only logged.
 func (p *publishing) removeUnpacked(remove func() error) {
 	if err := remove(); err != nil {
 		p.log.Error("temporary files fill the disk", "error", err)
@@ -135,7 +136,7 @@ func receiveTree(r *http.Request, dir string) error {
 // receive copies a body of at most limit bytes and returns its size and hash.
 func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]byte, error) {
 	tooLarge := &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", limit)}
-	if r.ContentLength > limit { // a client that waits for 100 Continue sends nothing
+	if r.ContentLength > limit { // a client that waits for 100 Continue then sends nothing
 		return 0, [sha256.Size]byte{}, tooLarge
 	}
 	h := sha256.New()
@@ -152,7 +153,7 @@ func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]by
 	return n, [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// checkContentDigest holds a Content-Digest header (RFC 9530) against the body.
+// checkContentDigest compares a Content-Digest header (RFC 9530) with the body.
 func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	for item := range strings.SplitSeq(header, ",") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(item), "sha-256=")
@@ -163,9 +164,9 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	return nil
 }
 
-// origin are the annotations that tell where an artifact comes from. What the
-// query says counts only where no token of a CI system says it; when the source
-// was written is nothing that a token knows.
+// origin returns the annotations that state where an artifact comes from.
+// Values of the query count only if no token of a CI system states them; no
+// token states when the source was written.
 func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 	q := r.URL.Query()
 	a := map[string]string{}
@@ -191,8 +192,8 @@ func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 	return a, nil
 }
 
-// dryRun answers what would be shipped, and whether the registry has it already. What
-// it would refuse is refused here as well.
+// dryRun answers with the files that would be published, and whether the
+// registry already has them. It refuses whatever a publication would refuse.
 func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], dir string, o depot.ModuleOptions) error {
 	plan, err := depot.PlanModule(r.Context(), os.DirFS(dir), r.at, o)
 	if err != nil {
@@ -220,7 +221,7 @@ func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], d
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-// answer says what was published.
+// answer reports the result of a publication.
 func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Published) error {
 	status := http.StatusCreated
 	if out.Existing {
@@ -231,8 +232,9 @@ func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Pu
 	})
 }
 
-// reference is the name of a repository for the caller. The built-in registry
-// has no host name of its own; it is where the caller found the front-end.
+// reference returns the name of a repository for the caller. The built-in
+// registry has no host name of its own, so the host name that the caller used
+// is taken.
 func (p *publishing) reference(r *http.Request, repository string) string {
 	if p.beside == "" {
 		return repository
@@ -240,8 +242,7 @@ func (p *publishing) reference(r *http.Request, repository string) string {
 	return r.Host + strings.TrimPrefix(repository, p.beside)
 }
 
-// refused is publishError for what PublishModule and PublishProvider
-// return.
+// refused is publishError for the errors of PublishModule and PublishProvider.
 func (p *publishing) refused(r *http.Request, err error) error {
 	if c, ok := errors.AsType[*depot.ConflictError](err); ok {
 		named := *c
@@ -256,7 +257,7 @@ func (p *publishing) refused(r *http.Request, err error) error {
 	return publishError(err)
 }
 
-// published records a change of what is at an address. err is what it returned.
+// published records a change at an address. err is the error of the change.
 func (p *publishing) published(v *view, g access.Grant, address string, c access.Change, out depot.Published, err error) {
 	result := "done"
 	c.Digest = out.Digest
@@ -274,7 +275,7 @@ func (p *publishing) published(v *view, g access.Grant, address string, c access
 	g.Record(address, c)
 }
 
-// writeDocument sends the answer to a change, which nobody may keep.
+// writeDocument sends the answer to a change, which must not be cached.
 func writeDocument(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Cache-Control", "no-store")
 	return service.WriteJSON(w, status, v)
@@ -284,8 +285,8 @@ func unprocessable(err error) error {
 	return &service.Error{Status: http.StatusUnprocessableEntity, Text: err.Error()}
 }
 
-// publishError keeps the errors of the registry and of a full disk, and takes all
-// others for something wrong with what was sent.
+// publishError returns errors of the registry and of a full disk unchanged, and
+// treats all others as a fault of the uploaded content.
 func publishError(err error) error {
 	for _, e := range []error{
 		oci.ErrExists, oci.ErrUnavailable, oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrRateLimited, oci.ErrUncertain,
@@ -301,14 +302,14 @@ func publishError(err error) error {
 	return unprocessable(err)
 }
 
-// Bounds of a change of status.
+// Bounds of a status change.
 const (
 	maxStatusRequest = 16 << 10
 	maxMessage       = 300
 	maxActor         = 128
 )
 
-// status deprecates or withdraws a version, or takes that back. Signatures are not
+// status deprecates or withdraws a version, or reverts that. Signatures are not
 // among the actions: a resign event needs the files that `okara sign` makes.
 func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	var in struct {

@@ -39,17 +39,18 @@ const (
 )
 
 // A receipt is signed proof that a file was uploaded to the repository of one
-// version. It is good at every replica, so an upload can be taken up again.
+// version. It is valid at every replica, so an upload can be resumed.
 const (
 	signReceipt = "okara-upload-v1"
 	receiptTTL  = 24 * time.Hour
 )
 
-// fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
+// fileName matches a file of a release as named by GoReleaser, or SHA256SUMS
+// alone.
 var fileName = text.Pattern(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
-// file stores one file of a release as a blob of its repository, a package
-// only if it is one. Nothing refers to it until the version is published.
+// file stores one file of a release as a blob of its repository; a package must
+// be valid. Nothing refers to the blob until the version is published.
 func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
@@ -82,9 +83,9 @@ func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error 
 	return p.writeReceipt(w, http.StatusCreated, u)
 }
 
-// knownFile answers with a receipt for a file that the repository has already,
-// so that a publication that was cut need not send it again. Only who may
-// publish there gets the reason.
+// knownFile answers with a receipt for a file that the repository already has,
+// so that an interrupted publication need not send it again. Only a caller that
+// may publish there sees the reason of a failure.
 func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
@@ -129,7 +130,8 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 	return err
 }
 
-// uploadOf returns what the address says of an upload, and its repository.
+// uploadOf returns the upload that the path of a request describes, and its
+// repository.
 func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName().MatchString(u.File) {
@@ -158,9 +160,9 @@ func (p *publishing) writeReceipt(w http.ResponseWriter, status int, u upload) e
 	return writeDocument(w, status, doc)
 }
 
-// provider makes a version of the uploaded files, with the same checks
-// as `okara publish provider`. The server has no signing key, so the files
-// include the signature of SHA256SUMS.
+// provider creates a version from the uploaded files, with the same checks as
+// `okara publish provider`. The server has no signing key, so the files include
+// the signature of SHA256SUMS.
 func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) error {
 	var in struct {
 		Receipts []string `json:"receipts"`
@@ -216,7 +218,7 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 	return p.answer(w, r.Request, out)
 }
 
-// receivedAs returns what a receipt is for.
+// receivedAs returns the upload that a receipt proves.
 func (p *publishing) receivedAs(receipt string, client *oci.Client, repository string) (upload, *oci.Repo, error) {
 	u, err := readReceipt(p.keys, receipt, p.now())
 	if err != nil {
@@ -229,7 +231,7 @@ func (p *publishing) receivedAs(receipt string, client *oci.Client, repository s
 	return u, repo, err
 }
 
-// fetchText puts an uploaded file where the checks of a release expect it.
+// fetchText stores an uploaded file where the checks of a release expect it.
 func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error {
 	limit := int64(maxReleaseText)
 	if strings.HasSuffix(u.File, "_"+depot.DocsFile) {
@@ -245,23 +247,23 @@ func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error 
 	return errors.Join(fetchBlob(ctx, repo, u, out), out.Close())
 }
 
-// upload is what a receipt says.
+// upload is the content of a receipt.
 type upload struct {
 	Repository string        `json:"r"`
 	File       string        `json:"f"`
 	Digest     digest.Digest `json:"d"`
 	Size       int64         `json:"s"`
-	H1         string        `json:"h,omitempty"` // of a package, which has been inspected
+	H1         string        `json:"h,omitempty"` // of a package, which was inspected
 	Expires    int64         `json:"e"`
 
-	typ      string // of the provider; for inspect, not in the receipt
+	typ      string // of the provider; for inspect, not part of the receipt
 	platform addr.Platform
 }
 
 func (u *upload) isPackage() bool { return strings.HasSuffix(u.File, ".zip") }
 
-// inspect does the work that takes long for a large package while its file is at
-// hand, so that publishing many of them is a short request.
+// inspect does the slow checks of a large package while its file is available,
+// so that publishing many packages is a short request.
 func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	if !u.isPackage() {
 		return nil
@@ -272,7 +274,7 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	return nil
 }
 
-// stored is the package of a receipt, if the registry has it still.
+// stored returns the package of a receipt if the registry still has it.
 func (u *upload) stored(ctx context.Context, repo *oci.Repo, at providerVersion) (depot.Package, error) {
 	platform, err := signing.PackagePlatform(at.Provider, at.version, u.File)
 	if err != nil {
@@ -298,8 +300,8 @@ func newReceipt(keys *access.Keyring, u upload) (string, error) {
 	return id + "." + content + "." + signature, nil
 }
 
-// readReceipt checks a receipt; nothing in it is read before its signature
-// holds.
+// readReceipt verifies a receipt; its content is read only after its signature
+// is verified.
 func readReceipt(keys *access.Keyring, receipt string, now time.Time) (upload, error) {
 	forged := unprocessable(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Bounds of a signature that is sent over HTTP. An RSA key of 8192 bits makes
-// signatures of 1 KiB, and a payload is one line of JSON.
+// Bounds of a signature that is uploaded over HTTP. An RSA key of 8192 bits
+// makes signatures of 1 KiB, and a payload is one line of JSON.
 const (
 	maxSignatureRequest = 128 << 10
 	maxSignedPayload    = 64 << 10
@@ -26,14 +26,14 @@ const (
 	maxSignatures       = 50 // of one version
 )
 
-// signatureDoc is a signature in the form of cosign's: the payload is its
-// simple-signing document, the signature is over those bytes.
+// signatureDoc is a signature in cosign's form: Payload is its simple-signing
+// document, and the signature covers those bytes.
 type signatureDoc struct {
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
 }
 
-// signatures answers what a signature has to be about, and those there are.
+// signatures answers with the payload to sign and the existing signatures.
 func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	repo, subject, err := p.subject(r)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *publishing) signatures(w http.ResponseWriter, r call[stored]) error {
 	})
 }
 
-// subject is what signatures are about.
+// subject returns the manifest that signatures are about, and its repository.
 func (p *publishing) subject(r call[stored]) (*oci.Repo, oci.Descriptor, error) {
 	repo, err := r.client.Repo(r.at.Repository(p.layout))
 	if err != nil {
@@ -62,9 +62,9 @@ func (p *publishing) subject(r call[stored]) (*oci.Repo, oci.Descriptor, error) 
 	return repo, subject, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
 
-// sign stores a signature over the digest that a publication returned.
-// Whether its key is to be trusted is for those who verify; here it has to be
-// about this version. Sent again it is there already.
+// sign stores a signature over the digest that a publication returned. Whether
+// its key is trusted is decided when it is verified; here it only has to be
+// about this version. Sending it again has no effect.
 func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	var in struct {
 		Digest digest.Digest `json:"digest"`

@@ -27,34 +27,35 @@ import (
 )
 
 // PullRule lets the front-end fetch versions of some providers from their
-// origin when somebody asks for them.
+// origin when clients request them.
 type PullRule struct {
 	Providers string              // glob over HOSTNAME/NAMESPACE/TYPE
 	Versions  addr.Constraint     // zero: every release
-	Origin    depot.Source        // must not reach what the clients must not, see upstream.Guard
-	Mirror    depot.MirrorOptions // which platforms, and which proof will do
+	Origin    depot.Source        // must not reach hosts that clients must not reach, see upstream.Guard
+	Mirror    depot.MirrorOptions // which platforms, and which proof is required
 }
 
-// permits reports whether the rule lets anybody have a platform.
+// permits reports whether the rule allows a platform.
 func (r PullRule) permits(t addr.Platform) bool {
 	return len(r.Mirror.Platforms) == 0 || slices.Contains(r.Mirror.Platforms, t)
 }
 
 const (
 	originBytes = 64 << 20 // of each of the two caches
-	// originRetry is how long a failure of an origin is remembered where there
-	// are stored versions to serve, and that of one version in any case.
+	// originRetry is how long a failure of an origin is remembered if there are
+	// stored versions to serve. A failure of one version is always remembered
+	// that long.
 	originRetry = time.Minute
 )
 
 // pullable reports whether a version can fulfil a policy before it is in the
-// registry: there is its author's signature then, and nothing else.
+// registry: then it has only its author's signature.
 func pullable(require trust.Policy) bool {
 	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != trust.RequireOpenPGP })
 }
 
-// pullThrough answers for versions that are at an origin and not yet in the
-// registry, and puts those there of which somebody wants a package.
+// pullThrough answers for versions that an origin has and the registry does not
+// yet have, and stores those of which a client requests a package.
 type pullThrough struct {
 	layout  addr.Layout
 	rules   []PullRule
@@ -65,7 +66,7 @@ type pullThrough struct {
 
 	versions *cache.Cache[*originVersions] // address of the provider
 	releases *cache.Cache[*originRelease]  // address and version
-	packages pulls                         // on their way
+	packages pulls                         // being fetched
 
 	client  *oci.Client // of the registry, with the front-end's own credentials
 	catalog *catalog.Catalog
@@ -75,10 +76,11 @@ type pullThrough struct {
 	audit   *slog.Logger // nil: none
 	log     *slog.Logger
 	now     func() time.Time
-	stall   time.Duration // an origin that sends too little for so long is given up
+	stall   time.Duration // an origin that sends too little for that long is given up
 }
 
-// newPullThrough returns what pulls into the registry of a view; nil without rules.
+// newPullThrough returns the pull-through into the registry of a view; nil
+// without rules.
 func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	if len(o.PullThrough) == 0 {
 		return nil
@@ -92,13 +94,15 @@ func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 	}
 }
 
-// originPolicy is that of an origin that is reachable: its answers are good for a
-// while and then asked for again in the background; what is known outlives it.
+// originPolicy is the cache policy for a reachable origin: its answers are
+// fresh for a while and then requested again in the background; known answers
+// stay usable meanwhile.
 func originPolicy() cache.Policy {
 	return cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 }
 
-// rule returns the first rule for a provider. Own providers have none.
+// rule returns the first rule for a provider. The front-end's own providers
+// have none.
 func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	if p == nil || a.Hostname == "" {
 		return PullRule{}, false
@@ -110,17 +114,18 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	return p.rules[i], true
 }
 
-// originVersions is what an origin has of a provider, as far as the rule goes.
+// originVersions is the list of a provider's versions at its origin that the
+// rule allows.
 type originVersions struct {
 	versions []addr.Version // highest first
-	err      error          // why nothing is known
+	err      error          // why the list is unknown
 	union    atomic.Pointer[catalog.Versions]
 }
 
 func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
 
-// with returns the versions in the registry, which may be nil, and those of
-// the origin.
+// with returns the union of the versions in the registry, which may be nil, and
+// those at the origin.
 func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 	if len(o.versions) == 0 && stored != nil {
 		return stored
@@ -133,9 +138,9 @@ func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 	return u
 }
 
-// versions is the list of a provider: its versions in the registry and those
-// that may be pulled through. An origin that is slow or down adds nothing, and
-// nobody waits for it where there is something without it.
+// versions returns the list of a provider: its versions in the registry and
+// those that may be pulled through. A slow or unavailable origin adds nothing,
+// and the answer does not wait for it if there are stored versions.
 func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
 	stored, err := v.catalog.Provider(ctx, p)
 	rule, ok := v.pull.rule(p)
@@ -157,7 +162,8 @@ func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions
 	return origin.with(stored), nil
 }
 
-// originError is for an answer that needs an origin. Its text is the origin's.
+// originError returns the error for an answer that needs an origin, with the
+// origin's text.
 func originError(err error) error {
 	own, ok := errors.AsType[*service.Error](err)
 	switch {
@@ -171,8 +177,8 @@ func originError(err error) error {
 	return &service.Error{Status: http.StatusBadGateway, Text: "the origin does not answer as it should: " + reason(err)}
 }
 
-// reason is what a client may know of a failure. The addresses of hosts are
-// not for those who only know names; the log has them.
+// reason returns the part of a failure that a client may see. Clients that only
+// know host names must not learn their addresses, which are logged.
 func reason(err error) string {
 	if _, ok := errors.AsType[*net.OpError](err); !ok {
 		return err.Error()
@@ -183,8 +189,8 @@ func reason(err error) string {
 	return "it cannot be reached"
 }
 
-// list asks an origin for the versions of a provider. With brief set it waits
-// no longer than is worth it for one answer; those that follow do not wait.
+// list requests a provider's versions from an origin. With brief set it waits
+// only briefly; the requests that follow use the remembered failure.
 func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
 	key := a.String()
 	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
@@ -222,8 +228,8 @@ func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, 
 	return o, nil
 }
 
-// failed is the result of a load that failed: an error if something is known
-// that is to be kept, else a value that remembers the failure.
+// failed returns the result of a failed load: an error if a known value should
+// be kept, or else a value that remembers the failure.
 func failed[V any](err error, known bool, v V) (V, error) {
 	if known && !errors.Is(err, oci.ErrNotFound) {
 		var none V
@@ -232,11 +238,11 @@ func failed[V any](err error, known bool, v V) (V, error) {
 	return v, nil
 }
 
-// originRelease is one version at its origin, or why it cannot be had.
+// originRelease is one version at its origin, or why it is unavailable.
 type originRelease struct {
 	release *depot.Release
-	version *catalog.ProviderVersion // as if it were in the registry, but without sizes
-	resumed atomic.Bool              // its job was looked for
+	version *catalog.ProviderVersion // as it would be in the registry, but without sizes
+	resumed atomic.Bool              // whether its job was looked for
 	err     error
 }
 
@@ -247,8 +253,8 @@ func (r *originRelease) size() int {
 	return r.version.Size()
 }
 
-// version returns a version of a provider from the registry, or else from its origin.
-// Where only some platforms are asked for and none of them may be pulled
+// version returns a version of a provider from the registry, or else from its
+// origin. If only some platforms are requested and none of them may be pulled
 // through, no origin is asked.
 func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
 	pv, err := v.catalog.ProviderVersion(ctx, p, want)
@@ -270,8 +276,8 @@ func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, 
 	return r.version, nil
 }
 
-// release returns a version at its origin, its proof verified. A failure is
-// remembered, so that clients cannot make the server ask again and again.
+// release returns a version at its origin, with its proof verified. A failure
+// is remembered, so that clients cannot make the server ask again and again.
 func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version) (*originRelease, error) {
 	known, ok := p.versions.Peek(a.String())
 	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {
@@ -308,7 +314,8 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 	return r, nil
 }
 
-// learn makes the next list of versions show what is now known of one.
+// learn makes the next list of versions include the details now known of one
+// version.
 func (p *pullThrough) learn(a addr.Provider) {
 	if o, ok := p.versions.Peek(a.String()); ok {
 		if u := o.union.Load(); u != nil {
@@ -317,8 +324,8 @@ func (p *pullThrough) learn(a addr.Provider) {
 	}
 }
 
-// known returns a version at its origin that was asked for before, without
-// asking.
+// known returns a version at its origin that was requested before, without a
+// new request.
 func (p *pullThrough) known(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
 	if p == nil {
 		return nil, false
@@ -330,7 +337,7 @@ func (p *pullThrough) known(a addr.Provider, v addr.Version) (*catalog.ProviderV
 	return r.version, true
 }
 
-// atOrigin shows a release as the index that it will be.
+// atOrigin represents a release as its future index.
 func atOrigin(r *depot.Release, repository string) *catalog.ProviderVersion {
 	signature := artifact.SignatureVerified
 	if len(r.Metadata.SignatureBytes) == 0 {

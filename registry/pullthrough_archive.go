@@ -27,19 +27,19 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxPulls bounds the packages that come from origins at once.
+// maxPulls bounds the packages that are fetched from origins at the same time.
 const maxPulls = 32
 
 const (
-	// maxPulled bounds what the files of all these packages have on the disk.
+	// maxPulled bounds the total size of the files of these packages on disk.
 	maxPulled = 8 << 30
-	// minPulled is what an origin must send of a package within stallTimeout,
-	// or else the rest of it.
+	// minPulled is how many bytes of a package an origin must send within
+	// stallTimeout, unless fewer remain.
 	minPulled = 256 << 10
 )
 
-// pulls are the packages that come from their origin at this moment, each once
-// however many clients want it. They belong to no request.
+// pulls holds the packages that are being fetched from their origin, each once
+// for all clients. A fetch does not belong to any request.
 type pulls struct {
 	limiter *service.Limiter    // one per package
 	disk    *semaphore.Weighted // bytes of their files
@@ -48,23 +48,23 @@ type pulls struct {
 	running map[string]*pulled // repository@hex
 }
 
-// pulled is a package on its way. size, spool and err are set when opened is
-// closed.
+// pulled is a package that is being fetched. size, spool and err are set when
+// opened is closed.
 type pulled struct {
-	version string // that it belongs to
+	version string // the version that it belongs to
 	opened  chan struct{}
-	done    chan struct{} // closed when it is in the registry, or given up
+	done    chan struct{} // closed when the package is in the registry, or given up
 
 	size  int64
 	spool *cache.Spool
 	err   error
 
-	reserved int64 // that its file has of pulls.disk; of who fetches it alone
+	reserved int64 // bytes of pulls.disk that its file uses; accessed only by the fetching goroutine
 }
 
-// archive finds a blob that a link names and the registry does not have: a
-// package that is to be fetched, or a file of its proof, which is in memory
-// after that.
+// archive finds a blob that a link names and that is missing in the registry: a
+// package, which is fetched, or a file of the version's proof, which is then in
+// memory.
 func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
 	if p == nil {
@@ -103,8 +103,8 @@ func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobNa
 	return oci.Descriptor{}, nil, none
 }
 
-// linked parses the provider and the version out of a link. The name of its
-// file counts for nothing until a verified release has it.
+// linked parses the provider and the version out of a link. The file name is
+// not trusted until a verified release contains it.
 func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	item, ok := p.layout.Parse(b.Repository)
 	if !ok || item.Kind != addr.KindMirror {
@@ -114,10 +114,10 @@ func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	return item.Provider, v, ok
 }
 
-// fetch joins the fetch of a package, or begins it, and returns when its
-// size is known. One that has come to an end in the meantime is in the
-// registry, and is not fetched again. Its place is that of the client who began
-// it, to its end, even when the client has left.
+// fetch joins or starts the fetch of a package and returns when its size is
+// known. If the fetch has finished meanwhile, the package is in the registry
+// and is not fetched again. The fetch occupies a slot of the client that
+// started it until it ends, even if that client has left.
 func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
 	key := b.Repository + "@" + b.Hex
 	p.packages.mu.Lock()
@@ -149,7 +149,7 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 
 func pullVersion(p addr.Provider, v addr.Version) string { return p.String() + " " + v.String() }
 
-// complete runs to its end whoever waits for it.
+// complete runs to its end even if all clients have left.
 func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
 	err := recovered(func() error {
 		if err := p.receive(ctx, f, r, t); err != nil {
@@ -167,7 +167,7 @@ func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *p
 	}
 }
 
-// recovered makes a panic an error: in a goroutine that is not net/http's it
+// recovered turns a panic into an error: in a goroutine outside of net/http it
 // would end the process.
 func recovered(f func() error) (err error) {
 	defer func() {
@@ -178,13 +178,13 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-// receive writes a package to a file, which the clients follow. Where
-// the origin does not announce the size they wait for the end: without a size
-// they could not tell a broken download from a whole one.
+// receive writes a package to a file, which the clients follow. If the origin
+// does not announce the size, they wait for the end: without a size they could
+// not tell a broken download from a complete one.
 func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, t artifact.ProviderPlatform) error {
 	ready := sync.OnceFunc(func() { close(f.opened) })
 	defer ready()
-	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
+	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is fetched
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(p.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", minPulled, p.stall)) })
@@ -233,14 +233,15 @@ func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, 
 	return err
 }
 
-// distrust refuses a release whose origin sends other bytes than it signed.
+// distrust refuses a release whose origin sends bytes that do not match its
+// signed hash.
 func (p *pullThrough) distrust(r *originRelease, err error) {
 	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
-// store moves a package from its file to the registry, after the job
-// that completes its version is recorded: what a crash leaves in the registry
-// is thus picked up.
+// store moves a package from its file to the registry, after recording the job
+// that completes its version. The job also completes what a crash leaves in the
+// registry.
 func (p *pullThrough) store(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
 	defer func() { err = errors.Join(err, f.spool.Discard()) }()
 	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
@@ -258,21 +259,21 @@ func (p *pullThrough) store(ctx context.Context, b blobName, f *pulled, r *origi
 	return nil
 }
 
-// jobPull completes a version of which somebody asked for a package.
+// jobPull completes a version of which a client requested a package.
 const jobPull = jobs.KindPull
 
-// enqueue records that job. One a day is enough: it does not end before the
-// version is complete, its tries are used up, or it is parked, and then whoever
-// asks on a later day has it done again.
+// enqueue records that job, at most once a day. The job ends when the version
+// is complete, its attempts are used up, or it is parked. In the latter cases a
+// request on a later day records it again.
 func (p *pullThrough) enqueue(ctx context.Context, a addr.Provider, v addr.Version) error {
 	id := jobPull + " " + pullVersion(a, v) + " " + p.now().UTC().Format(time.DateOnly)
 	_, err := p.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": a.String(), "version": v.String()}})
 	return err
 }
 
-// resume records the job again for a version that is not complete, though
-// packages of it are in the registry: its last job failed, or somebody removed
-// the version. The clients need no more of it than they have.
+// resume records the job again for a version that is incomplete although
+// packages of it are in the registry: its last job failed, or the version was
+// removed. The clients need no further package of it.
 func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
 		_, ok := p.catalog.KnownSize(r.version.Repository, t.Zh)
@@ -286,8 +287,8 @@ func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	}
 }
 
-// run is the handler of that job: it stores the version with all
-// platforms of the rule, as `okara mirror` does.
+// run is the handler of that job: it stores the version with all platforms of
+// the rule, as `okara mirror` does.
 func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 	a, err := addr.ParseProvider(j.Data["provider"])
 	if err != nil {
@@ -310,7 +311,7 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 	}
 	out, err := p.depot.MirrorRelease(ctx, r.release, rule.Mirror)
 	if errors.Is(err, oci.ErrExists) && out.Existing {
-		err = nil // somebody mirrored fewer platforms, and those stay
+		err = nil // a mirror run stored fewer platforms, and they are kept
 	}
 	p.mirrored(ctx, rule, a, v, out.Digest, err)
 	if err != nil {
@@ -320,7 +321,7 @@ func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
 	return out.String(), nil
 }
 
-// idle waits until no package of a version is on its way in this process, so
+// idle waits until no package of a version is being fetched in this process, so
 // that the job does not fetch it a second time.
 func (p *pulls) idle(ctx context.Context, version string) error {
 	for {
@@ -343,8 +344,8 @@ func (p *pulls) idle(ctx context.Context, version string) error {
 	}
 }
 
-// mirrored records what came of pulling a version through, which is a change
-// that no client made.
+// mirrored records the result of pulling a version through, a change that was
+// not made by a client.
 func (p *pullThrough) mirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
 	result := "done"
 	status := http.StatusCreated

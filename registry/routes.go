@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// routes is the whole surface of the protocols: what a request is about, which
-// right it takes, and who answers. HEAD works wherever GET does.
+// routes registers all routes of the protocols: what a request is about, which
+// right it requires, and its handler. HEAD works wherever GET does.
 func (s *server) routes() http.Handler {
 	mux := s.kit.Mux()
 	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
@@ -70,17 +70,17 @@ func (s *server) routes() http.Handler {
 	meta("GET /v1/catalog", to(s, everythingIn, access.List, s.contents.list))
 	meta("GET /v1/catalog/{address...}", to(s, itemIn, access.Read, s.contents.versions))
 
-	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link has the right
-	meta("/archives/{token}", unknown)                         // or the multiplexer would redirect
+	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link proves the right
+	meta("/archives/{token}", unknown)                         // otherwise the multiplexer would redirect
 
 	if len(s.o.GitHub) > 0 {
-		meta("POST /hooks/github", s.hooks.receive) // the signature of the delivery is the right
+		meta("POST /hooks/github", s.hooks.receive) // the signature of the delivery proves the right
 	}
 	meta("/", unknown)
 	return mux
 }
 
-// call is a request that may be answered.
+// call is an authorized request.
 type call[A any] struct {
 	*http.Request
 	*view              // what the caller may see
@@ -88,9 +88,10 @@ type call[A any] struct {
 	grant access.Grant // the caller
 }
 
-// to is the way of every request whose path says what it is about: parse, ask
-// whether it may, find the view of the caller, answer. Nothing is looked up, and
-// nothing of a body is read, before the right is decided.
+// to returns the handler of requests whose path says what they are about: it
+// parses the path, checks the right, finds the view of the caller, and calls
+// answer. Nothing is looked up, and no body is read, before the right is
+// checked.
 func to[A any](s *server, parse parser[A], action access.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		at, right, bad := parse(r)
@@ -115,8 +116,8 @@ func to[A any](s *server, parse parser[A], action access.Action, answer func(htt
 	}
 }
 
-// unreadable is the answer to an address that nothing can have. To those who read
-// it is 404, not 400: the clients then try their next source.
+// unreadable returns the error for an invalid address. For reads it is 404, not
+// 400: the clients then try their next source.
 func unreadable(action access.Action, err error) error {
 	if action == access.Publish {
 		return unprocessable(err)
@@ -124,15 +125,15 @@ func unreadable(action access.Action, err error) error {
 	return notFound("%v", err)
 }
 
-// Discovery is what the protocols add to the discovery document of a server that
-// serves them below the path base. Every service URL ends with a slash, without
-// which the clients' provider code loses the last segment.
+// Discovery returns the entries of the protocols in the discovery document of a
+// server that serves them below the path base. Every service URL ends with a
+// slash, without which the clients' provider code drops the last segment.
 func Discovery(_ context.Context, base string) (map[string]any, error) {
 	return map[string]any{"modules.v1": base + "/v1/modules/", "providers.v1": base + "/v1/providers/"}, nil
 }
 
-// unknown answers 404 for everything else. Who mixed up the base URLs of the
-// protocols gets the right one in the error.
+// unknown answers all other paths with 404. If the base URLs of the protocols
+// were mixed up, the error names the correct one.
 func unknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {
@@ -144,8 +145,9 @@ func unknown(_ http.ResponseWriter, r *http.Request) error {
 	return notFound("no such route")
 }
 
-// originDiscovery says where the providers of an origin are here. Terraform and OpenTofu
-// never ask for it; Renovate does, for which /origin/HOSTNAME is a registry.
+// originDiscovery returns the service URLs for the providers of an origin.
+// Terraform and OpenTofu never request it; Renovate does, because it treats
+// /origin/HOSTNAME as a registry.
 func (s *server) originDiscovery(w http.ResponseWriter, r *http.Request) error {
 	p, err := addr.ParseProvider(r.PathValue("hostname") + "/namespace/type")
 	if err != nil {

@@ -22,52 +22,52 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Options is everything that the protocols need. Client, Kit and Keys are
-// required.
+// Options configures the protocols. Client, Kit and Keys are required.
 type Options struct {
-	Kit      *service.Kit    // decides about requests, and what is around each of them
+	Kit      *service.Kit    // authorizes requests and wraps their handlers
 	Keys     *access.Keyring // signs archive links
 	Client   *oci.Client     // the registry, with the front-end's own credentials
-	Layout   addr.Layout     // where modules and providers are in it
-	Beside   bool            // the registry is served beside the protocols, under /v2/ of the same host
-	Hostname string          // name under which /mirror/ serves own providers; empty: the one the client used
+	Layout   addr.Layout     // layout of modules and providers in the registry
+	Beside   bool            // the registry is served by the same host, under /v2/
+	Hostname string          // host name under which /mirror/ serves own providers; empty: the one that the client used
 
-	// PublicURL is where people reach the server. Who comes by it gets absolute addresses;
-	// "": all of them are relative. Where everybody may write, the server answers to its
-	// host and to Hostname only, besides loopback names.
+	// PublicURL is the URL of the server for clients. Requests to it get
+	// absolute addresses; "": all addresses are relative. If anonymous callers
+	// may write, the server answers only to its host, to Hostname and to
+	// loopback names.
 	PublicURL string
 
 	Require  map[string]trust.Policy // by kind: what a module, provider or mirror version must fulfil to be served
-	Revoked  catalog.RevokedKeys     // OpenPGP keys that nothing is served with any more
+	Revoked  catalog.RevokedKeys     // OpenPGP keys that are no longer accepted
 	Archives Archives                // how archives are linked and delivered
 	Modules  Modules                 // how module downloads are answered
 	TagTTL   time.Duration           // how long the version tag of a module is trusted; 0: 30 s
-	// DeniedMeansMissing answers 404 where the registry refuses a read: some
-	// registries hide missing repositories that way, and clients go on to their
-	// next source only at 404.
+	// DeniedMeansMissing answers 404 if the registry refuses a read: some
+	// registries hide missing repositories that way, and clients try their next
+	// source only after a 404.
 	DeniedMeansMissing bool
 
-	// PullThrough says which providers are fetched from their origin when they
-	// are asked for. The first rule that matches decides; nil: none is.
+	// PullThrough defines which providers are fetched from their origin on
+	// request. The first matching rule applies; nil: none.
 	PullThrough []PullRule
 
 	// Files opens a blob of a registry whose files are on this machine, by
-	// repository and SHA-256 in hex; nil: they are not.
+	// repository and SHA-256 in hex; nil: they are not on this machine.
 	Files func(repository, sha256hex string) (*os.File, error)
-	Blobs cache.BlobOptions // where archives of any other registry are kept; the zero value: nowhere
+	Blobs cache.BlobOptions // cache for archives of any other registry; the zero value: no cache
 
-	// GitHub are the owners whose webhooks POST /hooks/github takes; none: no
-	// such route.
+	// GitHub lists the owners whose webhooks POST /hooks/github accepts; none:
+	// no such route.
 	GitHub []GitHub
 
-	// PassThrough makes a client that uses a caller's own registry credential,
-	// which is then what a token is that has no other meaning on the routes that
-	// [PassesThrough] names; nil: such tokens are refused.
+	// PassThrough creates a client that uses a caller's own registry
+	// credential. A token without any other meaning is such a credential on the
+	// routes that [PassesThrough] names; nil: such tokens are refused.
 	PassThrough func(oci.Credential) (*oci.Client, error)
 
-	Metrics *Metrics         // nil: nobody reads them
-	Audit   *slog.Logger     // one record per change that no caller makes; nil: none
-	Logger  *slog.Logger     // what an answer does not tell; nil: none
+	Metrics *Metrics         // nil: not exported
+	Audit   *slog.Logger     // one record per change that was not made by a caller; nil: none
+	Logger  *slog.Logger     // details that answers omit; nil: none
 	Now     func() time.Time // nil: time.Now
 }
 
@@ -87,7 +87,7 @@ type server struct {
 	archives   *archives
 	publishing *publishing
 	hooks      *hooks
-	pull       *pullThrough // nil: nothing is pulled through
+	pull       *pullThrough // nil: no pull-through
 }
 
 // Handler is the front-end. It is safe for concurrent use.
@@ -96,14 +96,13 @@ type Handler struct {
 	s *server
 }
 
-// Catalog is what is there, with the front-end's own credentials.
+// Catalog returns the catalog of the front-end's own credentials.
 func (h *Handler) Catalog() *catalog.Catalog { return h.s.views.own.catalog }
 
-// Downloads are how often what is here was fetched.
+// Downloads returns the download counts.
 func (h *Handler) Downloads() *downloads.Counter { return h.s.counts }
 
-// Run does the work that no request waits for, until ctx ends. One process
-// calls it once.
+// Run does the background work until ctx ends. Each process calls it once.
 func (h *Handler) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { h.s.queue.Run(ctx) })
@@ -111,12 +110,13 @@ func (h *Handler) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Finish does what is left when the last request has been answered and Run has
-// returned. It takes a few seconds at most, whether ctx has ended or not.
+// Finish writes the remaining counts after the last request has been answered
+// and Run has returned. It takes a few seconds at most, whether or not ctx has
+// ended.
 func (h *Handler) Finish(ctx context.Context) { h.s.counts.Finish(ctx) }
 
-// New returns the front-end, or an error that names the option at fault. It
-// makes no request.
+// New returns the front-end, or an error that names the invalid option. It
+// sends no request.
 func New(o Options) (*Handler, error) {
 	s, err := newServer(o)
 	if err != nil {
@@ -151,10 +151,10 @@ func newServer(o Options) (*server, error) {
 	return s, s.openQueue()
 }
 
-// handlers makes what answers requests.
+// handlers creates the request handlers.
 func (s *server) handlers(own *view, files *cache.Blobs) {
 	o := s.o
-	_, verified := o.Require[addr.KindModule] // or it would not be served
+	_, verified := o.Require[addr.KindModule] // with a policy, only modules that fulfil it are served
 	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}
 	s.providers = &providers{now: o.Now}
 	s.contents = &contents{layout: o.Layout, guard: s.kit.Guard}
@@ -173,7 +173,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	}
 }
 
-// openQueue makes the queue of what outlives a request.
+// openQueue creates the queue of jobs that outlive a request.
 func (s *server) openQueue() error {
 	repo, err := s.o.Client.Repo(s.o.Layout.QueueRepo())
 	if err != nil {
@@ -194,7 +194,8 @@ func (s *server) openQueue() error {
 	return nil
 }
 
-// checked is the options with defaults, or an error that names the one at fault.
+// checked returns the options with defaults, or an error that names the invalid
+// option.
 func (o Options) checked() (Options, error) {
 	if o.Client == nil || o.Kit == nil || o.Keys == nil {
 		return o, errors.New("no registry client, kit or keys")
@@ -223,5 +224,5 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// wrap makes an http.Handler of h.
+// wrap turns h into an http.Handler.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

@@ -18,18 +18,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxResumes is how often a lost connection to the registry is taken up again
-// unseen by the client.
+// maxResumes is how often a lost connection to the registry is resumed without
+// the client noticing.
 const maxResumes = 3
 
-// source is a blob in a registry as an [io.ReadSeeker] that holds nothing of
-// it. A read opens the blob where the last seek went; a connection that breaks
-// is opened again where it broke. Read from the start, the bytes are hashed,
-// and the last piece is held back until the hash is right. If the blob is in a
-// file of this machine, the bytes are taken from there.
+// source is a blob in a registry as an [io.ReadSeeker] that buffers nothing. A
+// read opens the blob at the current offset; a broken connection is opened
+// again where it broke. If the blob is read from the start, it is hashed, and
+// the last chunk is held back until the hash is verified. If the blob is in a
+// local file, it is read from there.
 //
-// ctx is a field because Read and Seek cannot take one; it is that of the
-// request, and a source lives no longer.
+// ctx is a field because Read and Seek cannot take one. It is the context of
+// the request, and a source does not outlive the request.
 type source struct {
 	ctx   context.Context
 	repo  *oci.Repo
@@ -38,18 +38,19 @@ type source struct {
 	raw   bool   // the reader checks the digest itself
 
 	file  *os.File     // the blob, if it is on this machine
-	spool *cache.Spool // nil: the file is whole
+	spool *cache.Spool // nil: the file is complete
 
 	body    io.ReadCloser
-	at      int64 // where the next read is
-	bodyAt  int64 // where body is
+	at      int64 // offset of the next read
+	bodyAt  int64 // offset of body
 	resumes int
-	sum     hash.Hash // nil: this read did not begin at the start
-	err     error     // why the bytes cannot be had, once
+	sum     hash.Hash // nil: reading did not start at offset 0
+	err     error     // permanent read error
 }
 
-// open begins to read at an offset. If redirect is set and the registry sends
-// readers to its storage, nothing is opened and that address is returned.
+// open starts reading at an offset. If redirect is set and the registry
+// redirects readers to its storage, nothing is opened and that address is
+// returned.
 func (s *source) open(offset int64, redirect bool) (*url.URL, error) {
 	s.close()
 	body, to, err := s.ask(offset, redirect)
@@ -72,7 +73,7 @@ func (s *source) ask(offset int64, redirect bool) (body io.ReadCloser, to *url.U
 	return body, to, answered(err)
 }
 
-// begin makes body, which is at offset, the place to read from.
+// begin makes body, which starts at offset, the current reader.
 func (s *source) begin(body io.ReadCloser, offset int64) {
 	s.body = body
 	s.bodyAt = offset
@@ -81,7 +82,7 @@ func (s *source) begin(body io.ReadCloser, offset int64) {
 	}
 }
 
-// Seek moves the place of the next read; nothing is opened or closed.
+// Seek sets the offset of the next read; nothing is opened or closed.
 func (s *source) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -124,8 +125,9 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// chunk returns the file that has the next bytes, at their place, and how many
-// can be read without waiting. No file: they have to be read with Read.
+// chunk returns the file that has the next bytes, positioned at them, and how
+// many can be read without waiting. If the file is nil, the bytes must be read
+// with Read.
 func (s *source) chunk() (*os.File, int64) {
 	if s.file == nil || s.err != nil {
 		return nil, 0
@@ -145,9 +147,9 @@ func (s *source) chunk() (*os.File, int64) {
 	return s.file, end - s.at
 }
 
-// leaveFile goes on with the registry, unless it is the registry that failed:
-// then it will not do better now. What was read already is read again, so that
-// the hash is that of the whole, unless it is the reader's affair.
+// leaveFile continues with the registry, unless cause is a wrong digest or the
+// end of the request. The bytes read so far are read again to compute the hash
+// of the whole blob, unless the reader verifies the digest itself.
 func (s *source) leaveFile(cause error) {
 	s.closeFile()
 	if errors.Is(cause, oci.ErrCorrupt) || s.ctx.Err() != nil {
@@ -199,7 +201,8 @@ func (s *source) read(p []byte) (int, error) {
 	}
 }
 
-// reopen opens the blob where the next read is and keeps the hash so far.
+// reopen opens the blob at the offset of the next read and keeps the hash
+// state.
 func (s *source) reopen() error {
 	s.close()
 	body, _, err := s.ask(s.at, false)
@@ -210,7 +213,7 @@ func (s *source) reopen() error {
 	return nil
 }
 
-// check adds p to the hash and compares it when the blob is complete.
+// check adds p to the hash and verifies the hash when the blob is complete.
 func (s *source) check(p []byte) error {
 	if s.sum == nil {
 		return nil
@@ -240,7 +243,7 @@ func (s *source) closeFile() {
 	}
 }
 
-// Close ends the connection to the registry.
+// Close closes the connection to the registry.
 func (s *source) Close() error {
 	s.close()
 	s.closeFile()

@@ -16,20 +16,20 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// view is what a caller may see, by the rights of the credentials that
-// its client has.
+// view is the part of the registry that a caller may see, determined by the
+// credentials of its client.
 type view struct {
 	client           *oci.Client
 	catalog          *catalog.Catalog
 	depot            *depot.Depot
 	links            *links
 	pieces           *cache.Cache[*consisting] // repository@digest of the version
-	pull             *pullThrough              // nil: nothing is pulled through
+	pull             *pullThrough              // nil: no pull-through
 	callerCredential bool                      // the credential is the caller's own
-	hiding           bool                      // a refusal of the registry means that there is nothing
+	hiding           bool                      // a refusal by the registry is treated as "not found"
 }
 
-// newView returns the view of a client. links are those that it is given.
+// newView returns the view of a client. l creates its links.
 func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	return &view{
 		client: client, links: l, hiding: o.DeniedMeansMissing,
@@ -42,8 +42,8 @@ func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
 	}
 }
 
-// absent reports whether the registry does not have something, as far as it
-// tells.
+// absent reports whether the registry does not have something, according to its
+// answer.
 func (v *view) absent(err error) bool {
 	if own(err) {
 		return false
@@ -51,12 +51,12 @@ func (v *view) absent(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || v.hiding && refusal(err)
 }
 
-// refusal reports whether the registry said that credentials do not suffice.
+// refusal reports whether the registry refused the credentials.
 func refusal(err error) bool {
 	return errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// reported is err as the one who asked is to hear of it.
+// reported returns err in the form for the caller.
 func (v *view) reported(err error) error {
 	if v.callerCredential && refusal(err) {
 		return &callerError{err}
@@ -69,37 +69,37 @@ type callerError struct{ error }
 
 func (e *callerError) Unwrap() error { return e.error }
 
-// Pass-through: a token that is none of ours is the caller's own credential for
-// the registry behind the front-end. Such a caller has a view of its own, with a
-// client that has this credential and nothing else and with caches that nobody
-// else fills, so the registry's rules decide about everything. It lives for a
-// minute: that is how long a right may be remembered after the registry has
-// withdrawn it. Archive links carry the credential sealed, because clients fetch
-// archives without a token.
+// Pass-through: a token in none of okara's own forms is the caller's own
+// credential for the registry behind the front-end. Such a caller has a
+// separate view, with a client that has only this credential and with caches
+// that only this caller fills, so the registry's rules decide about everything.
+// The view lives for a minute: that is how long a right may be remembered after
+// the registry has withdrawn it. Archive links carry the credential sealed,
+// because clients fetch archives without a token.
 const (
 	callerTTL      = time.Minute
-	maxCallerViews = 256              // views at a time; the oldest goes first
-	callerLink     = 12 * time.Minute // life of a link with a credential in it; rounding makes it 15 at most
+	maxCallerViews = 256              // concurrent views; the oldest is dropped first
+	callerLink     = 12 * time.Minute // lifetime of a link with a credential in it; rounding makes it 15 min at most
 )
 
-// sealPassThrough is the purpose of the sealed credentials.
+// sealPassThrough is the purpose under which credentials are sealed.
 const sealPassThrough = "pass-through"
 
 // PassesThrough reports whether a route reads or writes modules and providers.
-// Only there callers may bring their own credential.
+// Only there may callers use their own registry credential.
 func PassesThrough(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
 }
 
-// views has the view of the front-end itself, and those of callers who bring their
-// own credential.
+// views holds the view of the front-end itself, and those of callers that use
+// their own credential.
 type views struct {
 	own     *view
 	o       Options
 	metrics *Metrics
 
-	mu       sync.Mutex // guards callers
+	mu       sync.Mutex // guards byCaller
 	byCaller map[oci.Credential]callerView
 }
 
@@ -108,8 +108,8 @@ type callerView struct {
 	until time.Time
 }
 
-// of returns the view of who brings a credential, a new one after a minute; of
-// nobody in particular, that of the front-end.
+// of returns the view for a caller's credential, which is renewed after a
+// minute; for nil the view of the front-end.
 func (s *views) of(c *oci.Credential) (*view, error) {
 	if c == nil {
 		return s.own, nil
@@ -143,8 +143,8 @@ func (s *views) make(c oci.Credential) (*view, error) {
 	return v, nil
 }
 
-// makeRoom drops the views that have ended, and the oldest if there are too many.
-// It needs mu.
+// makeRoom drops the expired views, and the oldest if there are too many. The
+// caller must hold mu.
 func (s *views) makeRoom(now time.Time) {
 	var oldest oci.Credential
 	var end time.Time
@@ -163,7 +163,8 @@ func (s *views) makeRoom(now time.Time) {
 	}
 }
 
-// sealed returns the view that a link was made for, by what the link carries.
+// sealed returns the view that a link was made for, from the credential in the
+// link.
 func (s *views) sealed(sealed string) (*view, error) {
 	if sealed == "" {
 		return s.own, nil

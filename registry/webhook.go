@@ -27,50 +27,50 @@ import (
 )
 
 const (
-	// maxHook bounds the body of a webhook. A push of a tag has some 10 KiB.
+	// maxHook bounds the body of a webhook, in bytes. A push of a tag has about
+	// 10 KiB.
 	maxHook = 5 << 20
-	// maxHookName bounds the names in it, which are recorded. GitHub's own are
-	// at most 255 bytes.
+	// maxHookName bounds the names in it, which are recorded, in bytes.
+	// GitHub's own names have at most 255 bytes.
 	maxHookName = 1 << 10
 )
 
-// deliveryRE is what GitHub sends as the id of a delivery, a GUID.
+// deliveryRE matches the id that GitHub gives a delivery, a GUID.
 var deliveryRE = text.Pattern(`^[0-9A-Za-z-]{1,64}$`)
 
-// commitRE is the full name of a commit.
+// commitRE matches the full name of a commit.
 var commitRE = text.Pattern(`^[0-9a-f]{40}$`)
 
 // hookDoc is the answer to a webhook, which GitHub shows beside the delivery.
 type hookDoc struct {
 	Result  string `json:"result"`           // accepted, duplicate, ignored, pong
-	Reason  string `json:"reason,omitempty"` // why ignored; of a duplicate, what came of it
+	Reason  string `json:"reason,omitempty"` // why ignored; for a duplicate, the result of the first delivery
 	Module  string `json:"module,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
-// hookEvent is a tag that a delivery is about.
+// hookEvent is the tag that a delivery is about.
 type hookEvent struct {
 	owner, repository string
 	tag               string
 	commit            string // "": the event does not name it
-	url               string // of the repository, for people
+	url               string // of the repository, for messages
 }
 
-// ignoredError says why a delivery that is what it claims to be asks for
-// nothing.
+// ignoredError says why an authentic delivery requires no action.
 type ignoredError string
 
 func (e ignoredError) Error() string { return string(e) }
 
 func ignored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
 
-// hooks takes deliveries of webhooks and publishes the tags that they are about.
+// hooks receives webhooks and publishes the tags that they are about.
 type hooks struct {
 	owners  []GitHub
 	kit     *service.Kit
 	queue   *jobs.Queue
 	small   *service.Limiter // one per delivery that is being read
-	large   *service.Limiter // the same, of those that are not small
+	large   *service.Limiter // the same, for large deliveries
 	layout  addr.Layout
 	catalog *catalog.Catalog
 	depot   *depot.Depot
@@ -79,8 +79,8 @@ type hooks struct {
 	log     *slog.Logger
 }
 
-// receive takes a delivery of a webhook of GitHub. What it asks for is
-// recorded before the answer and done after it.
+// receive accepts a webhook of GitHub. The work is recorded before the answer
+// and done after it.
 func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "set the content type of the webhook to application/json"}
@@ -134,8 +134,8 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, status, doc)
 }
 
-// signed reads the body and returns it with the owners whose secret signed
-// it. Nothing of it has been looked at by then.
+// signed reads the body and returns it with the owners whose secret signed it.
+// The body has not been parsed before.
 func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
@@ -154,7 +154,7 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 		return nil, nil, service.TooMany("deliveries")
 	}
 	defer limiter.Release(client)
-	service.OpenBody(r) // its signature is the right
+	service.OpenBody(r) // its signature proves the right
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {
 		return nil, nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}
@@ -174,15 +174,15 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	return body, owners, nil
 }
 
-// hookSignature reads "sha256=" and 64 hexadecimal digits.
+// hookSignature parses "sha256=" and 64 hexadecimal digits.
 func hookSignature(header string) ([]byte, bool) {
 	text, ok := strings.CutPrefix(header, "sha256=")
 	sum, err := hex.DecodeString(text)
 	return sum, ok && err == nil && len(sum) == sha256.Size
 }
 
-// signed reports whether one of the owner's secrets made the signature. All
-// are tried, each compared in constant time.
+// signed reports whether one of the owner's secrets made the signature. All are
+// tried, each compared in constant time.
 func (g GitHub) signed(body, sum []byte) bool {
 	found := false
 	for _, secret := range g.Secrets {
@@ -193,7 +193,7 @@ func (g GitHub) signed(body, sum []byte) bool {
 	return found
 }
 
-// hookBody is what is read of the bodies of all events.
+// hookBody holds the fields that are read from the bodies of all events.
 type hookBody struct {
 	Action     string
 	Ref        string
@@ -210,8 +210,8 @@ type hookBody struct {
 	}
 }
 
-// parseHook returns the tag that an event is about; an event about none is an
-// ignoredError.
+// parseHook returns the tag that an event is about; for an event without a tag
+// the error is an ignoredError.
 func parseHook(event string, body []byte) (hookEvent, error) {
 	var b hookBody
 	if err := json.Unmarshal(body, &b); err != nil {
@@ -253,7 +253,7 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	return e, nil
 }
 
-// named reports whether the names are such as GitHub allows.
+// named reports whether the names are valid at GitHub.
 func (e hookEvent) named() bool {
 	for _, name := range []string{e.owner, e.repository, e.tag} {
 		if name == "" || len(name) > maxHookName {

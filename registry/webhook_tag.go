@@ -26,34 +26,35 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// GitHub says how the tags in the repositories of one organisation, or user,
-// become versions of modules. A repository terraform-SYSTEM-NAME holds the
-// module NAMESPACE/NAME/SYSTEM; others are among Modules or ignored.
+// GitHub configures how the tags in the repositories of one organisation, or
+// user, become versions of modules. A repository terraform-SYSTEM-NAME holds
+// the module NAMESPACE/NAME/SYSTEM; any other repository must be listed in
+// Modules or is ignored.
 type GitHub struct {
 	Owner     string         // as in OWNER/REPOSITORY
-	Secrets   [][]byte       // of its webhooks; each is good
+	Secrets   [][]byte       // of its webhooks; each is valid
 	Namespace string         // "": the owner in lower case
 	Modules   []GitHubModule // at most one for a repository
 	Origins   func() (supply.Origins, error)
 }
 
-// GitHubModule is the repository of a module that its name does not tell, or of
-// several.
+// GitHubModule is a repository whose name does not give the module, or that
+// holds several modules.
 type GitHubModule struct {
 	Repository string // without the owner
-	// Address is NAMESPACE/NAME/SYSTEM. With {name}, and perhaps {system}, in
-	// it the repository has a module in each folder: the tag
+	// Address is NAMESPACE/NAME/SYSTEM. If it contains {name}, and optionally
+	// {system}, the repository has a module in each folder: the tag
 	// modules/aws/vpc/v1.4.0 is version 1.4.0 of the module in that folder,
 	// named vpc, for the system aws.
 	Address string
-	Dir     string // of the only module; "": the top of the repository
+	Dir     string // of a single module; "": the root of the repository
 }
 
-// tagTimeout bounds one try to publish a tag. GitHub's rate limit may last
-// longer, and is then met by a later try: the queue has other work.
+// tagTimeout bounds one attempt to publish a tag. If GitHub's rate limit lasts
+// longer, a later attempt publishes the tag, because the queue has other work.
 const tagTimeout = 15 * time.Minute
 
-// minHookSecret is the shortest secret of a webhook that is accepted.
+// minHookSecret is the minimum length of a webhook secret, in bytes.
 const minHookSecret = 16
 
 func validateGitHub(all []GitHub) error {
@@ -68,7 +69,7 @@ func validateGitHub(all []GitHub) error {
 	return nil
 }
 
-// Validate checks what New would refuse.
+// Validate checks everything that New would refuse.
 func (g GitHub) Validate() error {
 	if g.Owner == "" || strings.Contains(g.Owner, "/") {
 		return errors.New("want the name of an organisation or user")
@@ -98,7 +99,7 @@ func (g GitHub) Validate() error {
 func (g GitHub) namespace() string { return cmp.Or(g.Namespace, strings.ToLower(g.Owner)) }
 
 // target returns the version that a tag of a repository stands for, and the
-// folder of the module. A tag that stands for none is an ignoredError.
+// folder of the module. For any other tag the error is an ignoredError.
 func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string, err error) {
 	dir, v, err := addr.VersionFromGit(tag)
 	if err != nil {
@@ -149,8 +150,8 @@ func (m GitHubModule) validate() error {
 	return err
 }
 
-// target returns the module that a tag with this folder in its name is for,
-// and where that is.
+// target returns the module of a tag with this folder in its name, and its
+// folder in the repository.
 func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 	address := m.Address
 	switch {
@@ -208,7 +209,8 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 	return out.String(), nil
 }
 
-// hopeless reports whether the tree itself is at fault.
+// hopeless reports whether the source tree itself is at fault, so that a retry
+// cannot help.
 func hopeless(err error) bool {
 	for _, e := range []error{
 		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, description.ErrOutside, description.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
@@ -220,7 +222,8 @@ func hopeless(err error) bool {
 	return false
 }
 
-// published records what came of a tag, as publishing does for a request.
+// published records the result of publishing a tag, as publishing does for a
+// request.
 func (h *hooks) published(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
 	status := http.StatusCreated
 	result := "done"

@@ -13,21 +13,21 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// OpenArchive returns a blob of a repository as a file: the one that is on this
-// machine already, else a temporary one. Whoever asks has decided that it may be
-// read. done closes it.
+// OpenArchive returns a blob of a repository as a file: the one that is already
+// on this machine, or else a temporary one. The caller must have checked the
+// right to read it. done closes the file.
 func (h *Handler) OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
 	return h.s.archives.whole(ctx, h.s.views.own, repository, d)
 }
 
-// ArchiveLink is a signed path to a blob, below the root of the server. It is good
-// for as long as those that tools get.
+// ArchiveLink returns a signed path to a blob, relative to the root of the
+// server. It is valid for as long as the links in answers to tools.
 func (h *Handler) ArchiveLink(repository, sha256hex, file string) string {
 	l := h.s.views.own.links
 	return l.path(blobName{Repository: repository, Hex: sha256hex, File: file}, l.expiry())
 }
 
-// whole finds a blob where deliver would, and has it complete.
+// whole finds a blob as deliver does, and returns it when it is complete.
 func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
 	repo, err := v.client.Repo(repository)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 	return copied(src, d)
 }
 
-// copied is what src reads, in a temporary file.
+// copied copies src to a temporary file.
 func copied(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
 	f, done, err := files.TempFile("")
 	if err != nil {
