@@ -15,12 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// MaxPlanText bounds a plan that somebody approves, as text, in bytes: it is looked at
-// whole or not at all.
+// MaxPlanText is the largest plan text, in bytes, that can be approved: an approver
+// sees the whole text or nothing.
 const MaxPlanText = 1 << 20
 
-// Awaits is what an approval has to name now: the plan that waits, or all that was seen of
-// a request; "": nothing waits for approval.
+// Awaits returns what an approval has to name now: the plan that waits, or the digest
+// of a request ([RequestPlan]); "" if nothing waits for approval.
 func Awaits(r *Record) string {
 	switch {
 	case r.Phase == Planned && r.Run != nil:
@@ -31,14 +31,14 @@ func Awaits(r *Record) string {
 	return ""
 }
 
-// waitsForChange reports whether a change of an instance that is there can be approved
-// now: while it runs, it cannot.
+// waitsForChange reports whether a change of an existing instance can be approved now.
+// It cannot while the instance runs.
 func (r *Record) waitsForChange() bool {
 	return r.Pending != nil && (r.Phase == Ready || r.Phase == Failed)
 }
 
-// RequestPlan is what an approval of a request names: all that was seen of it, and of what
-// it changes. An approval of a plan names [Run.Plan].
+// RequestPlan returns what an approval of a request names: a digest of everything shown
+// of the request and of what it changes. An approval of a plan names [Run.Plan].
 func RequestPlan(r *Record) string {
 	seen, err := json.Marshal(struct {
 		Snapshot   string
@@ -56,7 +56,7 @@ func RequestPlan(r *Record) string {
 	return "request@sha256:" + hex.EncodeToString(sum[:])
 }
 
-// WantedBy is who asked for what waits for approval, if something does ([Awaits]).
+// WantedBy returns the requester of what waits for approval ([Awaits]).
 func (r *Record) WantedBy() Actor {
 	switch {
 	case r.Phase == Planned:
@@ -67,7 +67,7 @@ func (r *Record) WantedBy() Actor {
 	return r.Pending.By
 }
 
-// approve is rows 2, 4 and 10.
+// approve implements rows 2, 4 and 10.
 func (w approvals) approve(e Approve) (Answer, error) {
 	r, err := w.lookup(e.ID, verbApprove)
 	if err != nil {
@@ -97,7 +97,8 @@ func (w approvals) approve(e Approve) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// mayApprove refuses who asked for a run, or alone owns it: four eyes see more.
+// mayApprove refuses the requester of a run and the sole owner: approval needs two
+// people.
 func (w approvals) mayApprove(r *Record) error {
 	a := w.command.Actor
 	switch {
@@ -113,7 +114,7 @@ func (w approvals) mayApprove(r *Record) error {
 	return nil
 }
 
-// makeApproved runs what was requested: row 2.
+// makeApproved runs an approved request: row 2.
 func (w approvals) makeApproved(r *Record) {
 	why := ""
 	if r.Pending != nil {
@@ -130,7 +131,7 @@ func (w approvals) makeApproved(r *Record) {
 	w.runQueue().queue(r, run)
 }
 
-// changeApproved does what was approved of an instance that is there.
+// changeApproved applies an approved change to an existing instance.
 func (w approvals) changeApproved(r *Record) {
 	p := r.Pending
 	r.Pending = nil
@@ -150,15 +151,15 @@ func (w approvals) changeApproved(r *Record) {
 	w.changes().renew(r, run, "an update follows")
 }
 
-// approval reports whether the template of a record, or the one that its run would have,
-// wants an approval of a kind: who changes the template of an instance does not get round
-// that of the one it has.
+// approval reports whether the template of a record, or the one that its run would use,
+// requires an approval of a kind. Both count, so that a change of template cannot
+// bypass the approval that the current template requires.
 func (w approvals) approval(r *Record, snapshot, kind string) bool {
 	return w.doc.template(r.Snapshot).Approval == kind || w.doc.template(cmp.Or(snapshot, r.Snapshot)).Approval == kind
 }
 
-// apply lets another apply follow what runs, or wait until somebody has approved it:
-// row 10.
+// apply queues another apply after the running one, or lets it wait for approval: row
+// 10.
 func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
 	if w.unapproved(r, run) {
 		return w.askRun(r, run)
@@ -168,13 +169,13 @@ func (w approvals) apply(r *Record, run *Run, detail string) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// unapproved reports whether somebody has to approve a run before it is begun. A stop or
-// start needs none.
+// unapproved reports whether a run has to be approved before it begins. A stop or start
+// needs no approval.
 func (w approvals) unapproved(r *Record, run *Run) bool {
 	return w.approval(r, run.Snapshot, template.ApprovalRequest) && run.Confirmed == nil && !run.Switch && !run.same(r)
 }
 
-// askRun lets a run wait for approval.
+// askRun makes a run wait for approval.
 func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
 	w.note(r, "update requested", "version "+run.Source.Version)
 	return w.ask(r, Pending{By: run.By, Why: run.Why, Update: &pendingUpdate{
@@ -182,11 +183,11 @@ func (w approvals) askRun(r *Record, run *Run) (Answer, error) {
 	}})
 }
 
-// approvedFor reports whether what was approved of a record was so for who owns it now.
+// approvedFor reports whether an approval of a record was given for its present owner.
 func approvedFor(r *Record) bool { return r.Approved.ID == "" || r.Approved.Same(r.Owner) }
 
-// same reports whether a run makes nothing else of a record than it is: what was approved
-// once may be done again.
+// same reports whether a run would change nothing of a record. An approved run may be
+// repeated without another approval.
 func (r *Run) same(of *Record) bool {
 	if r.Source != of.Source || r.Snapshot != of.Snapshot || !approvedFor(of) {
 		return false
@@ -194,8 +195,8 @@ func (r *Run) same(of *Record) bool {
 	return r.Parameters == nil || maps.EqualFunc(r.Parameters, of.Parameters, func(a, b json.RawMessage) bool { return string(a) == string(b) })
 }
 
-// ask lets a change wait for approval. What a person asked for is not replaced by another
-// request before it was decided or withdrawn.
+// ask makes a change wait for approval. A person's request is not replaced by another
+// one before it is decided or withdrawn.
 func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	if had := r.Pending; had != nil && had.By.Subject != "" {
 		return Answer{}, refuse(ErrPhase, "a change of instance %s waits for approval: let that be decided, or cancel it first", r.ID)
@@ -207,12 +208,12 @@ func (w approvals) ask(r *Record, p Pending) (Answer, error) {
 	p.Salt = w.newNonce()
 	p.Why = clip(p.Why, maxDetail)
 	r.Pending = &p
-	w.unusedTemplates = true // of what it replaces
+	w.unusedTemplates = true // of the request that it replaces
 	w.notices().notice(r, noticeApproval)
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// approvePlan applies exactly the plan that waits.
+// approvePlan applies exactly the waiting plan.
 func (w approvals) approvePlan(r *Record) {
 	run := r.Run
 	run.Approved = run.Plan
@@ -222,8 +223,8 @@ func (w approvals) approvePlan(r *Record) {
 	w.runQueue().await(r, 0, WaitQueued, "")
 }
 
-// phaseOf is the phase of an instance while a run is pending that was asked for in
-// another one.
+// phaseOf returns the phase of an instance while a run is pending that was requested in
+// phase from.
 func phaseOf(from Phase) Phase {
 	if from == Ready || from == Failed {
 		return Updating
@@ -231,7 +232,7 @@ func phaseOf(from Phase) Phase {
 	return Provisioning
 }
 
-// reject is rows 2, 4 and 10.
+// reject implements rows 2, 4 and 10.
 func (w approvals) reject(e Reject) (Answer, error) {
 	r, err := w.lookup(e.ID, verbReject)
 	if err != nil {
@@ -247,10 +248,10 @@ func (w approvals) reject(e Reject) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// resultRejected is how a run ends whose plan somebody refused.
+// resultRejected is the result of a run whose plan was rejected.
 const resultRejected = string(Rejected)
 
-// decline lets nothing come of what waits for approval, and ends its run with a result.
+// decline discards what waits for approval, and ends its run with a result.
 func (w approvals) decline(r *Record, result, why string) {
 	switch r.Phase {
 	case Requested:
@@ -262,8 +263,8 @@ func (w approvals) decline(r *Record, result, why string) {
 	}
 }
 
-// dropPending leaves an instance as it is, whose change nobody wants. The server does not want
-// the same again.
+// dropPending discards the pending change and leaves the instance unchanged. The server
+// does not propose the same update again.
 func (w approvals) dropPending(r *Record, why string) {
 	if u := r.Pending.Update; u != nil && u.Auto {
 		r.Declined = revisionOf(u.Snapshot, u.Source)
@@ -276,8 +277,8 @@ func (w approvals) dropPending(r *Record, why string) {
 	w.unusedTemplates = true
 }
 
-// putBack leaves a plan that nobody wants: an instance that was there before
-// stays, any other goes.
+// putBack discards a plan: an instance that was ready or failed before goes back to
+// that phase, any other is destroyed.
 func (w approvals) putBack(r *Record, result, why string) {
 	from := r.Run.From
 	w.runQueue().endRun(r, result, why)
@@ -289,7 +290,7 @@ func (w approvals) putBack(r *Record, result, why string) {
 	w.endings().destroy(r, why)
 }
 
-// tooLarge says why nobody can approve a plan; "": somebody can.
+// tooLarge returns why a plan cannot be approved; "" if it can.
 func tooLarge(size int64) string {
 	if size <= MaxPlanText {
 		return ""

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Who protects an instance.
+// The values of [Record.Protected].
 const (
 	byOwner = "owner"
 	byAdmin = "admin"
 )
 
-// protect is row 21: an owner's protection is for templates that offer it, and
-// an admin's is an admin's to take away.
+// protect implements row 21. An owner may protect an instance if its template allows
+// it; only an admin removes an admin's protection.
 func (w changes) protect(e Protect) (Answer, error) {
 	v := verbProtect
 	if !e.On {
@@ -51,14 +51,14 @@ func (w changes) protect(e Protect) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// ownersProtect reports whether owners may protect an instance. Where its launch was
-// approved they may not: it would live on for longer than that.
+// ownersProtect reports whether owners may protect an instance. They may not if its
+// launch was approved, since it would outlive what was approved.
 func (w changes) ownersProtect(r *Record) bool {
 	t := w.doc.template(r.Snapshot)
 	return t.Protection && t.Approval != template.ApprovalRequest
 }
 
-// rename is row 21.
+// rename implements row 21.
 func (w changes) rename(e Rename) (Answer, error) {
 	r, err := w.lookup(e.ID, verbRename)
 	if err != nil {
@@ -73,7 +73,7 @@ func (w changes) rename(e Rename) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// orphan is row 20.
+// orphan implements row 20.
 func (w changes) orphan(e Orphan) (Answer, error) {
 	r, err := w.lookup(e.ID, verbOrphan)
 	switch {
@@ -93,8 +93,8 @@ func (w changes) orphan(e Orphan) (Answer, error) {
 // keptOrphan reports whether the resources of a record are orphaned and not removed yet.
 func keptOrphan(r *Record) bool { return r.Phase == Orphaned && r.Kept && !r.Removing }
 
-// destroyNow is rows 2 and 15; what an instance's end left to people is removed
-// by an admin.
+// destroyNow implements rows 2 and 15. Resources that were kept when an instance ended
+// are removed by an admin.
 func (w changes) destroyNow(e DestroyNow) (Answer, error) {
 	if r := w.doc.Records[e.ID]; r != nil && keptOrphan(r) && w.command.Actor.Admin {
 		r = w.edit(r)
@@ -119,7 +119,7 @@ func (w changes) destroyNow(e DestroyNow) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// cancel is rows 2, 4 and 7.
+// cancel implements rows 2, 4 and 7.
 func (w changes) cancel(e Cancel) (Answer, error) {
 	r, err := w.lookup(e.ID, verbCancel)
 	if err != nil {
@@ -155,8 +155,8 @@ func (w changes) cancel(e Cancel) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// retry is rows 16 and 19: what was tried last is tried again. Between two attempts
-// the next one comes at once.
+// retry implements rows 16 and 19: it repeats the last run. If a run waits between two
+// attempts, the next one starts at once.
 func (w changes) retry(e Retry) (Answer, error) {
 	r, err := w.lookup(e.ID, verbRetry)
 	if err != nil {
@@ -193,8 +193,9 @@ func (w changes) retry(e Retry) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// repeat makes a run of what was tried last. Who asked for it first is remembered, since
-// he approves it no more than who tries it again; a request that was approved stays so.
+// repeat fills a run from the last one. The first requester is remembered, since
+// neither that person nor the retrying one may approve it; an approved request stays
+// approved.
 func (w changes) repeat(r *Record, run, last *Run) {
 	run.Source = last.Source
 	run.Snapshot = last.Snapshot
@@ -211,7 +212,7 @@ func (w changes) repeat(r *Record, run, last *Run) {
 	}
 }
 
-// lastTried is the run that made an instance fail, with what it was to run.
+// lastTried returns the run that made an instance fail, with its source and parameters.
 func (r *Record) lastTried() *Run {
 	for i := range r.Runs {
 		if run := r.Runs[i]; (run.Kind == RunApply || run.Kind == RunPlan) && run.Snapshot != "" {
@@ -221,7 +222,7 @@ func (r *Record) lastTried() *Run {
 	return nil
 }
 
-// update is rows 10 and 19.
+// update implements rows 10 and 19.
 func (w changes) update(e Update) (Answer, error) {
 	r, err := w.lookup(e.ID, verbUpdate)
 	if err != nil {
@@ -258,13 +259,13 @@ func (w changes) update(e Update) (Answer, error) {
 	return w.approvals().apply(r, run, "")
 }
 
-// differs reports whether a template is for charts and an instance of a module, or the
-// other way: what made the one knows nothing of the other.
+// differs reports whether one of template and instance is for a chart and the other for
+// a module: neither tool can update what the other created.
 func (w changes) differs(r *Record, t *template.Template) bool {
 	return t != nil && (t.Chart == nil) != (w.doc.template(r.Snapshot).Chart == nil)
 }
 
-// merged returns the parameters after an update; nil: as they are.
+// merged returns the parameters after an update; nil if it changes none.
 func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if changed == nil {
 		return nil, nil
@@ -277,12 +278,12 @@ func (r *Record) merged(changed map[string]json.RawMessage) (map[string]json.Raw
 	return all, checkSize("/parameters", rawSize(all), template.MaxParameters)
 }
 
-// union is what either of two lists has, sorted.
+// union returns the elements of both lists, sorted and without duplicates.
 func union(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// renew lets another apply follow what runs: row 10.
+// renew queues another apply after the running one: row 10.
 func (w changes) renew(r *Record, run *Run, why string) {
 	r.Phase = Updating
 	r.Reason = ""
@@ -290,8 +291,8 @@ func (w changes) renew(r *Record, run *Run, why string) {
 	w.runQueue().follow(r, run, why)
 }
 
-// destroyWith destroys by another version of the module, since that which is
-// there could not: row 19.
+// destroyWith destroys an instance with another version of the module, after the
+// current version failed to: row 19.
 func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	switch {
 	case !w.command.Actor.Admin:
@@ -313,7 +314,7 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// pause stops new instances of a template, and the filling of its pool.
+// pause stops new instances of a template, and the refilling of its pool.
 func (w changes) pause(e Pause) (Answer, error) {
 	if e.Template == "" {
 		return Answer{}, &template.FieldError{Path: "/template", Text: "a template is needed"}
@@ -340,7 +341,7 @@ func (w changes) resume(e Resume) (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-// acceptClock lets expiry and drain go on: a person looked at the clocks.
+// acceptClock lets expiry and drain continue: an admin has checked the clocks.
 func (w changes) acceptClock() (Answer, error) {
 	if !w.command.Actor.Admin {
 		return Answer{}, refuse(ErrDenied, "only an admin accepts the clock")
@@ -351,7 +352,7 @@ func (w changes) acceptClock() (Answer, error) {
 	return Answer{Status: 200}, nil
 }
 
-// clockHeld holds expiry and drain, or lets them go on.
+// clockHeld holds back expiry and drain; an empty reason lets them continue.
 func (w changes) clockHeld(reason string) {
 	reason = clip(reason, maxText)
 	if w.doc.Clock.Held == reason {

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Limits of what a caller gives.
+// Limits of what a caller may submit.
 const (
 	maxName   = 64      // characters
 	maxClaims = 2 << 10 // bytes of all claims
 )
 
-// create is rows 1 and 8: it gives a member of the pool away, or makes an
-// instance. An owner who may have only one, and has it, gets that.
+// create implements rows 1 and 8: it claims a member of the pool, or makes an instance.
+// An owner who may have only one instance and has it gets that one.
 func (w creations) create(e Create) (Answer, error) {
 	if err := w.checkCreate(e); err != nil {
 		return Answer{}, err
@@ -112,8 +112,8 @@ func claimsSize(claims map[string]string) int {
 	return n
 }
 
-// only returns the instance that an owner has, if he may have no other or asks
-// for no other.
+// only returns the existing instance of an owner who may have no other or asks for no
+// other.
 func (w creations) only(e Create) *Record {
 	if (e.Template.PerOwner != 1 || e.Forced) && !e.One {
 		return nil
@@ -141,9 +141,9 @@ func (w creations) on(t *template.Template) error {
 	return nil
 }
 
-// oldest returns the member of the pool that is given away next: the oldest of
-// the newest revision that has one, since those before stay until their
-// successors are there.
+// oldest returns the pool member that is claimed next: the oldest of the template's
+// current revision, else the oldest of all, since members of old revisions stay until
+// their successors exist.
 func (w creations) oldest(e Create) *Record {
 	if e.Template.Pool == nil {
 		return nil
@@ -162,7 +162,7 @@ func (w creations) oldest(e Create) *Record {
 	return members[0]
 }
 
-// claim gives a member of a pool away. It runs nothing.
+// claim gives a pool member to an owner. It runs nothing.
 func (w creations) claim(r *Record, e Create) Answer {
 	r = w.edit(r)
 	r.Phase = Ready
@@ -178,7 +178,7 @@ func (w creations) claim(r *Record, e Create) Answer {
 	return Answer{Status: 201, Record: r}
 }
 
-// assign writes down what a caller says of his instance.
+// assign records the caller's values for an instance.
 func (w creations) assign(r *Record, e Create) {
 	r.Name = e.Name
 	r.Owner = e.Owner
@@ -189,13 +189,13 @@ func (w creations) assign(r *Record, e Create) {
 	r.Key = w.command.Key
 }
 
-// person is the actor as a record keeps it.
+// person returns the actor as a record stores it.
 func (w *step) person() Actor {
 	a := w.command.Actor
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
 }
 
-// makeAs adds an instance: its first run waits in the queue, or for approval.
+// makeAs adds an instance, whose first run waits in the queue or for approval.
 func (w creations) makeAs(id string, e Create) Answer {
 	r := w.add(id, e.Template, e.Digest, e.Source)
 	w.assign(r, e)
@@ -216,7 +216,7 @@ func (w creations) makeAs(id string, e Create) Answer {
 	return Answer{Status: 201, Record: r}
 }
 
-// add puts a record into the document that nobody owns yet.
+// add puts a record without an owner into the document.
 func (w creations) add(id string, t *template.Template, digest string, s template.Source) *Record {
 	w.keep(digest, t)
 	return w.put(&Record{
@@ -225,8 +225,8 @@ func (w creations) add(id string, t *template.Template, digest string, s templat
 	})
 }
 
-// adopt makes a record of what a ledger lost. Its resources exist, so no quota
-// refuses it.
+// adopt restores the record of an instance that a ledger lost. Its resources exist, so
+// no quota refuses it.
 func (w creations) adopt(e Adopt) (Answer, error) {
 	r := e.Record.clone()
 	if err := w.checkAdopt(r, e.Template); err != nil {
@@ -262,7 +262,7 @@ func (w creations) adopt(e Adopt) (Answer, error) {
 		r.TTL = t.TTL.Default
 		w.endings().endAfter(r, r.TTL)
 	} else if t.TTL != nil && r.ExpiresAt.Before(w.now.Add(template.MinTTL)) {
-		w.endings().setEnd(r, w.now.Add(template.MinTTL)) // a person looks at it before it goes
+		w.endings().setEnd(r, w.now.Add(template.MinTTL)) // an admin can look at it before it ends
 	}
 	return Answer{Status: 201, Record: r}, nil
 }
@@ -287,7 +287,7 @@ func (w creations) checkAdopt(r *Record, t *template.Template) error {
 	return w.fits()
 }
 
-// validID reports whether an id is one that a machine makes.
+// validID reports whether an ID has the form of those that a machine makes.
 func validID(id string) bool {
 	if len(id) != 10 || strings.IndexByte(alphabet, id[0]) >= letters {
 		return false
@@ -300,23 +300,23 @@ func validID(id string) bool {
 	return true
 }
 
-// Launch is [Create] where somebody wrote down what he wants before the machine was
-// asked: an instance with an id of its own, or a member of a pool that he made his.
-// So that it can say what came of it, what Create refuses is a record too: of an
-// instance that was never made, [Rejected], and a member goes, still nobody's.
+// Launch is [Create] for a request that was stored before the machine was asked: an
+// instance with a given ID, or a pool member that the request claims. What Create would
+// refuse becomes a record too, so that the store can report the outcome: [Rejected] for
+// an instance that was never made; a claimed member is destroyed without an owner.
 type Launch struct {
-	ID, Of string // Of: name of the template, which may not be there
+	ID, Of string // Of: name of the template, which may not exist
 	Create
-	Refused string // why it cannot be launched, as the store knows; "": nothing speaks against it
+	Refused string // why the store already refuses it; "" if it does not
 }
 
-// claimable reports whether a record is a member of a pool that can get an owner.
+// claimable reports whether a record is a pool member that can get an owner.
 func claimable(r *Record) bool {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
 	return r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !goes
 }
 
-// launch judges what a store was told.
+// launch decides a stored launch request.
 func (w creations) launch(e Launch) (Answer, error) {
 	r := w.doc.Records[e.ID]
 	if r != nil && !claimable(r) || !validID(e.ID) {
@@ -342,8 +342,8 @@ func (w creations) launch(e Launch) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// mayLaunch refuses what [Machine.Step] would refuse of a Create, but that a pool is
-// empty: nobody is told to come again, so an instance is made where it may be.
+// mayLaunch refuses what [Machine.Step] would refuse of a Create, except for an empty
+// pool: the requester cannot be asked to retry, so an instance is made where it may be.
 func (w creations) mayLaunch(e Create, member *Record) error {
 	if err := w.checkCreate(e); err != nil {
 		return err
@@ -368,7 +368,7 @@ func (w creations) mayLaunch(e Create, member *Record) error {
 	return w.fits()
 }
 
-// reject makes the record of what is never made.
+// reject adds the record of an instance that is never made.
 func (w creations) reject(e Launch, why string) Answer {
 	if e.Template != nil {
 		w.keep(e.Digest, e.Template)

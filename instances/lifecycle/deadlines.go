@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// What is pending by time, in the order in which it is looked at.
+// Kinds of deadlines, in the order in which they are handled.
 const (
 	deadlineEnd           = iota // rows 13, 14
 	deadlineRequest              // rows 2, 10
@@ -27,19 +27,19 @@ const (
 	deadlineDrift                // row 23
 )
 
-// deadline is when something has to be done.
+// deadline is a time at which something has to be done.
 type deadline struct {
 	what int
 	at   time.Time
 }
 
-// held reports whether a deadline waits while nobody knows what time it is: whatever
-// takes something away.
+// held reports whether a deadline waits while the clock is not trusted: true for all
+// that take something away.
 func (y deadline) held() bool {
 	return !slices.Contains([]int{deadlineHoldOff, deadlineNotice, deadlineDestroyAgain, deadlineDrift, deadlineSwitchRequest}, y.what)
 }
 
-// deadlines are all that time does to a record.
+// deadlines returns all deadlines of a record.
 func (d *Document) deadlines(r *Record) []deadline {
 	all := d.phaseDeadlines(r)
 	if r.Offer != nil {
@@ -48,7 +48,7 @@ func (d *Document) deadlines(r *Record) []deadline {
 	return all
 }
 
-// phaseDeadlines are those that a record has by its phase.
+// phaseDeadlines returns the deadlines that depend on the phase of a record.
 func (d *Document) phaseDeadlines(r *Record) []deadline {
 	switch {
 	case !r.Phase.Live():
@@ -95,7 +95,7 @@ func (d *Document) liveDeadlines(r *Record) []deadline {
 	return all
 }
 
-// endDeadlines are what the end of a record makes due.
+// endDeadlines returns the deadlines that follow from the end of a record.
 func (d *Document) endDeadlines(r *Record) []deadline {
 	if r.ExpiresAt.IsZero() {
 		return nil
@@ -121,15 +121,14 @@ func (d *Document) endDeadlines(r *Record) []deadline {
 	return all
 }
 
-// leaving reports whether a record waits for the end of its run, after which it
-// is orphaned.
+// leaving reports whether a record waits for its run to end and is orphaned then.
 func (d *Document) leaving(r *Record) bool {
 	t := d.template(r.Snapshot).TTL
 	keeps := t != nil && t.OnExpire == "keep"
 	return keeps && r.Run.active() && r.Run.Kind != RunDrift && r.Run.Cancel != ""
 }
 
-// driftAt tells when an instance is compared with its state; zero: never.
+// driftAt returns when an instance is next compared with its state; zero: never.
 func (d *Document) driftAt(r *Record) time.Time {
 	t := d.template(r.Snapshot)
 	if r.Phase != Ready || r.Run != nil || t.Drift == nil || t.Drift.Every <= 0 {
@@ -142,7 +141,7 @@ func (d *Document) driftAt(r *Record) time.Time {
 	return at.Add(t.Drift.Every)
 }
 
-// next tells when something is pending for a record; zero: never.
+// next returns the earliest deadline of a record; zero: none.
 func (d *Document) next(r *Record) time.Time {
 	var at time.Time
 	for _, y := range d.deadlines(r) {
@@ -153,7 +152,7 @@ func (d *Document) next(r *Record) time.Time {
 	return at
 }
 
-// firstPending tells what is pending for a record that comes before all else.
+// firstPending returns the kind of the passed deadline that is handled first.
 func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	first := -1
 	for _, y := range d.deadlines(r) {
@@ -165,9 +164,9 @@ func (d *Document) firstPending(r *Record, now time.Time) (what int, ok bool) {
 	return first, first >= 0
 }
 
-// PendingIDs are the instances for which something is pending at a time, soonest first, and
-// when next anything is, a run that waits for its time and a pool that is refilled
-// included; zero: never. Runs that wait in the queue only are due with every
+// PendingIDs returns the instances with a passed deadline, soonest first, and the next
+// time at which anything is due, including runs that wait for their time and pools to
+// be refilled; zero: never. Runs that only wait in the queue are due with every
 // [Schedule].
 func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 	var pending []*Record
@@ -203,24 +202,24 @@ func (d *Document) PendingIDs(now time.Time) (ids []string, next time.Time) {
 	return ids, next
 }
 
-// Templates is what is known of the templates now.
+// Templates is what is known of the templates at present.
 type Templates interface {
-	// Known are the templates, by name, and whether each could be read. Else one that is
-	// not there may only be unreadable, and its pool stays.
+	// Known returns the templates, by name, and whether all of them could be read. If
+	// not, a missing template may only be unreadable, so its pool stays.
 	Known() (all []template.Entry, complete bool)
 	Current(name string) (*template.Entry, bool)
 }
 
-// Pending returns the events that may change something now, in the order in which they
-// count: what ends makes room for what begins. At most places runs are under way at once.
-// next is when more is due if nothing changes; zero: never.
+// Pending returns the events that may change something now. What ends comes first, to
+// make room for what begins. At most concurrency runs are under way at once. next is
+// when more is due if nothing changes; zero: never.
 func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events []Event, next time.Time) {
 	ids, next := d.PendingIDs(now)
 	for _, id := range ids {
 		events = append(events, ExpireCheck{ID: id})
 	}
 	for _, q := range d.Requests {
-		if now.Sub(q.At) > 2*requestAge { // not each for itself
+		if now.Sub(q.At) > 2*requestAge { // not for each single one
 			events = append(events, Prune{})
 			break
 		}
@@ -230,8 +229,8 @@ func (d *Document) Pending(t Templates, concurrency int, now time.Time) (events 
 	return append(events, Schedule{Concurrency: concurrency}), next
 }
 
-// fills are of every pool: of the templates that have one, and of members whose template
-// has gone.
+// fills returns a Fill for every pool: for the templates that have one, and for members
+// whose template is gone.
 func (d *Document) fills(t Templates) []Event {
 	var events []Event
 	pooled := map[string]bool{}
@@ -259,8 +258,8 @@ func (d *Document) fills(t Templates) []Event {
 	return events
 }
 
-// updateChecks are of instances whose template or module has another version now, or that
-// still show that it had.
+// updateChecks returns events for instances whose template or module has another
+// version now, or whose [UpdateAvailable] condition may be outdated.
 func (d *Document) updateChecks(t Templates) []Event {
 	var events []Event
 	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
@@ -281,7 +280,7 @@ func (d *Document) updateChecks(t Templates) []Event {
 // maxDeadlines is how many deadlines one check handles: more than there are kinds.
 const maxDeadlines = 13
 
-// expireCheck does what is pending for a record.
+// expireCheck handles the passed deadlines of a record.
 func (w endings) expireCheck(id string) {
 	for range maxDeadlines {
 		r := w.doc.Records[id]

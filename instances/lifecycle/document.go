@@ -13,15 +13,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Bounds of a document that is read. Values of parameters, up to 16 levels deep,
-// stand six levels below its top in a run.
+// Bounds of a decoded document. Parameter values, up to 16 levels deep, are six levels
+// below its top in a run.
 const (
 	version      = 1
 	maxEncoded   = 64 << 20
 	documentDeep = 24
 )
 
-// Encode writes a document as JSON: an object with the names of [Document].
+// Encode encodes a document as JSON: an object with the fields of [Document].
 func Encode(d *Document) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -35,9 +35,9 @@ func Encode(d *Document) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads what [Encode] wrote: up to 64 MiB and 24 levels deep, which is
-// looked at before anything is made of it. Names that a document does not have are
-// left to the caller. What it says is not judged: see [Check].
+// Decode reads what [Encode] wrote: up to 64 MiB and 24 levels deep, both checked
+// before anything is decoded. Unknown names are left to the caller. The contents are
+// not checked: see [Check].
 func Decode(b []byte) (*Document, error) {
 	if len(b) > maxEncoded {
 		return nil, fmt.Errorf("document of instances: %d bytes are more than %d", len(b), maxEncoded)
@@ -55,7 +55,7 @@ func Decode(b []byte) (*Document, error) {
 	return &d, nil
 }
 
-// whole refuses what no machine could go on with.
+// whole refuses documents that no machine could continue from.
 func (d *Document) whole() error {
 	switch {
 	case d.Version != version:
@@ -87,9 +87,9 @@ func hasNil[V any](m map[string]*V) bool {
 	return false
 }
 
-const maxRecord = 16 << 10 // bytes of a record as JSON, but for what a pending update brings
+const maxRecord = 16 << 10 // bytes of a record as JSON, without what a pending update adds
 
-// weight is about how many bytes a record takes as JSON.
+// weight estimates how many bytes a record takes as JSON.
 func (r *Record) weight() int {
 	n := 700 + r.Switch.weight() + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
 	n += rawSize(r.Parameters) + rawSize(r.Outputs) + claimsSize(r.Claims)
@@ -147,7 +147,7 @@ func (r *Run) weight() int {
 	return 500 + len(r.Why) + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + len(r.Source.Chart) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
 }
 
-// weight is about how many bytes all records and templates take.
+// weight estimates how many bytes all records and templates take.
 func (d *Document) weight() int {
 	n := 200 * len(d.Requests)
 	for _, r := range d.Records {
@@ -159,8 +159,8 @@ func (d *Document) weight() int {
 	return n
 }
 
-// size is how many bytes a record takes, but for the parameters of a run and of a change
-// that waits for approval.
+// size returns how many bytes a record takes, without the parameters of a run and of a
+// change that waits for approval.
 func (r *Record) size() int {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -176,8 +176,8 @@ func (r *Record) size() int {
 	return n
 }
 
-// fit drops from a record what is least missed until it is small enough: texts
-// of old runs, old events and runs, then outputs, the largest first.
+// fit drops the least important parts of a record until it is small enough: texts of
+// old runs, old events and runs, then outputs, the largest first.
 func (r *Record) fit() {
 	limit := maxRecord
 	if r.isWorkspace() {

@@ -11,14 +11,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Attempts of a run that destroys, and what else the rows say of repeating.
+// Bounds of what follows the end of an attempt.
 const (
 	destroyAttempts = 5
 	lockedAgain     = time.Minute
 	maxOutput       = 4 << 10 // bytes of one output
 )
 
-// retryAfter is how long the n-th retry of an apply waits: row 6.
+// retryAfter returns how long the n-th retry of an apply waits: row 6.
 func retryAfter(n int) time.Duration {
 	switch n {
 	case 1:
@@ -29,7 +29,7 @@ func retryAfter(n int) time.Duration {
 	return 5 * time.Minute
 }
 
-// destroyAfter is how long the n-th retry of a destroy waits: row 18.
+// destroyAfter returns how long the n-th retry of a destroy waits: row 18.
 func destroyAfter(n int) time.Duration {
 	switch n {
 	case 1:
@@ -42,8 +42,8 @@ func destroyAfter(n int) time.Duration {
 	return time.Hour
 }
 
-// ended takes the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. An end
-// of any other attempt than that which the record names is ignored.
+// ended handles the end of an attempt: rows 3, 5 to 7, 11, 17, 18 and 23. The end of
+// any attempt other than the record's current one is ignored.
 func (w outcomes) ended(e Ended) {
 	r := w.runQueue().running(e.Ref)
 	if r == nil {
@@ -55,7 +55,7 @@ func (w outcomes) ended(e Ended) {
 	}
 	w.effects = slices.DeleteFunc(w.effects, func(x Effect) bool { return x.Kind == CancelRun && x.Ref == e.Ref })
 	if r.Run == nil {
-		return // a comparison of what was orphaned
+		return // the drift comparison of an instance that was orphaned
 	}
 	r.unset(Waiting)
 	r.Run.learn(e.Result)
@@ -64,7 +64,7 @@ func (w outcomes) ended(e Ended) {
 		return
 	}
 	r.Applied = r.Applied || e.Result.State
-	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // which makes nothing
+	if n := e.Result.Resources; n >= 0 || r.Run.Kind != RunDestroy { // a destroy creates no resources
 		r.Empty = n == 0
 	}
 	switch {
@@ -80,7 +80,7 @@ func (w outcomes) ended(e Ended) {
 	w.endings().expireCheck(r.ID)
 }
 
-// learn keeps what an attempt found out.
+// learn records what an attempt found out.
 func (r *Run) learn(res Result) {
 	if res.Lock != "" && len(res.Lock) <= 128 {
 		r.Source.Lock = res.Lock
@@ -94,7 +94,7 @@ func (r *Run) learn(res Result) {
 	}
 }
 
-// stopped goes on with what a run was stopped for.
+// stopped continues with the reason for which a run was stopped.
 func (w outcomes) stopped(r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
 		w.settle(r)
@@ -116,7 +116,7 @@ func (w outcomes) stopped(r *Record, e Ended) {
 	}
 }
 
-// outcomeOf is an outcome as a record keeps it.
+// outcomeOf returns the result that a record stores for an outcome.
 func outcomeOf(outcome string) string {
 	switch outcome {
 	case Done, Lost, Cancelled:
@@ -147,7 +147,7 @@ func (w outcomes) applyEnded(r *Record, e Ended) {
 	}
 }
 
-// failure is what an attempt says of its end.
+// failure returns the text for a failed attempt.
 func failure(res Result) string {
 	if res.Error == "" && res.Outcome == Lost {
 		return "nothing was heard of the run any more"
@@ -160,7 +160,8 @@ func failure(res Result) string {
 
 func validPlan(plan string) bool { return plan != "" && len(plan) <= 256 }
 
-// planAnew lets the next attempt make a plan, where one is looked at.
+// planAnew makes the next attempt plan again, if the plan is reviewed before it is
+// applied.
 func (w outcomes) planAnew(r *Record) {
 	run := r.Run
 	run.Approved = ""
@@ -174,8 +175,8 @@ func (w outcomes) planAnew(r *Record) {
 	}
 }
 
-// again is rows 6 and 7: another attempt, while there are any left and the error may
-// go away.
+// again implements rows 6 and 7: another attempt, if any are left and the error may be
+// temporary.
 func (w outcomes) again(r *Record, res Result) {
 	run := r.Run
 	text := failure(res)
@@ -190,7 +191,7 @@ func (w outcomes) again(r *Record, res Result) {
 	w.runQueue().await(r, retryAfter(run.Failures), WaitRetry, fmt.Sprintf("attempt %d of %d failed: %s", run.Failures, retries+1, text))
 }
 
-// fail is row 7.
+// fail implements row 7.
 func (w outcomes) fail(r *Record, result, why string) {
 	w.runQueue().endRun(r, result, why)
 	r.Phase = Failed
@@ -208,7 +209,8 @@ func (w outcomes) fail(r *Record, result, why string) {
 	}
 }
 
-// settle makes what a run applied that which the instance is.
+// settle records the source, template and parameters that a run applied as those of the
+// instance.
 func (w outcomes) settle(r *Record) {
 	run := r.Run
 	switchesOf(w.step).hear(r)
@@ -225,7 +227,7 @@ func (w outcomes) settle(r *Record) {
 	switchesOf(w.step).settled(r, revised, run.Off)
 }
 
-// applied is rows 5 and 11.
+// applied implements rows 5 and 11.
 func (w outcomes) applied(r *Record, e Ended) {
 	w.settle(r)
 	w.runQueue().endRun(r, Done, "")
@@ -255,7 +257,7 @@ func (w outcomes) applied(r *Record, e Ended) {
 	w.notices().notice(r, noticeReady)
 }
 
-// reached is what an instance is by a run that is done.
+// reached names the state that a successful run leads to.
 func (r *Run) reached() string {
 	switch {
 	case !r.Switch:
@@ -266,15 +268,14 @@ func (r *Run) reached() string {
 	return "started"
 }
 
-// setEndless takes the end from a member of a pool: its lifetime begins with the
-// claim.
+// setEndless removes the end of a pool member: its lifetime begins with the claim.
 func (w outcomes) setEndless(r *Record) {
 	r.ExpiresAt = time.Time{}
 	w.notices().armNotices(r)
 }
 
-// begins lets the lifetime begin when an instance is first ready, or when an
-// update gives it one.
+// begins starts the lifetime when an instance is first ready, or when an update gives
+// it one.
 func (w outcomes) begins(r *Record, t *template.Template, first bool) {
 	if t.TTL == nil || !first && !r.ExpiresAt.IsZero() {
 		return
@@ -285,7 +286,7 @@ func (w outcomes) begins(r *Record, t *template.Template, first bool) {
 	w.endings().endAfter(r, r.TTL)
 }
 
-// listed are the outputs that a template lists, each up to 4 KiB.
+// listed returns the outputs that a template lists, each up to 4 KiB.
 func listed(outputs map[string]json.RawMessage, names []string) map[string]json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	for _, name := range names {
@@ -299,7 +300,7 @@ func listed(outputs map[string]json.RawMessage, names []string) map[string]json.
 	return kept
 }
 
-// bounded is a connection cut to what a record keeps.
+// bounded cuts a connection to the size that a record stores.
 func bounded(c *template.Connection) *template.Connection {
 	if c == nil || len(c.URL) > maxOutput {
 		return nil
@@ -307,13 +308,13 @@ func bounded(c *template.Connection) *template.Connection {
 	return &template.Connection{Type: clip(c.Type, 32), URL: c.URL, Message: clip(c.Message, maxOutput)}
 }
 
-// planned is row 3. A plan that the machine asked for by itself is applied if it
-// destroys and replaces nothing.
+// planned implements row 3. The plan of an automatic update is applied if it destroys
+// and replaces nothing.
 func (w outcomes) planned(r *Record, res Result) {
 	run := r.Run
 	approved := !run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
 	if why := tooLarge(res.PlanSize); why != "" && approved {
-		w.fail(r, RunFailed, why) // and so would each other attempt
+		w.fail(r, RunFailed, why) // any other attempt would fail too
 		return
 	}
 	run.Plan = res.Plan
@@ -334,7 +335,7 @@ func (w outcomes) planned(r *Record, res Result) {
 	w.runQueue().endRun(r, Cancelled, "the update would destroy or replace resources")
 }
 
-// destroyEnded is rows 17 and 18.
+// destroyEnded implements rows 17 and 18.
 func (w outcomes) destroyEnded(r *Record, res Result) {
 	if res.Outcome == Held {
 		w.runQueue().await(r, lockedAgain, WaitStateLocked, res.Error)
@@ -360,8 +361,8 @@ func (w outcomes) destroyEnded(r *Record, res Result) {
 	notDestroyed(w.step, r, RunFailed, fmt.Sprintf("destroy failed %d times: %s", run.Failures, text))
 }
 
-// notDestroyed ends a run that destroys before nothing is left: it is tried again in a
-// day, or when somebody asks for it.
+// notDestroyed ends a destroy run that left resources: it is retried in a day, or on
+// request.
 func notDestroyed(w *step, r *Record, result, why string) {
 	w.runQueue().endRun(r, result, r.Run.Error)
 	r.Phase = DestroyFailed
@@ -370,7 +371,7 @@ func notDestroyed(w *step, r *Record, result, why string) {
 	w.notices().notice(r, NoticeDestroyFailed)
 }
 
-// attemptCount is a number of attempts in words.
+// attemptCount returns a number of attempts in words.
 func attemptCount(n int) string {
 	if n == 1 {
 		return "1 attempt"
@@ -378,7 +379,7 @@ func attemptCount(n int) string {
 	return fmt.Sprintf("%d attempts", n)
 }
 
-// driftEnded is row 23.
+// driftEnded implements row 23.
 func (w outcomes) driftEnded(r *Record, res Result) {
 	c := res.Counts
 	w.runQueue().endRun(r, outcomeOf(res.Outcome), res.Error)

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Times of rows that the template says nothing of.
+// Times of the rows that a template does not set.
 const (
-	maxLife       = 100 * 365 * 24 * time.Hour // an end beyond it is cut: years have four digits
+	maxLife       = 100 * 365 * 24 * time.Hour // a later end is cut to it: years have four digits
 	requestWaits  = 7 * 24 * time.Hour         // row 2
 	planWaits     = 24 * time.Hour             // row 4
 	protectedOver = 30 * 24 * time.Hour        // row 14, without a max
@@ -22,8 +22,8 @@ const (
 	daily         = 24 * time.Hour
 )
 
-// template returns a snapshot; one without anything if the document has none, so
-// that a record can end whatever became of it.
+// template returns a snapshot. If the document does not have it, the result is an empty
+// template, so that a record can always end.
 func (d *Document) template(digest string) *template.Template {
 	if t := d.Templates[digest]; t != nil {
 		return t
@@ -31,7 +31,7 @@ func (d *Document) template(digest string) *template.Template {
 	return &template.Template{}
 }
 
-// checkTTL refuses a lifetime that the template does not give.
+// checkTTL refuses a lifetime that the template does not allow.
 func (w endings) checkTTL(t *template.Template, ttl time.Duration) error {
 	switch {
 	case ttl == 0:
@@ -46,7 +46,7 @@ func (w endings) checkTTL(t *template.Template, ttl time.Duration) error {
 	return nil
 }
 
-// ttl is the lifetime of what a caller launches.
+// ttl returns the lifetime of an instance that a caller launches.
 func (w endings) ttl(e Create) time.Duration {
 	switch {
 	case e.Template.TTL == nil:
@@ -57,7 +57,7 @@ func (w endings) ttl(e Create) time.Duration {
 	return max(e.Template.TTL.Default, template.MinTTL)
 }
 
-// runTime is how long the attempts of a run may take in all.
+// runTime returns how long all attempts of a run may take together.
 func runTime(t *template.Template) time.Duration {
 	total := time.Duration(0)
 	for n := range min(t.Retries, template.MaxRetries) + 1 {
@@ -69,9 +69,8 @@ func runTime(t *template.Template) time.Duration {
 	return total
 }
 
-// endAfter sets the end of an instance to some time from now, not beyond the
-// template's max unless an admin launched it for longer. Without a lifetime there
-// is no end.
+// endAfter sets the end of an instance to d from now, limited to the template's max
+// unless an admin launched it for longer. An instance without a lifetime gets no end.
 func (w endings) endAfter(r *Record, d time.Duration) {
 	t := w.doc.template(r.Snapshot)
 	if t.TTL == nil || r.TTL == 0 {
@@ -84,9 +83,9 @@ func (w endings) endAfter(r *Record, d time.Duration) {
 	w.setEnd(r, end)
 }
 
-// endAnew gives one that never was ready and is made once more the end that its launch
-// gave it, which its failure may have drawn near. However often that is: it lives no longer
-// by it, until it is ready.
+// endAnew restores the end that the launch gave to an instance that was never ready and
+// is run again, since its failure may have brought the end forward. Repeating this does
+// not extend the lifetime.
 func endAnew(w *step, r *Record, snapshot string) {
 	end := r.Since.Add(r.TTL + runTime(w.doc.template(snapshot)))
 	if left := end.Sub(w.now); r.ReadyAt.IsZero() && left >= template.MinTTL && end.After(r.ExpiresAt) {
@@ -94,7 +93,7 @@ func endAnew(w *step, r *Record, snapshot string) {
 	}
 }
 
-// setEnd sets an end; what was said of the one before is over.
+// setEnd sets an end, and forgets the conditions and notices of the end before.
 func (w endings) setEnd(r *Record, end time.Time) {
 	r.ExpiresAt = sooner(end, w.now.Add(maxLife))
 	r.unset(ExpiresSoon)
@@ -102,8 +101,8 @@ func (w endings) setEnd(r *Record, end time.Time) {
 	w.notices().armNotices(r)
 }
 
-// end tells when an instance ends, protection included; zero: never. It needs no
-// template but for how long protection holds.
+// end returns when an instance ends, protection included; zero: never. It needs the
+// template only for how long protection lasts.
 func (d *Document) end(r *Record) time.Time {
 	if r.ExpiresAt.IsZero() {
 		return time.Time{}
@@ -120,14 +119,14 @@ func (d *Document) end(r *Record) time.Time {
 	return time.Time{}
 }
 
-// expired reports whether the end of an instance has come, and its clock is not
-// held. It is looked at before anything else of a record.
+// expired reports whether the end of an instance has come and the clock is not held. It
+// is checked before anything else of a record.
 func (w endings) expired(r *Record) bool {
 	what, ok := w.doc.firstPending(r, w.now)
 	return ok && what == deadlineEnd
 }
 
-// expire is row 13: whatever became of template, module or server.
+// expire implements row 13, whatever the state of template, module or server.
 func (w endings) expire(r *Record) {
 	t := w.doc.Templates[r.Snapshot]
 	keeps := t != nil && t.TTL != nil && t.TTL.OnExpire == "keep"
@@ -139,8 +138,8 @@ func (w endings) expire(r *Record) {
 	w.destroy(r, "it has expired")
 }
 
-// orphan leaves the resources of an instance at its end to people, once no apply
-// runs any more.
+// orphan keeps the resources of an expired instance for an admin to remove, once no
+// apply is running.
 func (w endings) orphan(r *Record) {
 	if r.Run.active() && r.Run.Kind != RunDrift {
 		r.Then = nil
@@ -154,7 +153,7 @@ func (w endings) orphan(r *Record) {
 
 const endCame = "it has expired"
 
-// extend is row 12.
+// extend implements row 12.
 func (w endings) extend(e Extend) (Answer, error) {
 	r, err := w.lookup(e.ID, verbExtend)
 	if err != nil {
@@ -181,8 +180,8 @@ func (w endings) extend(e Extend) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// endLater takes an extension. The lifetime of what was never ready has not begun: that is
-// what grows.
+// endLater applies an extension. The lifetime of an instance that was never ready has
+// not begun, so the lifetime grows too.
 func (w endings) endLater(r *Record, end time.Time, by time.Duration) {
 	if r.ReadyAt.IsZero() {
 		r.TTL += min(by, w.growth(r, w.doc.template(r.Snapshot).TTL))
@@ -191,7 +190,7 @@ func (w endings) endLater(r *Record, end time.Time, by time.Duration) {
 	w.setEnd(r, end)
 }
 
-// growth is by how much the lifetime of what was never ready may grow.
+// growth returns by how much the lifetime of an instance that was never ready may grow.
 func (w endings) growth(r *Record, ttl *template.TTL) time.Duration {
 	if w.command.Actor.Admin || ttl == nil || ttl.Max == 0 {
 		return maxLife
@@ -199,8 +198,8 @@ func (w endings) growth(r *Record, ttl *template.TTL) time.Duration {
 	return max(ttl.Max-r.TTL, 0)
 }
 
-// unapprovedEnd reports whether somebody has to approve an end: one beyond the lifetime
-// that the template gives by itself, where launches are approved.
+// unapprovedEnd reports whether an end has to be approved: one beyond the template's
+// default lifetime, if launches need approval.
 func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	t := w.doc.template(r.Snapshot)
 	if t.Approval != template.ApprovalRequest || t.TTL == nil {
@@ -213,7 +212,7 @@ func (w endings) unapprovedEnd(r *Record, end time.Time) bool {
 	return end.After(from.Add(max(t.TTL.Default, template.MinTTL)))
 }
 
-// extended tells the end that an extension gives.
+// extended returns the end after an extension.
 func (w endings) extended(r *Record, ttl template.TTL, by time.Duration) (time.Time, error) {
 	if by == 0 {
 		by = ttl.Extend
@@ -241,7 +240,7 @@ func (w endings) extended(r *Record, ttl template.TTL, by time.Duration) (time.T
 	return later(end, r.ExpiresAt), nil
 }
 
-// span prints a length of time without parts that are zero.
+// span formats a duration without parts that are zero.
 func span(d time.Duration) string {
 	text := d.String()
 	if d%time.Minute == 0 && d != 0 {

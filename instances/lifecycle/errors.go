@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Errors of [Machine.Step] and of checks, beside [template.ErrInvalid]. What refuses is wrapped
-// around them.
+// Errors of [Machine.Step] and of checks, besides [template.ErrInvalid]. Refusals wrap
+// one of them.
 var (
 	ErrNotFound  = errors.New("no such instance")
 	ErrPhase     = errors.New("not in this phase") // the instance cannot do this now
@@ -25,7 +25,7 @@ var (
 	ErrNoLeader  = errors.New("no leader answers") // of the store
 )
 
-// refusal is an error of one of the kinds above with a text of its own.
+// refusal is an error of one of the kinds above with its own text.
 type refusal struct {
 	kind error
 	text string
@@ -38,13 +38,12 @@ func refuse(kind error, format string, args ...any) error {
 	return &refusal{kind: kind, text: fmt.Sprintf(format, args...)}
 }
 
-// QuotaError refuses what would go beyond a limit, or tells how much of one is
-// used.
+// QuotaError refuses what would exceed a limit, or reports how much of one is used.
 type QuotaError struct {
 	Limit, Used int
-	What        string   // whose limit: you, group g, template t
-	Of          string   // template that it counts; "": more than one
-	IDs         []string // live instances that count, sorted; nil of a template's
+	What        string   // holder of the limit: you, group g, template t
+	Of          string   // template that the limit counts; "": more than one
+	IDs         []string // live instances that count, sorted; nil for a template's limit
 }
 
 func (e *QuotaError) Error() string {

@@ -13,23 +13,24 @@ import (
 // Command is a request of a caller, or an event of the reconciler.
 type Command struct {
 	Event Event
-	Actor Actor // who asks; zero: the server
+	Actor Actor // the caller; zero: the server
 
-	// Of a request that may come again; "" otherwise. Key is a hash of caller,
-	// method, path and the caller's own key; Digest of query and body.
+	// Key, Caller and Digest are set for requests that may be repeated, else "". Key is
+	// a hash of caller, method, path and the caller's key; Digest one of query and
+	// body.
 	Key, Caller, Digest string
 
-	// Seed is what ids and nonces are made of: 32 random bytes.
+	// Seed is the source of IDs and nonces: 32 random bytes.
 	Seed [32]byte
 }
 
-// Event is what happens: one of the types of this file.
+// Event is one of the event types of this file and of workspace.go.
 type Event interface{ event() }
 
-// Events of callers. ID is that of the instance.
+// Events of callers. ID is the instance's.
 type (
-	// Create launches a template: it claims a member of a pool, or makes an
-	// instance. With one instance for each owner it returns the one there is.
+	// Create launches a template: it claims a pool member, or makes an instance. If the
+	// owner may have only one instance and has it, that one is returned.
 	Create struct {
 		Template   *template.Template
 		Digest     string // of Template
@@ -37,19 +38,20 @@ type (
 		Owner      template.Owner
 		Name       string
 		Parameters map[string]json.RawMessage // checked
-		Sensitive  []string                   // names of Parameters that nobody is shown
+		Sensitive  []string                   // names of Parameters whose values are not shown
 		Claims     map[string]string
-		TTL        time.Duration // 0: the template's
+		TTL        time.Duration // 0: the template's default
 		Forced     bool          // by an admin: limits do not count
-		One        bool          // the newest live one of Owner and template is the answer, if there is one
+		One        bool          // return the newest live instance of Owner and template if there is one
 		Why        string        // the reason that the caller gives
 	}
-	// Adopt makes a record of what a ledger lost, from its sealed result.
+	// Adopt restores the record of an instance that a ledger lost, from its sealed
+	// result.
 	Adopt struct {
 		Record   Record
 		Template *template.Template // snapshot of the record; nil: the document has it
 	}
-	Approve struct{ ID, Plan, Why string } // Plan: what was looked at, see [Awaits]; Why: a comment
+	Approve struct{ ID, Plan, Why string } // Plan: what the approver saw, see [Awaits]; Why: a comment
 	Reject  struct{ ID, Reason string }
 	Cancel  struct{ ID string }
 	Retry   struct{ ID string }
@@ -62,27 +64,27 @@ type (
 	DestroyNow struct{ ID string }
 	Extend     struct {
 		ID  string
-		By  time.Duration // 0: the template's; more is an admin's
+		By  time.Duration // 0: the template's extension; only an admin may give more
 		Why string
 	}
-	// Transfer gives an instance to another owner. Whom its owner does not act for he
-	// offers it to: that one has to take it.
+	// Transfer gives an instance to another owner. If the present owner does not act
+	// for that one, it becomes an offer that the other has to accept.
 	Transfer struct {
 		ID string
 		To template.Owner
 	}
-	// Take is what somebody says to an offer.
+	// Take accepts or declines an offer.
 	Take struct {
 		ID string
-		No bool // he declines it
+		No bool // decline the offer
 	}
-	// Update runs another apply: with other values, or a newer source.
+	// Update runs another apply, with other values or a newer source.
 	Update struct {
 		ID         string
-		Parameters map[string]json.RawMessage // checked; only those marked update; nil: as they are
-		Sensitive  []string                   // as in Create, of Parameters; nil: as it is
-		Source     *template.Source           // nil: as it is
-		Template   *template.Template         // of the source; nil: the snapshot stays
+		Parameters map[string]json.RawMessage // checked; only those marked update; nil: unchanged
+		Sensitive  []string                   // as in Create, of Parameters; nil: unchanged
+		Source     *template.Source           // nil: unchanged
+		Template   *template.Template         // of the source; nil: the snapshot is kept
 		Digest     string
 		Why        string
 	}
@@ -94,15 +96,15 @@ type (
 	// Pause and Resume stop and allow new instances of a template.
 	Pause  struct{ Template, Reason string }
 	Resume struct{ Template string }
-	// AcceptClock lets expiry go on.
+	// AcceptClock lets expiry continue.
 	AcceptClock struct{}
 )
 
 // Events of the server.
 type (
-	// ExpireCheck does what is pending for an instance.
+	// ExpireCheck handles the passed deadlines of an instance.
 	ExpireCheck struct{ ID string }
-	// Fill keeps a pool at its size: Template nil drains it.
+	// Fill keeps a pool at its size. A nil Template drains the pool.
 	Fill struct {
 		Name     string
 		Template *template.Template
@@ -110,71 +112,71 @@ type (
 		Source   template.Source
 		Invalid  string // why the template cannot be used; it pauses the pool
 	}
-	// UpdateCheck says what is newest of a template whose instances are to be updated
-	// or to show that they could be.
+	// UpdateCheck reports the newest version of a template to one of its instances,
+	// which is then updated or shows that an update is available.
 	UpdateCheck struct {
 		ID       string
 		Template *template.Template
 		Digest   string
 		Source   template.Source
 	}
-	// Schedule starts what fits of the runs that wait, up to Places in all.
+	// Schedule starts waiting runs, up to Concurrency running in all.
 	Schedule struct{ Concurrency int }
-	// Started keeps the handle of an attempt.
+	// Started records the executor's handle of an attempt.
 	Started struct {
 		Ref    Ref
 		Handle string
 	}
-	// Wait tells why an attempt does not go on.
+	// Wait reports why an attempt does not proceed.
 	Wait struct {
 		Ref             Ref
 		Reason, Message string
 	}
-	// Ended is the end of an attempt.
+	// Ended reports the end of an attempt.
 	Ended struct {
 		Ref    Ref
 		Result Result
-		// Connection is that of the template with the outputs in it, of an apply
-		// that is done.
+		// Connection is the template's connection with the outputs filled in, of a
+		// successful apply.
 		Connection *template.Connection
 	}
-	// Noticed says that a notice was handed to the queue. ID is that of the
-	// effect.
+	// Noticed reports that a notice was handed to the queue. ID is that of the effect.
 	Noticed struct{ ID, Notice string }
-	// Archived says that what is kept of a final record was written: it is cut
-	// now.
+	// Archived reports that the archive of a final record was written. The record is
+	// cut then.
 	Archived struct{ ID string }
-	// Removed says that nothing of a final record is left but itself: it goes.
+	// Removed reports that only the final record itself is left. The record is dropped
+	// then.
 	Removed struct{ ID string }
-	// ClockHeld stops expiry until clocks agree: Reason "" lets it go on.
+	// ClockHeld stops expiry until clocks agree; an empty Reason lets it continue.
 	ClockHeld struct{ Reason string }
-	// Prune removes answers that are older than their time.
+	// Prune removes the stored answers of requests that are too old.
 	Prune struct{}
-	// Reconcile is what the server finds due at one moment, kept in one commit. Each
-	// event counts as if it came alone, in this order, with a seed made of that of
-	// the command and its place; those that are refused are passed over.
+	// Reconcile holds the events that the server finds due at one time, committed
+	// together. They are applied in order as if each came alone, with a seed derived
+	// from the command's seed and the index; refused events are skipped.
 	Reconcile struct{ Events []Event }
 )
 
-// Result is how an attempt ended.
+// Result is the outcome of an attempt.
 type Result struct {
 	Outcome string // one of the constants
 	Counts  *Counts
 	Plan    string       // digest of the plan file before sealing, of a plan
-	Cost    *prices.Cost // of that plan; nil: it is not known
-	// PlanSize is how many bytes the plan has as text; 0: it is not known.
+	Cost    *prices.Cost // of that plan; nil: not known
+	// PlanSize is the size of the plan as text, in bytes; 0: not known.
 	PlanSize int64
 	Lock     string // digest of the dependency lock file that init left
 	Error    string
-	// Permanent says that the error stays: another attempt would end the same.
+	// Permanent reports that another attempt would end with the same error.
 	Permanent bool
-	Outputs   map[string]json.RawMessage // those that are listed and not sensitive
-	// Resources is how many the last state lists; -1: it is not known.
+	Outputs   map[string]json.RawMessage // those that the template lists and that are not sensitive
+	// Resources is the number of resources in the last state; -1: not known.
 	Resources int
 	// State reports whether the attempt stored a state.
 	State bool
-	// Changes reports whether the plan of a workspace changes anything, if only
-	// outputs.
+	// Changes reports whether the plan of a workspace changes anything, including
+	// outputs only.
 	Changes bool
 }
 
@@ -184,18 +186,18 @@ const (
 	RunFailed = "failed"
 	Lost      = "lost"
 	Cancelled = "cancelled"
-	Held      = "held"  // somebody else holds the lock of the state
-	Stale     = "stale" // the approved plan does not fit any more
+	Held      = "held"  // another run holds the lock of the state
+	Stale     = "stale" // the approved plan no longer matches
 )
 
-// Effect is what the caller of [Machine.Step] does after its document was kept.
+// Effect is an action for the caller of [Machine.Step] after the document was stored.
 // Each may be repeated.
 type Effect struct {
 	Kind   string // one of the constants
-	Ref    Ref    // of StartRun, CancelRun, KillRun; else only its ID counts: of Notify also a template, whose pool is meant, or "clock"
+	Ref    Ref    // of StartRun, CancelRun, KillRun; else only ID is set: for Notify it may also be a template, meaning its pool, or "clock"
 	Notice Notice
-	// Again is set by [Machine.Outstanding]: whoever led before may have begun it,
-	// so an attempt is looked for before it is started.
+	// Again is set by [Machine.Outstanding]: the previous leader may have started the
+	// attempt, so look for it before starting it.
 	Again bool
 }
 
@@ -203,21 +205,21 @@ type Effect struct {
 const (
 	StartRun  = "start"
 	CancelRun = "cancel"
-	KillRun   = "kill" // of what was cancelled and does not end
+	KillRun   = "kill" // for a cancelled run that does not end
 	Notify    = "notify"
-	Archive   = "archive" // write what is kept of a final record
-	Remove    = "remove"  // and then its tags
+	Archive   = "archive" // write the archive of a final record
+	Remove    = "remove"  // remove the tags of an archived record
 )
 
-// Answer is what a caller gets once it is kept.
+// Answer is what a caller gets once the document is stored.
 type Answer struct {
-	Status int     // 200 as it was, 201 made, 202 waits for somebody or something
-	Record *Record // nil: the command has none
-	Run    int     // of a workspace: which one it is about
+	Status int     // 200 done or unchanged, 201 made, 202 waits for approval or a run
+	Record *Record // nil: the command concerns none
+	Run    int     // of a workspace: the number of the run concerned
 	Repeat bool    // the request was answered before
 }
 
-// View is a document as it was committed.
+// View is a document as of a commit.
 type View struct {
 	Document *Document
 	AsOf     time.Time // by the clock of the registry

@@ -12,8 +12,8 @@ import (
 
 const maxFinal = 20 // final records of an owner
 
-// destroy lets an instance go: rows 4, 9, 13, 15 and 19. What runs is stopped
-// first; where no apply was ever begun there is nothing to destroy.
+// destroy starts the destruction of an instance: rows 4, 9, 13, 15 and 19. A running
+// attempt is stopped first; if no apply was ever begun, there is nothing to destroy.
 func (w endings) destroy(r *Record, why string) {
 	r.Phase = Destroying
 	r.Reason = clip(why, maxText)
@@ -37,7 +37,7 @@ func (w endings) destroy(r *Record, why string) {
 	}
 }
 
-// destroyRun queues the run that destroys, if there can be anything.
+// destroyRun queues a destroy run, if there may be resources.
 func (w endings) destroyRun(r *Record) {
 	if !r.Applied {
 		record(w.step, r, History{Action: "destroyed", Detail: "nothing had been made"})
@@ -47,8 +47,8 @@ func (w endings) destroyRun(r *Record) {
 	w.runQueue().queue(r, w.destroyer(r))
 }
 
-// destroyer is a run that destroys what was applied last, done or not: the state
-// may need its providers.
+// destroyer returns a run that destroys what was applied last, successfully or not: the
+// state may need its providers.
 func (w endings) destroyer(r *Record) *Run {
 	run := w.runQueue().newRun(r, RunDestroy)
 	for i := range r.Runs {
@@ -73,7 +73,7 @@ func (w endings) abandon(r *Record, why string) {
 	w.finish(r, Orphaned, why)
 }
 
-// finish ends an instance for ever.
+// finish puts an instance into a final phase.
 func (w endings) finish(r *Record, p Phase, why string) {
 	r.Phase = p
 	r.Reason = clip(why, maxText)
@@ -104,13 +104,13 @@ func (w endings) finish(r *Record, p Phase, why string) {
 	w.trim(r.Owner)
 }
 
-// ran reports whether an attempt of a record was ever begun, so that there may
-// be something beside it.
+// ran reports whether an attempt of a record was ever begun, so that other data than
+// the record may exist.
 func (r *Record) ran() bool {
 	return r.Applied || slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Attempt > 0 })
 }
 
-// trim lets the oldest final records of an owner go, if there are too many.
+// trim removes the oldest final records of an owner if there are too many.
 func (w endings) trim(o template.Owner) {
 	var final []*Record
 	for _, r := range w.doc.Records {
@@ -132,8 +132,8 @@ func (w endings) trim(o template.Owner) {
 	}
 }
 
-// remove is row 22: what is kept of a record is written first, then its tags go,
-// then the record.
+// remove implements row 22: the archive of a record is written first, then its tags are
+// removed, then the record.
 func (w endings) remove(r *Record) {
 	if !r.ran() {
 		w.drop(r)
@@ -145,7 +145,7 @@ func (w endings) remove(r *Record) {
 	}
 }
 
-// archived cuts a final record of which everything is written down.
+// archived cuts a final record whose archive has been written.
 func (w endings) archived(id string) {
 	r := w.doc.Records[id]
 	if r == nil || r.Phase.Live() || r.Archived {
@@ -160,14 +160,14 @@ func (w endings) archived(id string) {
 	}
 }
 
-// removed takes a record away of which nothing else is left.
+// removed drops a record of which nothing else is left.
 func (w endings) removed(id string) {
 	if r := w.doc.Records[id]; r != nil && r.Removing && r.Archived {
 		w.drop(r)
 	}
 }
 
-// cut leaves of a final record what lists show: about 1 KiB.
+// cut reduces a final record to what lists show: about 1 KiB.
 func (r *Record) cut() {
 	r.Parameters = nil
 	r.Claims = nil

@@ -9,20 +9,22 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Gift is an offer of an instance to somebody whom its owner does not act for. Until he
-// takes it nothing else of the instance changes, and it counts as its owner's.
+// Gift is an offer of an instance to an owner for whom the present owner does not act.
+// Until it is accepted, nothing else of the instance changes, and the instance counts
+// as the present owner's.
 type Gift struct {
 	To template.Owner `json:"to"` // of the issuer of the owner
 	By Actor          `json:"by"`
 	At time.Time      `json:"at"`
 }
 
-// Until is when nobody can take it any more.
+// Until returns when the offer lapses.
 func (g *Gift) Until() time.Time { return g.At.Add(offerWaits) }
 
-// transfer is row 21: an owner gives what he has to himself or to one of his
-// groups, an admin to anybody; it fills the quota of whom it is given to. To others an
-// owner offers it, and takes that back by giving it to whom it belongs to.
+// transfer implements row 21. An owner may give an instance to themselves or to one of
+// their groups, an admin to any owner; it counts against the new owner's quota. To
+// others an owner offers it, and withdraws the offer by a transfer to the present
+// owner.
 func (w changes) transfer(e Transfer) (Answer, error) {
 	r, err := w.lookup(e.ID, verbTransfer)
 	if err != nil {
@@ -48,8 +50,8 @@ func (w changes) transfer(e Transfer) (Answer, error) {
 	return w.given(r, e.To, "transferred"), nil
 }
 
-// given makes somebody the owner of an instance: an offer of the owner before him is over.
-// What was approved for that one is not for him, and a change that waits is dropped.
+// given makes to the owner of an instance, and ends any offer. Approvals for the
+// previous owner do not apply to the new one, and a pending change is dropped.
 func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	r = w.edit(r)
 	if r.Approved.ID == "" && w.approvals().approval(r, "", template.ApprovalRequest) {
@@ -67,8 +69,7 @@ func (w changes) given(r *Record, to template.Owner, action string) Answer {
 	return Answer{Status: 200, Record: r}
 }
 
-// offer lets an instance be taken by another owner, in place of the one it was offered to
-// before.
+// offer offers an instance to another owner, replacing an earlier offer.
 func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	if to.Issuer != r.Owner.Issuer {
 		return Answer{}, refuse(ErrDenied, "only an admin can give an instance to an owner of another issuer")
@@ -81,8 +82,8 @@ func (w changes) offer(r *Record, to template.Owner) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// take is row 24: who an instance was offered to makes it his, within his limits, or
-// declines it.
+// take implements row 24: the recipient accepts an offer, within the recipient's
+// limits, or declines it.
 func (w changes) take(e Take) (Answer, error) {
 	v := verbTake
 	if e.No {
@@ -117,7 +118,7 @@ func (w changes) take(e Take) (Answer, error) {
 	return answer, nil
 }
 
-// unoffered ends an offer of which nothing came.
+// unoffered ends an offer that was not accepted.
 func (w changes) unoffered(r *Record, action, why string) Answer {
 	r = w.edit(r)
 	r.Offer = nil
@@ -125,7 +126,7 @@ func (w changes) unoffered(r *Record, action, why string) Answer {
 	return Answer{Status: 200, Record: r}
 }
 
-// lapsed reports whether the time of an offer is over, as far as that is known.
+// lapsed reports whether an offer has lapsed, as far as the clock is trusted.
 func (w changes) lapsed(r *Record) bool {
 	return w.doc.Clock.Held == "" && !r.Offer.Until().After(w.now)
 }
@@ -135,7 +136,8 @@ func (a Actor) may(o template.Owner) bool {
 	return a.is(o) || o.Kind == template.OwnerGroup && o.Issuer == a.Issuer && slices.Contains(a.Groups, o.ID)
 }
 
-// offering: what is offered belongs to somebody else of the same issuer, and lives on.
+// offering checks that an offered instance is live and offered to another owner of the
+// same issuer.
 func offering(_ *Document, _ string, r *Record) string {
 	g := r.Offer
 	switch {

@@ -12,15 +12,15 @@ import (
 
 // violation is a rule of the model that a document breaks.
 type violation struct {
-	Rule string // in a word, such as identity or limits
+	Rule string // one word, such as identity or limits
 	ID   string // of the record; "": the document as a whole
 	Text string
 }
 
-// Check looks for what no step leaves behind, in the order of ids. A record that
-// breaks a rule is none to go on with: who reads a document sets it aside and
-// shows it. Limits are of the document as a whole, since none of the records
-// that go beyond one is the wrong one.
+// Check returns what no step leaves behind, in the order of IDs. Work must not continue
+// with a record that breaks a rule: readers of a document set it aside and show it.
+// Limits belong to the document as a whole, since no single record over a limit is the
+// wrong one.
 func Check(d *Document) []violation {
 	var all []violation
 	ofInstances := rules()
@@ -53,7 +53,7 @@ func rules() []rule {
 	}
 }
 
-// identity: one phase, and an id of its own.
+// identity checks that a record has its own ID, a known phase and a template.
 func identity(d *Document, id string, r *Record) string {
 	switch {
 	case r.ID != id || !validID(id):
@@ -68,8 +68,8 @@ func identity(d *Document, id string, r *Record) string {
 	return pendingOf(d, r)
 }
 
-// pendingOf: what waits for approval is the launch of a requested instance, or a change of
-// one that is there.
+// pendingOf checks that what waits for approval is the launch of a requested instance,
+// or a change of an existing one.
 func pendingOf(d *Document, r *Record) string {
 	p := r.Pending
 	if p == nil {
@@ -90,8 +90,8 @@ func known(p Phase) bool {
 		Destroying, DestroyFailed, Destroyed, Orphaned, Rejected}, p)
 }
 
-// ownership: an owner comes by creation, claim or transfer, or takes what he was
-// offered; a claim only from a pool.
+// ownership checks that an owner came by creation, claim, transfer or offer, and that a
+// claim came only from a pool.
 func ownership(_ *Document, _ string, r *Record) string {
 	has := r.Owner.ID != ""
 	switch {
@@ -109,7 +109,7 @@ func ownership(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// runOrder: runs and attempts only grow.
+// runOrder checks that the numbers of runs only grow.
 func runOrder(_ *Document, _ string, r *Record) string {
 	last := 0
 	for i := len(r.Runs) - 1; i >= 0; i-- {
@@ -129,7 +129,7 @@ func runOrder(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// runOfPhase: one run at most, and one that its phase has.
+// runOfPhase checks that a record has at most one run, and one that fits its phase.
 func runOfPhase(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	if run == nil {
@@ -150,7 +150,7 @@ func runOfPhase(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// runs reports whether a run is one of the phase of its record.
+// runs reports whether a run fits the phase of its record.
 func (r *Record) runs(run *Run) bool {
 	stopped := run.active() && run.Cancel != ""
 	switch r.Phase {
@@ -170,7 +170,7 @@ func (r *Record) runs(run *Run) bool {
 	return false
 }
 
-// leftovers: nothing is called destroyed that may have resources.
+// leftovers checks that nothing is called destroyed that may have resources.
 func leftovers(_ *Document, _ string, r *Record) string {
 	if r.Phase != Destroyed || !r.Applied {
 		return ""
@@ -181,7 +181,7 @@ func leftovers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// withoutEnd: what somebody owns ends, unless its template says otherwise.
+// withoutEnd checks that an owned instance has an end if its template gives one.
 func withoutEnd(d *Document, _ string, r *Record) string {
 	goes := r.Phase == Destroying || r.Phase == DestroyFailed
 	if r.Phase.Live() && !goes && r.Owner.ID != "" && r.ExpiresAt.IsZero() {
@@ -192,7 +192,7 @@ func withoutEnd(d *Document, _ string, r *Record) string {
 	return ""
 }
 
-// unlisted: no output is shown that its template does not list.
+// unlisted checks that a record has no output that its template does not list.
 func unlisted(d *Document, _ string, r *Record) string {
 	t := d.Templates[r.Snapshot]
 	if t == nil {
@@ -206,7 +206,7 @@ func unlisted(d *Document, _ string, r *Record) string {
 	return ""
 }
 
-// finality: final is final.
+// finality checks that a record is final exactly if it is finished.
 func finality(_ *Document, _ string, r *Record) string {
 	finished := !r.FinishedAt.IsZero() || r.Archived || r.Removing || r.Kept
 	switch {
@@ -218,7 +218,8 @@ func finality(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// attempts: whatever is begun has a name that its result can repeat.
+// attempts checks that a running attempt has a number and a nonce, and applies only an
+// approved plan.
 func attempts(_ *Document, _ string, r *Record) string {
 	run := r.Run
 	switch {
@@ -235,8 +236,8 @@ func attempts(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// scope is what a limit counts: instances of a template, of an owner if there is
-// one.
+// scope is what a limit counts: instances of a template, and of an owner unless it is
+// zero.
 type scope struct {
 	owner    template.Owner
 	template string
@@ -247,13 +248,12 @@ type limit struct {
 	limit int
 }
 
-// overfull looks at the limits of templates. Of the records that were made
-// when a limit was n or less there are n at most: later ones may have come under
-// a higher one. Those that an admin forced, or whose template an update changed,
-// came by other rules.
+// overfull checks the limits of templates. At most n records can have been made under a
+// limit of n or less; later ones may have come under a higher limit. Records that an
+// admin forced, or whose template an update changed, are not counted.
 func (d *Document) overfull() []violation {
 	limits := map[limit]bool{}
-	have := map[scope][]int{} // limits of those that count
+	have := map[scope][]int{} // limits of the records that count
 	for _, r := range d.Records {
 		t := d.Templates[r.Snapshot]
 		if !r.Counts() || t == nil || r.Forced || r.Revised {

@@ -8,23 +8,23 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Machine is the life of instances as a pure function: no clock, no randomness,
+// Machine implements the life of instances as a pure function: no clock, no randomness,
 // no input or output.
 type Machine struct {
 	Limits Limits
 }
 
-// Limits are what the server says of all templates.
+// Limits are the server's settings for all templates.
 type Limits struct {
 	Quotas       []Quota
-	ApprovalSelf bool // who asked for a run may approve it
+	ApprovalSelf bool // the requester of a run may approve it
 }
 
-// Step returns the document after a command, what is then to be done, and what
-// the caller is told. It leaves d alone and copies what it changes; a command
-// that changes nothing returns d itself, so that nothing need be kept. Time never
-// runs behind the last commit. An error of one of the kinds of this package
-// comes with d and no effects: the command is refused, and nothing of it stays.
+// Step returns the document after a command, the effects to carry out, and the answer
+// for the caller. It does not change d and copies what it changes; a command that
+// changes nothing returns d, so nothing need be stored. Time never goes back behind the
+// last commit. An error of one of the kinds of this package comes with d and no
+// effects: the command is refused without a trace.
 func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	now = later(now.UTC().Round(0), d.Clock.At)
 	if p, ok := c.Event.(Reconcile); ok {
@@ -39,7 +39,7 @@ func (m *Machine) Step(d *Document, c Command, now time.Time) (*Document, []Effe
 	return w.doc, w.effects, answer, nil
 }
 
-// reconcile takes the events of a [Reconcile] one after the other.
+// reconcile applies the events of a [Reconcile] one after the other.
 func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) (*Document, []Effect, Answer, error) {
 	var effects []Effect
 	for i, e := range p.Events {
@@ -55,7 +55,7 @@ func (m *Machine) reconcile(d *Document, p Reconcile, c Command, now time.Time) 
 	return d, effects, Answer{Status: 200}, nil
 }
 
-// dispatch does what the event of the command says.
+// dispatch handles the event of the command.
 func (w *step) dispatch() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case Create:
@@ -100,7 +100,7 @@ func (w *step) dispatch() (Answer, error) {
 	return w.workspaceRuns().ofWorkspace()
 }
 
-// ofWorkspace does what the event says of a workspace.
+// ofWorkspace handles events of workspaces.
 func (w workspaceRuns) ofWorkspace() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case OpenWorkspace:
@@ -119,8 +119,8 @@ func (w workspaceRuns) ofWorkspace() (Answer, error) {
 	return w.serve()
 }
 
-// serve does what the server's own events say: one that meets a record that it
-// does not fit changes nothing.
+// serve handles the server's events. An event that does not fit its record changes
+// nothing.
 func (w *step) serve() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case ExpireCheck:

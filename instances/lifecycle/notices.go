@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Kinds of notices. That of an end to come is followed by how long before it is:
-// expires_30m0s.
+// Kinds of notices. A notice before the end has the lead time appended: expires_30m0s.
 const (
 	noticeReady         = "ready"
 	NoticeFailed        = "failed"
@@ -25,15 +24,15 @@ const (
 	noticeProtected     = "expired_protected"
 	noticePool          = "pool_paused"
 	noticeClock         = "clock_held"
-	noticeExpires       = "expires" // the beginning of the kind
+	noticeExpires       = "expires" // prefix of the kind
 )
 
 const (
-	ofClock   = "clock" // stands for an id in effects
-	maxUntold = 12      // notices of a record beside those before its end
+	ofClock   = "clock" // used in place of an ID in effects
+	maxUntold = 12      // notices of a record besides those before its end
 )
 
-// notice tells something of an instance that somebody owns.
+// notice adds a notice about an instance that has an owner.
 func (w notices) notice(r *Record, kind string) {
 	if r.Owner.ID == "" {
 		return
@@ -41,7 +40,7 @@ func (w notices) notice(r *Record, kind string) {
 	r.Notices = w.report(r.Notices, r.ID, kind)
 }
 
-// report adds a notice that is to be handed over.
+// report adds a notice to be handed to the queue.
 func (w notices) report(notices []Notice, of, kind string) []Notice {
 	n := Notice{ID: fmt.Sprintf("%s-%s-%d", of, kind, w.now.UnixMilli()), Kind: kind, At: w.now}
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
@@ -54,8 +53,8 @@ func (w notices) report(notices []Notice, of, kind string) []Notice {
 	return append(slices.Clone(notices), n)
 }
 
-// noticed keeps that a notice was handed over. Those before an end, and the last
-// one of an end that was held off, stay: so they are not told again.
+// noticed records that a notice was handed to the queue. Notices before an end, and the
+// last one of a protected instance, are kept so that they are not sent again.
 func (w notices) noticed(e Noticed) {
 	if r := w.doc.Records[e.ID]; r != nil {
 		if notices, ok := sent(r.Notices, e.Notice); ok {
@@ -75,7 +74,7 @@ func (w notices) noticed(e Noticed) {
 	}
 }
 
-// sent marks or removes a notice that was handed over.
+// sent marks or removes a notice that was handed to the queue.
 func sent(notices []Notice, id string) ([]Notice, bool) {
 	i := slices.IndexFunc(notices, func(n Notice) bool { return n.ID == id && !n.Sent })
 	if i < 0 {
@@ -93,7 +92,7 @@ func sent(notices []Notice, id string) ([]Notice, bool) {
 	return after, true
 }
 
-// stays reports whether a notice is remembered once it was handed over.
+// stays reports whether a notice is kept after it was handed to the queue.
 func stays(kind string) bool { return kind == noticeProtected || beforeEnd(kind) }
 
 func beforeEnd(kind string) bool {
@@ -102,7 +101,7 @@ func beforeEnd(kind string) bool {
 
 func expires(lead time.Duration) string { return noticeExpires + "_" + lead.String() }
 
-// unsent are the effects of notices that were not handed over.
+// unsent returns the effects of notices that were not yet handed to the queue.
 func unsent(notices []Notice, of string) []Effect {
 	var all []Effect
 	for _, n := range notices {
@@ -113,8 +112,8 @@ func unsent(notices []Notice, of string) []Effect {
 	return all
 }
 
-// armNotices forgets the notices of an end that does not hold any more. Those
-// whose time before the new one is over already are taken as told.
+// armNotices drops the notices of the previous end. Those whose time before the new end
+// has already passed count as sent.
 func (w notices) armNotices(r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return beforeEnd(n.Kind) || n.Kind == noticeProtected })
 	if r.ExpiresAt.IsZero() {
@@ -127,7 +126,7 @@ func (w notices) armNotices(r *Record) {
 	}
 }
 
-// leadTimes are how long before its end an instance is told of.
+// leadTimes returns how long before its end notices about an instance are sent.
 func (d *Document) leadTimes(r *Record) []time.Duration {
 	all := d.template(r.Snapshot).Notices
 	return all[:min(len(all), template.MaxNotices)]
@@ -138,8 +137,8 @@ func (r *Record) reported(kind string) bool {
 	return slices.ContainsFunc(r.Notices, func(n Notice) bool { return n.Kind == kind })
 }
 
-// reportEnd tells of an end to come: once for each time before it; of several that
-// are over at once only the last.
+// reportEnd adds a notice of the coming end: once for each lead time, and only the last
+// of several that passed together.
 func (w notices) reportEnd(r *Record) {
 	last := time.Duration(-1)
 	for _, lead := range w.doc.leadTimes(r) {
@@ -157,12 +156,12 @@ func (w notices) reportEnd(r *Record) {
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == expires(last) })
 	r.set(ExpiresSoon, "", "it ends at "+r.ExpiresAt.Format(time.RFC3339))
 	w.notice(r, expires(last))
-	if !r.reported(expires(last)) { // nobody owns it
+	if !r.reported(expires(last)) { // it has no owner
 		r.Notices = append(r.Notices, Notice{ID: r.ID + "-" + expires(last), Kind: expires(last), At: w.now, Sent: true})
 	}
 }
 
-// holdOff is row 14: the end has come, and protection holds.
+// holdOff implements row 14: the end has come, and protection keeps the instance.
 func (w notices) holdOff(r *Record) {
 	r.set(ExpiredProtected, "", "its end was at "+r.ExpiresAt.Format(time.RFC3339))
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Kind == noticeProtected })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Phase is where an instance is in its life.
+// Phase is the stage of an instance's life.
 type Phase string
 
 // Phases. All but the last three are live.
@@ -16,7 +16,7 @@ const (
 	Planned       Phase = "planned"      // waits for approval of exactly one plan
 	Provisioning  Phase = "provisioning" // its first apply is pending or runs
 	Updating      Phase = "updating"     // another apply is pending or runs
-	Available     Phase = "available"    // a member of a pool that nobody owns
+	Available     Phase = "available"    // a pool member without an owner
 	Ready         Phase = "ready"
 	Failed        Phase = "failed"
 	Destroying    Phase = "destroying"
@@ -26,8 +26,8 @@ const (
 	Rejected      Phase = "rejected"  // nothing was made
 )
 
-// Live reports whether an instance of the phase counts: it has, or may have,
-// resources.
+// Live reports whether an instance of the phase counts as existing: it has, or may
+// have, resources.
 func (p Phase) Live() bool { return p != Destroyed && p != Orphaned && p != Rejected }
 
 // RunKind is what a run does.
@@ -36,12 +36,12 @@ type RunKind string
 // Kinds of runs.
 const (
 	RunApply   RunKind = "apply"
-	RunPlan    RunKind = "plan"  // an apply up to its plan, which somebody approves
+	RunPlan    RunKind = "plan"  // an apply up to its plan, which is reviewed
 	RunDrift   RunKind = "drift" // a plan that only refreshes
 	RunDestroy RunKind = "destroy"
 )
 
-// Condition is what is true of an instance beside its phase.
+// Condition is a fact about an instance besides its phase.
 type Condition struct {
 	Type    string `json:"type"`             // one of the constants below
 	Reason  string `json:"reason,omitempty"` // of Waiting: one word
@@ -57,12 +57,12 @@ const (
 	Waiting          = "Waiting"
 
 	WaitQueued            = "Queued"
-	WaitRetry             = "Retry" // an attempt failed, the next one has its time
+	WaitRetry             = "Retry" // an attempt failed, the next one is delayed
 	WaitStateLocked       = "StateLocked"
 	WaitCredentialMissing = "CredentialMissing"
 )
 
-// verb is what a caller does to an instance, as a refusal says it.
+// verb is what a caller does to an instance, as worded in refusals.
 type verb string
 
 const (
@@ -84,7 +84,7 @@ const (
 	verbStart    verb = "started"
 )
 
-// admits is the table of what callers may do in which phase.
+// admits is the table of what callers may do in each phase.
 func admits(v verb, p Phase) bool {
 	switch v {
 	case verbApprove, verbReject: // rows 2, 4
@@ -109,9 +109,9 @@ func admits(v verb, p Phase) bool {
 	return false
 }
 
-// admits reports whether a verb is about a change that waits for approval, or about a
-// run between two attempts: the next one is made at once, or, of a run that destroys,
-// not at all for now.
+// admits reports whether a verb applies to a change that waits for approval, or to a
+// run between two attempts: a retry starts the next attempt at once, a cancel stops
+// retrying a destroy.
 func (r *Record) admits(v verb, now time.Time) bool {
 	switch v {
 	case verbApprove, verbReject:
@@ -124,17 +124,17 @@ func (r *Record) admits(v verb, now time.Time) bool {
 	return false
 }
 
-// ends reports whether an end counts in a phase: rows 12 to 14.
+// ends reports whether an end applies in a phase: rows 12 to 14.
 func ends(p Phase) bool {
 	return p.Live() && !slices.Contains([]Phase{Requested, Available, Destroying, DestroyFailed}, p)
 }
 
-// lookup returns the record that a caller's event is about. It refuses what its
-// phase does not let happen; a record whose end has come is as good as ended.
+// lookup returns the record that a caller's event concerns. It refuses what the phase
+// does not allow; a record whose end has come counts as ended.
 func (w *step) lookup(id string, v verb) (*Record, error) {
 	r := w.doc.Records[id]
 	switch {
-	case r == nil || r.isWorkspace(): // which has events of its own
+	case r == nil || r.isWorkspace(): // workspaces have their own events
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
 	case !admits(v, r.Phase) && !r.admits(v, w.now):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	poolFailures = 3 // in a row pause a pool
+	poolFailures = 3 // this many in a row pause a pool
 	poolBackoff  = time.Minute
 	poolMaximum  = time.Hour
 )
 
-// revisionOf names what a member of a pool is made of.
+// revisionOf identifies what a pool member is made of.
 func revisionOf(snapshot string, s template.Source) string { return snapshot + " " + s.Digest }
 
 func (r *Record) revision() string { return revisionOf(r.Snapshot, r.Source) }
 
-// members are records of a template that a pool made and nobody owns, oldest
-// first.
+// members returns the records of a template that a pool made and that have no owner,
+// oldest first.
 func (d *Document) members(template string, which func(*Record) bool) []*Record {
 	var all []*Record
 	for _, r := range d.Records {
@@ -39,8 +39,8 @@ func (d *Document) members(template string, which func(*Record) bool) []*Record 
 	return all
 }
 
-// fill keeps a pool at its size: it makes members, and lets those go that are
-// too many or whose successors are there.
+// fill keeps a pool at its size: it makes members, and drains surplus and outdated
+// ones.
 func (w poolMembers) fill(e Fill) {
 	t := e.Template
 	if e.Invalid != "" {
@@ -57,8 +57,8 @@ func (w poolMembers) fill(e Fill) {
 	w.refill(e, revision)
 }
 
-// revise notes what members are made of now: a change lets a pool go on that the
-// machine paused.
+// revise records what members are made of now. A change resumes a pool that the machine
+// paused.
 func (w poolMembers) revise(name, revision string) {
 	p := w.doc.Pools[name]
 	if p != nil && p.Revision == revision {
@@ -73,8 +73,7 @@ func (w poolMembers) revise(name, revision string) {
 	}
 }
 
-// refill makes members: as many as the pool is short of, and as the template's
-// limit leaves beside all that lives.
+// refill makes as many members as the pool lacks and the template's limit allows.
 func (w poolMembers) refill(e Fill, revision string) {
 	t := e.Template
 	if p := w.doc.Pools[t.Name]; p != nil && (p.Paused != "" || p.Backoff.After(w.now)) {
@@ -97,9 +96,9 @@ func (w poolMembers) refill(e Fill, revision string) {
 	}
 }
 
-// drainPool is row 9 without age: of the members that nobody waits for, those
-// beyond the size go, the old revision first. Where the template's limit leaves no
-// room for a successor, one old member goes at a time to make it.
+// drainPool implements row 9, without age: of the available members, those beyond the
+// size go, old revisions first. If the template's limit leaves no room for a successor,
+// one old member is drained at a time.
 func (w poolMembers) drainPool(t *template.Template, revision string) {
 	if w.doc.Clock.Held != "" {
 		return
@@ -117,7 +116,7 @@ func (w poolMembers) drainPool(t *template.Template, revision string) {
 	}
 }
 
-// notFirst puts what is not before what is.
+// notFirst orders false before true.
 func notFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -128,8 +127,8 @@ func notFirst(a, b bool) int {
 	return 1
 }
 
-// stuck reports whether successors of an old member cannot be made, because the
-// template's limit is used up, and nothing goes already.
+// stuck reports whether no successor of an old member can be made, because the
+// template's limit is used up and no member is being made or destroyed.
 func (w poolMembers) stuck(t *template.Template, available []*Record, revision string) bool {
 	if len(available) == 0 || available[0].revision() == revision || t.Limit() == 0 || w.doc.live(t.Name) < t.Limit() {
 		return false
@@ -142,7 +141,7 @@ func (w poolMembers) stuck(t *template.Template, available []*Record, revision s
 	})) == 0
 }
 
-// empty lets all members go that wait for somebody: the pool is gone.
+// empty drains all available members: the pool is gone.
 func (w poolMembers) empty(name string) {
 	if w.doc.Clock.Held == "" {
 		for _, r := range w.doc.members(name, func(r *Record) bool { return r.Phase == Available }) {
@@ -156,16 +155,16 @@ func (w poolMembers) empty(name string) {
 	}
 }
 
-// drain is row 9.
+// drain implements row 9.
 func (w poolMembers) drain(r *Record, why string) {
 	w.note(r, "drained", why)
 	w.endings().destroy(r, why)
 }
 
-// remembers reports whether a pool has a revision, a pause or failures.
+// remembers reports whether a pool has a revision, a pause or failures to remember.
 func (p *Pool) remembers() bool { return p.Revision != "" || p.Paused != "" || p.Failures != 0 }
 
-// tidy forgets a pool of which nothing is to be remembered.
+// tidy deletes a pool that has nothing to remember.
 func (w poolMembers) tidy(name string) {
 	p := w.doc.Pools[name]
 	if p != nil && !p.remembers() && len(p.Notices) == 0 {
@@ -173,7 +172,7 @@ func (w poolMembers) tidy(name string) {
 	}
 }
 
-// pausePool stops a pool by the machine, once.
+// pausePool pauses a pool on behalf of the machine, unless it is paused already.
 func (w poolMembers) pausePool(name, why, revision string) {
 	if p := w.doc.Pools[name]; p != nil && p.Paused != "" {
 		return
@@ -184,8 +183,8 @@ func (w poolMembers) pausePool(name, why, revision string) {
 	p.Notices = w.notices().report(p.Notices, name, noticePool)
 }
 
-// memberFailed lets a pool wait longer for each failure in a row, and stops it
-// after some. One failed member is kept as evidence.
+// memberFailed makes a pool wait longer after each failure in a row, and pauses it
+// after [poolFailures]. One failed member is kept as evidence.
 func (w poolMembers) memberFailed(r *Record) {
 	for _, old := range w.doc.members(r.Template, func(o *Record) bool {
 		return o.Phase == Failed && o.ID != r.ID && o.Protected == ""
@@ -202,7 +201,7 @@ func (w poolMembers) memberFailed(r *Record) {
 	}
 }
 
-// memberReady ends a row of failures.
+// memberReady ends a series of failures.
 func (w poolMembers) memberReady(name string) {
 	if p := w.doc.Pools[name]; p != nil && p.Failures > 0 {
 		mine := w.pool(name)
@@ -211,8 +210,8 @@ func (w poolMembers) memberReady(name string) {
 	}
 }
 
-// checkUpdate shows what is newer than an instance has, and takes it where the
-// template says so.
+// checkUpdate shows that an update is available, and applies it if the template says
+// so.
 func (w poolMembers) checkUpdate(e UpdateCheck) {
 	r := w.doc.Records[e.ID]
 	if r == nil || r.Owner.ID == "" || !ends(r.Phase) || w.endings().expired(r) {
@@ -232,20 +231,20 @@ func (w poolMembers) checkUpdate(e UpdateCheck) {
 		run.Snapshot = e.Digest
 		run.Auto = true
 		w.keep(e.Digest, e.Template)
-		_, _ = w.approvals().apply(r, run, text) // it is ready, and no change of it waits
+		_, _ = w.approvals().apply(r, run, text) // the instance is ready, and no change of it waits
 	case was.Type == "" || was.Message != text && was.Reason == "":
 		w.edit(r).set(UpdateAvailable, "", text)
 	}
 }
 
-// updatesItself reports whether an instance takes newer versions by itself, now.
+// updatesItself reports whether an instance takes newer versions automatically, and can
+// now.
 func (w poolMembers) updatesItself(r *Record) bool {
 	idle := r.Pending == nil && r.Then == nil && (r.Run == nil || r.Run.Kind == RunDrift)
 	return r.Phase == Ready && idle && w.doc.template(r.Snapshot).Update == "auto"
 }
 
-// tried reports whether an instance took what is offered by itself before, and
-// it did not come to be.
+// tried reports whether an automatic update to the same version already failed.
 func (r *Record) tried(e UpdateCheck) bool {
 	return slices.ContainsFunc(r.Runs, func(run Run) bool {
 		same := run.Source.Digest == e.Source.Digest && (run.Snapshot == "" || run.Snapshot == e.Digest)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Limits of a document: above them it takes no new records, only ends.
+// Limits of a document. Above them it takes no new records.
 const (
 	maxRecords  = 5000
 	maxDocument = 16 << 20 // bytes, as counted by weight
@@ -17,16 +17,16 @@ const (
 // Quota limits live records of an owner.
 type Quota struct {
 	Name      string
-	Groups    []string // whom it is for; empty: everybody
+	Groups    []string // groups it applies to; empty: every owner
 	Templates []string // globs; empty: all
-	User      int      // 0: says nothing
+	User      int      // 0: no limit
 	Group     int
 }
 
-// Counts reports whether an instance counts against limits: what is live, and
-// what its end left orphaned and nobody has removed yet. A failed one without
-// resources counts no more, unless a change of it waits for approval, and not
-// again while it is destroyed: others may have taken its place.
+// Counts reports whether an instance counts against limits: live ones do, and those
+// that expired, were orphaned and not yet removed by an admin. A failed one without
+// resources does not, unless a change of it waits for approval; nor does it while it is
+// destroyed, since other instances may have taken its place.
 func (r *Record) Counts() bool {
 	bare := r.Empty || !r.Applied
 	if bare && idle(r) && r.Owner.ID != "" && r.Pending == nil {
@@ -41,8 +41,8 @@ func idle(r *Record) bool {
 	return r.Phase == Failed || ends && (r.Run == nil || r.Run.Kind == RunDestroy)
 }
 
-// countAgain refuses to run what counts against no limit now, where that would go
-// beyond one.
+// countAgain refuses a run of an instance that counts against no limit now, if counting
+// it would exceed a limit.
 func countAgain(w *step, r *Record) error {
 	if r.Counts() || r.Forced || r.Phase != Failed {
 		return nil
@@ -54,8 +54,8 @@ func countAgain(w *step, r *Record) error {
 	return w.creations().checkLimit(t)
 }
 
-// Quotas are the limits that a template and the server set an owner, and how
-// much of each is used. The groups of the actor count if he is the owner.
+// Quotas returns the limits that a template and the server set for an owner, and how
+// much of each is used. The actor's groups count if the actor is the owner.
 func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a Actor) []QuotaError {
 	var all []QuotaError
 	what := whose(o, a)
@@ -75,7 +75,7 @@ func (m *Machine) Quotas(d *Document, t *template.Template, o template.Owner, a 
 	return all
 }
 
-// whose names an owner as the caller reads it.
+// whose names an owner from the caller's point of view.
 func whose(o template.Owner, a Actor) string {
 	switch {
 	case o.Kind != template.OwnerUser:
@@ -86,12 +86,12 @@ func whose(o template.Owner, a Actor) string {
 	return "the owner"
 }
 
-// is reports whether an actor is the owner himself.
+// is reports whether an actor is the owner.
 func (a Actor) is(o template.Owner) bool {
 	return o.Kind == template.OwnerUser && a.Issuer == o.Issuer && a.Subject == o.ID && a.Subject != ""
 }
 
-// used counts what belongs to an owner.
+// used counts the instances of an owner.
 func (d *Document) used(o template.Owner, of func(*Record) bool) QuotaError {
 	var q QuotaError
 	for _, r := range d.Records {
@@ -104,7 +104,7 @@ func (d *Document) used(o template.Owner, of func(*Record) bool) QuotaError {
 	return q
 }
 
-// quota returns the highest limit of the server that is for an owner and a
+// quota returns the highest limit of the server that applies to an owner and a
 // template, and which templates it counts.
 func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, templates []string, ok bool) {
 	for _, q := range m.Limits.Quotas {
@@ -122,7 +122,7 @@ func (m *Machine) quota(name string, o template.Owner, a Actor) (limit int, temp
 	return limit, templates, ok
 }
 
-// covers reports whether a quota is for an owner.
+// covers reports whether a quota applies to an owner.
 func (q Quota) covers(o template.Owner, a Actor) bool {
 	switch {
 	case len(q.Groups) == 0:
@@ -133,7 +133,7 @@ func (q Quota) covers(o template.Owner, a Actor) bool {
 	return a.is(o) && slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(q.Groups, g) })
 }
 
-// within refuses one more instance of an owner beyond his limits; except is not
+// within refuses one more instance of an owner that is at a limit; except is not
 // counted.
 func (w creations) within(t *template.Template, o template.Owner, except *Record) error {
 	for _, q := range w.Quotas(w.doc, t, o, w.command.Actor) {
@@ -158,7 +158,7 @@ func (d *Document) live(template string) int {
 	return n
 }
 
-// checkLimit refuses one more instance of a template beyond its limit.
+// checkLimit refuses one more instance of a template that is at its limit.
 func (w creations) checkLimit(t *template.Template) error {
 	limit := t.Limit()
 	n := w.doc.live(t.Name)
@@ -168,7 +168,7 @@ func (w creations) checkLimit(t *template.Template) error {
 	return nil
 }
 
-// fits refuses one more record of a document that is full.
+// fits refuses one more record if the document is full.
 func (w creations) fits() error {
 	if len(w.doc.Records) >= maxRecords || w.doc.weight() >= maxDocument {
 		return refuse(ErrFull, "no more instances fit: there are %d", len(w.doc.Records))

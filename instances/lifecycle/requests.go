@@ -4,14 +4,13 @@ package lifecycle
 
 import "time"
 
-// What is kept of requests that may come again.
+// Bounds of the stored answers to requests that may be repeated.
 const (
 	requestAge  = time.Hour
 	maxRequests = 2000
 )
 
-// answer answers a request that came before as it was answered then, and does
-// any other.
+// answer returns the stored answer of a repeated request, and dispatches any other.
 func (w notices) answer() (Answer, error) {
 	key := w.command.Key
 	if key == "" {
@@ -33,8 +32,8 @@ func (w notices) answer() (Answer, error) {
 	return a, err
 }
 
-// made returns the record that a request with this key made or claimed, however
-// long ago.
+// made returns the record that a Create with this key made or claimed, at any time
+// before.
 func (w notices) made(key string) *Record {
 	if _, ok := w.command.Event.(Create); !ok {
 		return nil
@@ -47,7 +46,7 @@ func (w notices) made(key string) *Record {
 	return nil
 }
 
-// remember keeps how the command was answered.
+// remember stores the answer to the command.
 func (w notices) remember(a Answer) {
 	q := &Request{Caller: w.command.Caller, Digest: w.command.Digest, Status: a.Status, At: w.now}
 	if a.Record != nil {
@@ -62,7 +61,7 @@ func (w notices) remember(a Answer) {
 	w.requests()[w.command.Key] = q
 }
 
-// surplus is the oldest answer of the caller who has most of them.
+// surplus returns the key of the oldest answer of the caller with the most answers.
 func (w notices) surplus() string {
 	count := map[string]int{}
 	limit := ""
@@ -85,7 +84,7 @@ func (w notices) surplus() string {
 	return oldest
 }
 
-// prune forgets the answers whose hour is over.
+// prune deletes the answers older than an hour.
 func (w notices) prune() {
 	for key, q := range w.doc.Requests {
 		if w.now.Sub(q.At) >= requestAge {

@@ -11,20 +11,20 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// active reports whether an attempt was begun whose end is not known.
+// active reports whether an attempt was begun and its end is not known.
 func (r *Run) active() bool {
 	return r != nil && !r.StartedAt.IsZero() && r.EndedAt.IsZero()
 }
 
-// waits reports whether a run waits in the queue, or for its time.
+// waits reports whether a run waits in the queue, or for its start time.
 func (r *Run) waits() bool { return r != nil && r.StartedAt.IsZero() }
 
-// ref names the attempt of a record that was begun.
+// ref identifies the current attempt of a record.
 func (r *Record) ref() Ref {
 	return Ref{ID: r.ID, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
 }
 
-// lastN is the highest number of a run of a record.
+// lastN returns the highest run number of a record.
 func (r *Record) lastN() int {
 	n := 0
 	if len(r.Runs) > 0 {
@@ -38,7 +38,8 @@ func (r *Record) lastN() int {
 	return n
 }
 
-// newRun is a run of what a record has. After a stop or start that failed it does that too.
+// newRun returns a run of the record's source and snapshot. After a failed stop or start
+// it repeats that too.
 func (w runQueue) newRun(r *Record, kind RunKind) *Run {
 	run := &Run{
 		N: r.lastN() + 1, Kind: kind, By: w.person(), QueuedAt: w.now,
@@ -59,13 +60,13 @@ func (w runQueue) queue(r *Record, run *Run) {
 	w.await(r, 0, WaitQueued, "")
 }
 
-// planFirst reports whether somebody, or the machine itself, looks at a plan
-// before it is applied.
+// planFirst reports whether a plan is reviewed, by an approver or by the machine, before
+// it is applied.
 func (w runQueue) planFirst(r *Record, run *Run) bool {
 	return run.Auto || w.approvals().approval(r, run.Snapshot, template.ApprovalPlan)
 }
 
-// await lets the next attempt of a run wait: for a place, and for its time.
+// await makes the next attempt of a run wait in the queue, and for wait.
 func (w runQueue) await(r *Record, wait time.Duration, reason, message string) {
 	run := r.Run
 	run.StartedAt = time.Time{}
@@ -78,7 +79,7 @@ func (w runQueue) await(r *Record, wait time.Duration, reason, message string) {
 	r.set(Waiting, reason, message)
 }
 
-// follow lets a run come after what runs now, which is stopped for it.
+// follow queues a run after the running one, which is stopped for it.
 func (w runQueue) follow(r *Record, next *Run, why string) {
 	if r.Run.active() {
 		r.Then = next
@@ -99,9 +100,8 @@ func (w runQueue) stop(r *Record, why string) {
 	w.effects = append(w.effects, Effect{Kind: CancelRun, Ref: r.ref()})
 }
 
-// endRun puts the run of a record among those that ended. What it was to run is
-// kept of the newest that did not come to its end, for a retry and for what
-// destroys.
+// endRun moves the run of a record to the ended ones. The newest run that did not succeed
+// keeps its snapshot and parameters, for a retry and for a destroy.
 func (w runQueue) endRun(r *Record, result, text string) {
 	run := *r.Run
 	run.Result = result
@@ -124,7 +124,7 @@ func (w runQueue) endRun(r *Record, result, text string) {
 	w.unusedTemplates = true
 }
 
-// forget drops what runs that ended were to run.
+// forget drops the snapshots and parameters of ended runs.
 func (r *Record) forget() {
 	for i := range r.Runs {
 		r.Runs[i].Snapshot = ""
@@ -132,10 +132,9 @@ func (r *Record) forget() {
 	}
 }
 
-// schedule starts what fits of the runs that wait: those that destroy first,
-// then those that a person waits for, pools, drift; within that, the owner who
-// was served longest ago. One owner has at most half the places, rounded up, but
-// for what he destroys.
+// schedule starts as many waiting runs as fit: destroys first, then those requested by
+// users, then pools, then drift; within that, owners served longest ago come first. One
+// owner has at most half of the concurrency, rounded up, not counting destroys.
 func (w runQueue) schedule(concurrency int) {
 	for {
 		r := w.doc.candidate(w.now, concurrency)
@@ -151,7 +150,7 @@ func (w runQueue) schedule(concurrency int) {
 	}
 }
 
-// candidate is the record whose run is started next; nil: none fits.
+// candidate returns the record whose run is started next; nil: none fits.
 func (d *Document) candidate(now time.Time, concurrency int) *Record {
 	q := d.queue(now)
 	if q.running >= concurrency {
@@ -188,17 +187,17 @@ func (w runQueue) begin(r *Record) {
 	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
 }
 
-// queue has the runs that wait, the next one first.
+// queue holds the waiting runs, the next one first.
 type queue struct {
-	running int // of all
+	running int // all running attempts
 	waiting []*Record
 	usage   map[template.Owner]ownerUsage
 }
 
-// ownerUsage is what an owner has of the concurrent runs.
+// ownerUsage is how much of the concurrency an owner uses.
 type ownerUsage struct {
-	running int       // that do not destroy
-	served  time.Time // last
+	running int       // without destroys
+	served  time.Time // when the owner's last attempt was started
 }
 
 func (d *Document) queue(now time.Time) queue {
@@ -232,12 +231,12 @@ func order(a, b *Record, usage map[template.Owner]ownerUsage) int {
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
 }
 
-// ownerKey is an owner without what he is called.
+// ownerKey returns an owner without its label.
 func ownerKey(o template.Owner) template.Owner {
 	return template.Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID}
 }
 
-// queueOwner is with whom a record shares its turns: its owner, or its organization.
+// queueOwner returns whose usage a run counts for: its owner, or its organization.
 func (r *Record) queueOwner() template.Owner {
 	if r.isWorkspace() {
 		return template.Owner{Kind: "organization", ID: r.Template}
@@ -245,7 +244,7 @@ func (r *Record) queueOwner() template.Owner {
 	return ownerKey(r.Owner)
 }
 
-// served tells when an attempt of a record was begun last.
+// served returns when the last attempt of a record was begun.
 func (r *Record) served() time.Time {
 	var at time.Time
 	if r.Run != nil {
@@ -257,7 +256,7 @@ func (r *Record) served() time.Time {
 	return at
 }
 
-// class is how soon a run gets a place.
+// class returns the priority of a run; lower runs first.
 func (r *Record) class() int {
 	switch {
 	case r.Run.Kind == RunDestroy:
@@ -265,13 +264,13 @@ func (r *Record) class() int {
 	case r.Run.Kind == RunDrift:
 		return 3
 	case r.Owner.ID == "" && !r.isWorkspace() || r.Run.By.Subject == "":
-		return 2 // of a pool, or asked for by nobody
+		return 2 // of a pool, or not requested by a user
 	}
 	return 1
 }
 
-// running returns the record that an attempt is of; nil if it is not the one
-// that the record names, in full.
+// running returns the record of an attempt; nil if the attempt is not the record's
+// current one.
 func (w runQueue) running(ref Ref) *Record {
 	r := w.doc.Records[ref.ID]
 	if r == nil || !r.Run.active() || r.ref() != ref || ref.Nonce == "" {
@@ -280,7 +279,7 @@ func (w runQueue) running(ref Ref) *Record {
 	return r
 }
 
-// started keeps the handle of an attempt.
+// started records the executor's handle of an attempt.
 func (w runQueue) started(e Started) {
 	r := w.running(e.Ref)
 	if r == nil || e.Handle == "" || len(e.Handle) > 256 || r.Run.Handle == e.Handle {
@@ -289,7 +288,7 @@ func (w runQueue) started(e Started) {
 	w.edit(r).Run.Handle = e.Handle
 }
 
-// wait tells why an attempt does not go on; Reason "" that it does.
+// wait records why an attempt does not proceed; an empty Reason clears it.
 func (w runQueue) wait(e Wait) {
 	r := w.running(e.Ref)
 	if r == nil {
@@ -305,8 +304,8 @@ func (w runQueue) wait(e Wait) {
 	}
 }
 
-// Outstanding are the effects that a new leader repeats: what the document says
-// was begun, and of which nobody knows whether it was done.
+// Outstanding returns the effects that a new leader repeats: those of whatever the
+// document says was begun and may not be done.
 func (m *Machine) Outstanding(d *Document) []Effect {
 	var all []Effect
 	for _, id := range sortedKeys(d.Records) {
@@ -333,8 +332,8 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	return all
 }
 
-// outstanding is what may not have been done of an attempt. One that was started
-// is named as well: its end is still to be seen.
+// outstanding returns the effects that may not have been carried out for an attempt. A
+// started attempt is included, because its end is still to be reported.
 func (r *Run) outstanding(ref Ref) []Effect {
 	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {
@@ -346,9 +345,9 @@ func (r *Run) outstanding(ref Ref) []Effect {
 	return all
 }
 
-// QueuePosition is where the run of an instance stands among those that wait in the queue,
-// the next one being 1, as of the last commit. 0: it runs, or waits for something
-// else. Shares of owners may let a later one go first.
+// QueuePosition returns the position of an instance's run among those waiting in the
+// queue, counted from 1, as of the last commit; 0: it runs, or waits for something else.
+// Limits per owner may let a later one start first.
 func (d *Document) QueuePosition(id string) int {
 	r := d.Records[id]
 	if r == nil || !r.Run.waits() {

@@ -24,31 +24,31 @@ const (
 	maxDetail  = 200     // bytes of a detail of the history
 )
 
-// step is one step: a document of which it owns what it has copied.
+// step is the state of one step. It may change only what it has copied.
 type step struct {
 	*Machine
 	command Command
 	now     time.Time
-	old     *Document // as it came
+	old     *Document // as given
 	doc     *Document // old itself until something changes
 	effects []Effect
-	randoms int // how many values were made of the seed
+	randoms int // how many values were derived from the seed
 
 	own             struct{ records, templates, pools, requests bool }
 	edited          map[string]*Record // copies that may be changed
-	unusedTemplates bool               // a snapshot may have lost its last record
+	unusedTemplates bool               // a template may have lost its last record
 }
 
-// Steps by what they are about.
+// Parts of a step, by topic.
 type (
-	creations     struct{ *step } // launches and what they may take
-	approvals     struct{ *step } // what waits for a decision
-	changes       struct{ *step } // what owners and admins change
-	outcomes      struct{ *step } // what ended runs lead to
-	endings       struct{ *step } // lifetimes, destroys and what is left of a record
-	notices       struct{ *step } // notices and answers of requests
-	poolMembers   struct{ *step } // instances that are kept ready
-	runQueue      struct{ *step } // runs and their turns
+	creations     struct{ *step } // launches and their limits
+	approvals     struct{ *step } // what waits for approval
+	changes       struct{ *step } // changes by owners and admins
+	outcomes      struct{ *step } // results of ended runs
+	endings       struct{ *step } // lifetimes, destroys and final records
+	notices       struct{ *step } // notices and stored answers
+	poolMembers   struct{ *step } // instances of pools
+	runQueue      struct{ *step } // runs and their order
 	workspaceRuns struct{ *step } // runs of workspaces
 )
 
@@ -62,7 +62,7 @@ func (w *step) poolMembers() poolMembers     { return poolMembers{w} }
 func (w *step) runQueue() runQueue           { return runQueue{w} }
 func (w *step) workspaceRuns() workspaceRuns { return workspaceRuns{w} }
 
-// change returns the document to change.
+// change returns the document for changing.
 func (w *step) change() *Document {
 	if w.doc == w.old {
 		d := *w.old
@@ -71,7 +71,7 @@ func (w *step) change() *Document {
 	return w.doc
 }
 
-// owned returns a map of the document that may be changed.
+// owned returns a map of the document for changing, copied if it is not yet.
 func owned[V any](m *map[string]V, mine *bool) map[string]V {
 	if !*mine {
 		*m = maps.Clone(*m)
@@ -89,7 +89,7 @@ func (w *step) requests() map[string]*Request {
 	return owned(&w.change().Requests, &w.own.requests)
 }
 
-// edit returns a record of the document that may be changed.
+// edit returns a copy of a record in the document that may be changed.
 func (w *step) edit(r *Record) *Record {
 	if mine := w.edited[r.ID]; mine != nil {
 		return mine
@@ -97,7 +97,7 @@ func (w *step) edit(r *Record) *Record {
 	return w.put(r.clone())
 }
 
-// put takes a record that is ours into the document.
+// put adds a record that this step owns to the document.
 func (w *step) put(r *Record) *Record {
 	if w.edited == nil {
 		w.edited = map[string]*Record{}
@@ -107,14 +107,14 @@ func (w *step) put(r *Record) *Record {
 	return r
 }
 
-// drop takes a record out of the document.
+// drop deletes a record from the document.
 func (w *step) drop(r *Record) {
 	delete(w.records(), r.ID)
 	delete(w.edited, r.ID)
 	w.unusedTemplates = true
 }
 
-// pool returns what is remembered of a template, to be changed.
+// pool returns the state of a template's pool for changing.
 func (w *step) pool(name string) *Pool {
 	p := Pool{}
 	if known := w.doc.Pools[name]; known != nil {
@@ -125,15 +125,15 @@ func (w *step) pool(name string) *Pool {
 	return &p
 }
 
-// keep takes a template into the document.
+// keep adds a template to the document.
 func (w *step) keep(digest string, t *template.Template) {
 	if w.doc.Templates[digest] == nil {
 		owned(&w.change().Templates, &w.own.templates)[digest] = t
 	}
 }
 
-// close makes the document ready to be kept: records fit, say when something of
-// them is due, and no template stays that none of them uses.
+// close completes the changed document: records are cut to size and get their next
+// deadline, and unused templates are removed.
 func (w *step) close() {
 	if w.doc == w.old {
 		return
@@ -163,7 +163,7 @@ func (w *step) cleanUpTemplates() {
 	}
 }
 
-// Snapshots are the digests of the templates that a record needs.
+// Snapshots returns the digests of the templates that a record needs.
 func (r *Record) Snapshots() []string {
 	all := []string{r.Snapshot}
 	for _, run := range []*Run{r.Run, r.Then} {
@@ -182,7 +182,7 @@ func (r *Record) Snapshots() []string {
 	return all
 }
 
-// do adds an effect that is about a record as a whole.
+// do adds an effect on a whole record.
 func (w *step) do(kind, id string) {
 	w.effects = append(w.effects, Effect{Kind: kind, Ref: Ref{ID: id}})
 }
@@ -198,11 +198,11 @@ func record(w *step, r *Record, h History) {
 	r.Events = append([]History{h}, r.Events[:min(len(r.Events), maxHistory-1)]...)
 }
 
-// happened adds to the history what came of the run that ended last.
+// happened adds the outcome of the latest ended run to the history.
 func happened(w *step, r *Record, action, why string) { outcome(w, r, action, &r.Runs[0], why) }
 
-// outcome adds to the history what came of a run. It is the run that did it: of which
-// it says who asked for it.
+// outcome adds the outcome of a run to the history. The entry has no actor, since the
+// run did it, but names the requester of the run.
 func outcome(w *step, r *Record, action string, run *Run, why string) {
 	by := run.By.Label
 	if by == "" {
@@ -222,7 +222,7 @@ func outcome(w *step, r *Record, action string, run *Run, why string) {
 	record(w, r, History{Action: action, Detail: detail, Run: run.N})
 }
 
-// actorName is the actor, for display; "": the server.
+// actorName returns the actor for display; "": the server.
 func (w *step) actorName() string {
 	a := w.command.Actor
 	if a.Label != "" {
@@ -231,13 +231,13 @@ func (w *step) actorName() string {
 	return clip(a.Subject, 128)
 }
 
-// alphabet has nothing that is taken for something else: letters first.
+// alphabet has no characters that look alike; letters come first.
 const (
 	alphabet = "abcdefghjkmnpqrstvwxyz23456789"
 	letters  = 22
 )
 
-// newID makes an id that no record has.
+// newID makes an ID that no record has.
 func (w *step) newID() string {
 	for {
 		sum := w.random()
@@ -255,24 +255,24 @@ func (w *step) newID() string {
 	}
 }
 
-// newNonce makes the name of an attempt, which nobody can guess.
+// newNonce makes a nonce for an attempt, which cannot be guessed.
 func (w *step) newNonce() string {
 	sum := w.random()
 	return hex.EncodeToString(sum[:16])
 }
 
-// random makes the next value of the seed.
+// random returns the next value derived from the seed.
 func (w *step) random() [32]byte {
 	w.randoms++
 	return derive(w.command.Seed, w.randoms)
 }
 
-// derive makes one of several values of a seed.
+// derive returns the n-th value derived from a seed.
 func derive(seed [32]byte, n int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(seed[:], uint64(n)))
 }
 
-// clone copies what a step may change of a record. Maps are replaced, never
+// clone copies the parts of a record that a step may change. Maps are replaced, never
 // changed.
 func (r *Record) clone() *Record {
 	c := *r
@@ -292,7 +292,7 @@ func (r *Record) clone() *Record {
 	return &c
 }
 
-// set says what is true of a record beside its phase.
+// set sets a condition of a record.
 func (r *Record) set(kind, reason, message string) {
 	r.unset(kind)
 	r.Conditions = append(r.Conditions, Condition{Type: kind, Reason: reason, Message: clip(message, maxText)})
@@ -302,7 +302,7 @@ func (r *Record) unset(kind string) {
 	r.Conditions = slices.DeleteFunc(r.Conditions, func(c Condition) bool { return c.Type == kind })
 }
 
-// condition returns a condition; its type is "" if the record has none.
+// condition returns a condition; its Type is "" if the record does not have it.
 func (r *Record) condition(kind string) Condition {
 	i := slices.IndexFunc(r.Conditions, func(c Condition) bool { return c.Type == kind })
 	if i < 0 {
@@ -311,7 +311,7 @@ func (r *Record) condition(kind string) Condition {
 	return r.Conditions[i]
 }
 
-// clip makes a text of strangers safe, and cuts it.
+// clip makes an untrusted text safe, and cuts it.
 func clip(foreign string, limit int) string {
 	return text.Clip(text.Block(foreign), limit)
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// switching is where an instance stands in the schedule of its template. A value is
+// switching is the state of an instance in the schedule of its template. A value is
 // replaced, never changed.
 type switching struct {
-	Stopped  bool      `json:"stopped,omitempty"`  // as it was applied last
-	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only by hand
+	Stopped  bool      `json:"stopped,omitempty"`  // as applied last
+	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only on request
 	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
-	// Said is what it is to be, stop or start, once it can be: "" is as it is. The latest
-	// word counts.
+	// Said is the latest request, stop or start, that is not yet carried out; "": none.
+	// It replaces an earlier one.
 	Said   string    `json:"said,omitempty"`
 	SaidAt time.Time `json:"said_at,omitzero"`
 	SaidBy Actor     `json:"said_by,omitzero"` // zero: the schedule
 }
 
-// What is said of an instance.
+// Values of switching.Said.
 const (
 	wordStop  = "stop"
 	wordStart = "start"
@@ -34,12 +34,12 @@ func wordOf(stop bool) string {
 	return wordStart
 }
 
-// switches are stops and starts: row 25.
+// switches implements stops and starts: row 25.
 type switches struct{ *step }
 
 func switchesOf(w *step) switches { return switches{w} }
 
-// byHand takes the word of a person. It holds until the next time of the schedule.
+// byHand handles the request of a person. It holds until the next time of the schedule.
 func (w switches) byHand(e Switch) (Answer, error) {
 	v := verbStart
 	if e.Stop {
@@ -69,7 +69,8 @@ func (w switches) byHand(e Switch) (Answer, error) {
 	return Answer{Status: 202, Record: r}, nil
 }
 
-// heading reports whether an instance is stopped, once all is done that was said of it.
+// heading reports whether an instance will be stopped once all requests are carried
+// out.
 func heading(r *Record) bool {
 	switch {
 	case r.Switch.Said != "":
@@ -82,10 +83,10 @@ func heading(r *Record) bool {
 	return r.Switch.Stopped
 }
 
-// off reports whether what was applied last of an instance stopped it.
+// off reports whether the last apply stopped the instance.
 func (s *switching) off() bool { return s != nil && s.Stopped }
 
-// say keeps a word in place of the one before.
+// say records a request in place of an earlier one.
 func (w switches) say(r *Record, stop bool, by Actor) {
 	s := *r.Switch
 	s.Said = wordOf(stop)
@@ -94,8 +95,8 @@ func (w switches) say(r *Record, stop bool, by Actor) {
 	r.Switch = &s
 }
 
-// hear takes the word of the schedule, if its time has come: of several the last, whatever
-// was missed before it.
+// hear records the request of the schedule if its time has come. Of several missed
+// times only the last counts.
 func (w switches) hear(r *Record) {
 	s := r.Switch
 	if s == nil || !s.pending(w.now) {
@@ -107,7 +108,7 @@ func (w switches) hear(r *Record) {
 	w.arm(r)
 }
 
-// at is the next time of the schedule; zero: never.
+// at returns the next time of the schedule; zero: never.
 func (s *switching) at() time.Time {
 	if s.StopsAt.IsZero() {
 		return s.StartsAt
@@ -118,18 +119,18 @@ func (s *switching) at() time.Time {
 	return sooner(s.StopsAt, s.StartsAt)
 }
 
-// pending reports whether a time of the schedule has come that nobody has heard.
+// pending reports whether a time of the schedule has come and is not yet recorded.
 func (s *switching) pending(now time.Time) bool { return !s.at().IsZero() && !s.at().After(now) }
 
-// arm sets the next times.
+// arm sets the next times of the schedule.
 func (w switches) arm(r *Record) {
 	s := *r.Switch
 	s.StopsAt, s.StartsAt = w.table(r).Next(w.now)
 	r.Switch = &s
 }
 
-// table is that of a record's template. Where it cannot be read it says nothing, and people
-// stop and start.
+// table returns the schedule of a record's template; an empty one if there is none or
+// it is invalid, so that only requests of users count.
 func (w switches) table(r *Record) *timetable.Table {
 	if s := w.doc.template(r.Snapshot).Schedule; s != nil {
 		if t, err := s.Read(); err == nil {
@@ -139,7 +140,7 @@ func (w switches) table(r *Record) *timetable.Table {
 	return &timetable.Table{}
 }
 
-// begin lets the schedule count from now on.
+// begin makes the schedule count from now on.
 func (w switches) begin(r *Record, stopped bool) {
 	if w.doc.template(r.Snapshot).Schedule == nil {
 		r.Switch = nil
@@ -155,8 +156,8 @@ func (w switches) begin(r *Record, stopped bool) {
 	w.arm(r)
 }
 
-// settled keeps what a run made of an instance. The times stay, unless it has another
-// template now.
+// settled records what a run made of an instance. The times are kept, unless the
+// template was revised.
 func (w switches) settled(r *Record, revised, stopped bool) {
 	if r.Switch == nil || revised {
 		w.begin(r, stopped)
@@ -167,8 +168,8 @@ func (w switches) settled(r *Record, revised, stopped bool) {
 	r.Switch = &s
 }
 
-// switchable reports whether a word can be done now: while an instance is ready, or failed
-// by the switch before, or waits for the place of one that was not begun.
+// switchable reports whether a request can be carried out now: the instance is ready,
+// or failed by the last switch, or waits in the queue for one that has not begun.
 func switchable(r *Record) bool {
 	switch r.Phase {
 	case Ready:
@@ -181,7 +182,7 @@ func switchable(r *Record) bool {
 	return false
 }
 
-// carry does what was said, unless it is done already.
+// carry carries out the request, unless the instance is in that state already.
 func (w switches) carry(r *Record) {
 	s := *r.Switch
 	stop := s.Said == wordStop
@@ -206,7 +207,7 @@ func (w switches) carry(r *Record) {
 	w.changes().renew(r, run, "it is to "+wordOf(stop)+" now")
 }
 
-// applySchedule is row 25 by time.
+// applySchedule implements row 25 by time.
 func (w switches) applySchedule(r *Record) {
 	w.hear(r)
 	if r.Switch.Said != "" && switchable(r) {
@@ -214,7 +215,7 @@ func (w switches) applySchedule(r *Record) {
 	}
 }
 
-// switchDeadlines are what its schedule, or a word that waits, makes due.
+// switchDeadlines returns the deadlines of the schedule and of a waiting request.
 func switchDeadlines(r *Record) []deadline {
 	var all []deadline
 	if r.Switch == nil {
@@ -238,8 +239,8 @@ func canSwitch(r *Record) bool {
 	return r.Run.Kind == RunApply && r.Phase == Updating && r.Switch != nil
 }
 
-// switched: only what has a schedule stands in one, and only a run of an instance that is
-// there stops or starts it.
+// switched checks that an instance has a place in a schedule only if its template has
+// one, and that only a run of an existing instance stops or starts it.
 func switched(d *Document, _ string, r *Record) string {
 	t := d.Templates[r.Snapshot]
 	switch {

@@ -11,32 +11,31 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// A workspace has runs as an instance has, and nothing else of one: no owner, no
-// lifetime, no pool. Its state is not beside its record, so that its record ends
-// without a run. Its runs come from people, each with a configuration of its own:
-// first a plan, then, if somebody confirms exactly that plan, its apply. Runs that
-// wait in the queue or for somebody are in [Record.Open]; that which has its turn is
-// [Record.Run].
+// Of an instance, a workspace has only the runs: no owner, no lifetime, no pool. Its
+// state is not stored with its record, so its record ends without a run. Users request
+// its runs, each with its own configuration: first a plan, then, if exactly that plan
+// is confirmed, its apply. Runs that wait in the queue or for confirmation are in
+// [Record.Open]; the current one is [Record.Run].
 
 // Bounds of a workspace.
 const (
 	maxPending       = 10 // runs whose plan was not begun
-	maxOpen          = 12 // these, and plans that wait for somebody
+	maxOpen          = 12 // those, and plans that wait for confirmation
 	maxWorkspace     = 255
 	maxWorkspaceSize = 24 << 10 // bytes of its record as JSON
 )
 
-// Discarded is how a run of a workspace ends whose plan nobody wants.
+// Discarded is the result of a workspace run whose plan was discarded.
 const Discarded = "discarded"
 
-// Ask is what somebody wants of a run of a workspace.
+// Ask is the request for a run of a workspace.
 type Ask struct {
-	Key         string `json:"key,omitempty"`    // of the request: the same one is the same run
-	Upload      string `json:"upload,omitempty"` // which of its configurations it runs
+	Key         string `json:"key,omitempty"`    // of the request: a repeated key returns the same run
+	Upload      string `json:"upload,omitempty"` // the configuration that it runs
 	Input       string `json:"input,omitempty"`  // digest of the document with variables and addresses; "": none
 	Message     string `json:"message,omitempty"`
 	Speculative bool   `json:"speculative,omitempty"` // its plan is never applied
-	Save        bool   `json:"save,omitempty"`        // its plan waits beside other runs
+	Save        bool   `json:"save,omitempty"`        // its plan waits without blocking other runs
 	AutoApply   bool   `json:"auto_apply,omitempty"`
 	Destroy     bool   `json:"destroy,omitempty"`
 	RefreshOnly bool   `json:"refresh_only,omitempty"`
@@ -45,9 +44,9 @@ type Ask struct {
 
 // Events of callers about workspaces.
 type (
-	// OpenWorkspace makes the record of a workspace. One that is there is the answer.
+	// OpenWorkspace makes the record of a workspace, or returns the existing one.
 	OpenWorkspace struct {
-		Template  *template.Template // of its organization: what its runs have
+		Template  *template.Template // of its organization, for its runs
 		Digest    string
 		Workspace string
 	}
@@ -59,7 +58,7 @@ type (
 		Source   template.Source // Digest and Archive of the configuration
 		Ask      Ask
 	}
-	// Confirm lets exactly one plan of a workspace be applied.
+	// Confirm allows exactly one plan of a workspace to be applied.
 	Confirm struct {
 		ID   string
 		N    int
@@ -70,8 +69,8 @@ type (
 		ID string
 		N  int
 	}
-	// CancelOne ends a run of a workspace early. Force kills what was asked to end
-	// before.
+	// CancelOne ends a run of a workspace early. Force kills a run that was already
+	// asked to end.
 	CancelOne struct {
 		ID    string
 		N     int
@@ -89,13 +88,13 @@ func (CancelOne) event()      {}
 func (CloseWorkspace) event() {}
 
 // isWorkspaceTemplate reports whether a template is that of the workspaces of an
-// organization, which nobody launches.
+// organization, which cannot be launched.
 func isWorkspaceTemplate(template string) bool {
 	namespace, _, _ := strings.Cut(template, "/")
 	return namespace == addr.TemplateReserved
 }
 
-// WorkspaceTemplate is the name of the template of the workspaces of an organization.
+// WorkspaceTemplate returns the name of the template of an organization's workspaces.
 func WorkspaceTemplate(organization string) string {
 	return addr.TemplateReserved + "/" + organization
 }
@@ -103,8 +102,8 @@ func WorkspaceTemplate(organization string) string {
 // isWorkspace reports whether a record is that of a workspace.
 func (r *Record) isWorkspace() bool { return r.Workspace != "" }
 
-// OpenRun returns a run of a workspace that has not ended, by its number; nil if
-// there is none.
+// OpenRun returns a run of a workspace that has not ended, by its number; nil if there
+// is none.
 func (r *Record) OpenRun(n int) *Run {
 	if r.Run != nil && r.Run.N == n {
 		return r.Run
@@ -117,7 +116,7 @@ func (r *Record) OpenRun(n int) *Run {
 	return nil
 }
 
-// Active reports whether an attempt of a run was begun whose end is not known.
+// Active reports whether an attempt of a run was begun and its end is not known.
 func (r *Run) Active() bool { return r.active() }
 
 // WorkspaceRecord returns the live record of a workspace; nil if there is none.
@@ -162,7 +161,7 @@ func (w workspaceRuns) workspace(id string) (*Record, error) {
 	return r, nil
 }
 
-// openRun returns a run of a workspace that has not ended.
+// openRun returns a run of a workspace, open or ended, with its record.
 func (w workspaceRuns) openRun(id string, n int) (*Record, *Run, error) {
 	r, err := w.workspace(id)
 	if err != nil {
@@ -179,7 +178,7 @@ func (w workspaceRuns) openRun(id string, n int) (*Record, *Run, error) {
 	return nil, nil, refuse(ErrNotFound, "no such run: %d", n)
 }
 
-// askedAgain is how long a request for a run may come again.
+// askedAgain is how long a repeated request returns the same run.
 const askedAgain = 10 * time.Minute
 
 // workspaceRecord is the record of a workspace, which has several runs at once.
@@ -187,7 +186,7 @@ type workspaceRecord struct{ *Record }
 
 func (r *Record) workspaceRecord() workspaceRecord { return workspaceRecord{r} }
 
-// asked returns the number of the run that a request made; 0: none yet.
+// asked returns the number of the run that a request made; 0: none.
 func (r workspaceRecord) asked(key string, now time.Time) int {
 	for _, run := range r.WorkspaceRuns() {
 		if key != "" && run.Ask != nil && run.Ask.Key == key && now.Sub(run.CreatedAt) < askedAgain {
@@ -197,7 +196,7 @@ func (r workspaceRecord) asked(key string, now time.Time) int {
 	return 0
 }
 
-// WorkspaceRuns are the runs of a workspace that are known, the newest first.
+// WorkspaceRuns returns the known runs of a workspace, newest first.
 func (r *Record) WorkspaceRuns() []*Run {
 	all := r.workspaceRecord().open()
 	for i := range r.Runs {
@@ -207,7 +206,7 @@ func (r *Record) WorkspaceRuns() []*Run {
 	return all
 }
 
-// enqueue adds a run, or returns that of a request that came before.
+// enqueue adds a run, or returns the run of a repeated request.
 func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	r, err := w.workspace(e.ID)
 	if err != nil {
@@ -231,7 +230,7 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	}
 	r = w.edit(r)
 	w.keep(e.Digest, e.Template)
-	if r.Snapshot != e.Digest { // what the next runs have
+	if r.Snapshot != e.Digest { // for the next runs
 		r.Snapshot = e.Digest
 		w.unusedTemplates = true
 	}
@@ -244,7 +243,7 @@ func (w workspaceRuns) enqueue(e Enqueue) (Answer, error) {
 	return Answer{Status: 201, Record: r, Run: n}, nil
 }
 
-// open are the runs of a workspace that have not ended.
+// open returns the runs of a workspace that have not ended.
 func (r workspaceRecord) open() []*Run {
 	var all []*Run
 	if r.Run != nil {
@@ -256,12 +255,11 @@ func (r workspaceRecord) open() []*Run {
 	return all
 }
 
-// planWaiting reports whether a run waits for somebody who confirms its plan.
+// planWaiting reports whether a run waits for confirmation of its plan.
 func (r *Run) planWaiting() bool { return r.Plan != "" && r.Approved == "" && !r.active() }
 
-// advance gives the next run its turn: a plan that was confirmed first, then the
-// oldest. While a plan waits for somebody, only those go on that change nothing by
-// themselves.
+// advance makes the next run current: a confirmed plan first, then the oldest. While a
+// plan waits for confirmation, only runs proceed that change nothing without one.
 func (w workspaceRuns) advance(r *Record) {
 	if r.Run == nil {
 		if i := r.workspaceRecord().nextOpen(); i >= 0 {
@@ -283,12 +281,12 @@ func (w workspaceRuns) advance(r *Record) {
 	}
 }
 
-// needsDecision reports whether a plan waits that is not only kept.
+// needsDecision reports whether a plan waits for confirmation and is not just saved.
 func (r workspaceRecord) needsDecision() bool {
 	return slices.ContainsFunc(r.Open, func(run Run) bool { return run.planWaiting() && !run.Ask.Save })
 }
 
-// nextOpen is which of the open runs has its turn next; -1: none has.
+// nextOpen returns the index of the open run that is next; -1: none.
 func (r workspaceRecord) nextOpen() int {
 	if i := slices.IndexFunc(r.Open, func(run Run) bool { return run.Approved != "" }); i >= 0 {
 		return i
@@ -299,8 +297,8 @@ func (r workspaceRecord) nextOpen() int {
 	})
 }
 
-// confirm lets exactly one plan be applied. Who confirms needs no second pair of eyes:
-// the right to run is all.
+// confirm allows exactly one plan to be applied. It needs only the right to run, not a
+// second person.
 func (w workspaceRuns) confirm(e Confirm) (Answer, error) {
 	r, run, err := w.openRun(e.ID, e.N)
 	switch {
@@ -347,10 +345,10 @@ func (w workspaceRuns) discard(e Discard) (Answer, error) {
 	return Answer{Status: 200, Record: r, Run: e.N}, nil
 }
 
-// same reports whether both are one person.
+// same reports whether both are the same person.
 func (a Actor) same(b Actor) bool { return a.Issuer == b.Issuer && a.Subject == b.Subject }
 
-// by names the actor at the end of a sentence.
+// by names the actor for the end of a sentence.
 func (w workspaceRuns) by() string {
 	if actor := w.actorName(); actor != "" {
 		return " by " + actor
@@ -358,8 +356,8 @@ func (w workspaceRuns) by() string {
 	return ""
 }
 
-// stoppedBy reports whether a run is being cancelled, or was stopped by a person and not
-// discarded.
+// stoppedBy reports whether a run is being cancelled, or was cancelled, not discarded,
+// by the actor.
 func (r *Run) stoppedBy(a Actor) bool {
 	if r.Result == "" && r.Cancel != "" {
 		return true
@@ -396,8 +394,8 @@ func (w workspaceRuns) cancelOne(e CancelOne) (Answer, error) {
 	return Answer{Status: 202, Record: r, Run: e.N}, nil
 }
 
-// closeWorkspace ends the record of a workspace: what ran is over, and its state is
-// not here.
+// closeWorkspace ends the record of a workspace. Nothing needs destroying, since its
+// state is not stored here.
 func (w workspaceRuns) closeWorkspace(e CloseWorkspace) (Answer, error) {
 	r, err := w.workspace(e.ID)
 	if err != nil {
@@ -412,8 +410,8 @@ func (w workspaceRuns) closeWorkspace(e CloseWorkspace) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// workspaceEnded is the end of an attempt of a workspace. None is tried again by
-// itself: who asked for it sees how it ended.
+// workspaceEnded handles the end of an attempt of a workspace. Failed attempts are not
+// retried automatically: the requester sees how they ended.
 func (w workspaceRuns) workspaceEnded(r *Record, res Result) {
 	run := r.Run
 	switch {
@@ -432,7 +430,7 @@ func (w workspaceRuns) workspaceEnded(r *Record, res Result) {
 	w.advance(r)
 }
 
-// workspacePlanned keeps a plan, if it is one that may be applied.
+// workspacePlanned stores a plan, if it may be applied.
 func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 	run := r.Run
 	run.Changes = res.Changes
@@ -455,7 +453,7 @@ func (w workspaceRuns) workspacePlanned(r *Record, res Result) {
 	slices.SortFunc(r.Open, func(a, b Run) int { return a.N - b.N })
 }
 
-// closeRun puts a run of a workspace among those that ended.
+// closeRun moves a run of a workspace to the ended ones.
 func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	run := *r.OpenRun(n)
 	if r.Run != nil && r.Run.N == n {
@@ -477,8 +475,8 @@ func (w workspaceRuns) closeRun(r *Record, n int, result, text string) {
 	w.unusedTemplates = true
 }
 
-// workspaceDeadlines are what time does to a workspace: plans that nobody confirmed are
-// discarded.
+// workspaceDeadlines returns the deadlines of a workspace: plans that are not confirmed
+// in time are discarded.
 func (r workspaceRecord) workspaceDeadlines() []deadline {
 	var all []deadline
 	for i := range r.Open {

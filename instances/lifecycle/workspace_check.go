@@ -8,8 +8,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// workspaceRules are what no step leaves behind of a workspace: the rules of instances,
-// as far as they are about one.
+// workspaceRules returns the rules for records of workspaces, including those of
+// instances that apply.
 func workspaceRules() []rule {
 	return []rule{
 		{"identity", workspaceIdentity}, {"owner", workspaceOwner}, {"runs", workspaceNumbers},
@@ -24,8 +24,8 @@ func workspaceIdentity(d *Document, id string, r *Record) string {
 	return identity(d, id, r)
 }
 
-// twice are the records of workspaces that have another one: all but that with the
-// least id.
+// twice returns the records whose workspace has another record: all but the one with
+// the lowest ID.
 func (d *Document) twice() []violation {
 	type key struct{ template, workspace string }
 	first := map[key]string{}
@@ -45,7 +45,7 @@ func (d *Document) twice() []violation {
 	return all
 }
 
-// workspaceOwner: nobody owns it or is offered it, no pool made it, and it has no end.
+// workspaceOwner checks that a workspace has no owner, offer, pool or end.
 func workspaceOwner(_ *Document, _ string, r *Record) string {
 	owned := r.Owner != (template.Owner{}) || r.Pooled || r.Offer != nil
 	ending := !r.ExpiresAt.IsZero() || r.Kept || r.Applied
@@ -55,7 +55,8 @@ func workspaceOwner(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspaceNumbers: each run has a number of its own, and none is above the last one.
+// workspaceNumbers checks that each run has a unique number, at most the highest one
+// given.
 func workspaceNumbers(_ *Document, _ string, r *Record) string {
 	seen := map[int]bool{}
 	check := func(n int) string {
@@ -97,8 +98,8 @@ func workspaceNumbers(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspacePhase: its phase says what its runs do, and a run that may have its turn has
-// it.
+// workspacePhase checks that the phase fits the runs, and that a run that may proceed
+// is current.
 func workspacePhase(_ *Document, _ string, r *Record) string {
 	if r.Then != nil {
 		return "a run follows another one"
@@ -124,8 +125,8 @@ func workspacePhase(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
-// workspacePlans: only a plan that somebody confirmed, or that was to be applied by
-// itself, is applied; and never one that was only to be looked at.
+// workspacePlans checks that only confirmed or auto-applied plans are applied, and
+// never a speculative one.
 func workspacePlans(_ *Document, _ string, r *Record) string {
 	for _, run := range r.workspaceRecord().open() {
 		switch {
