@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Permanent reports whether an error of the tool stays: another attempt with the same
-// module and values would end with it again. It is asked of one error at a time, in the
-// words of the tool. What it does not know may go away.
+// Permanent reports whether an error of the tool is permanent: another attempt with the
+// same module and values would fail with it again. The argument is one error message of
+// the tool. Unknown errors are assumed to be temporary.
 func Permanent(said string) bool {
 	if _, after, ok := strings.Cut(said, "Error: "); ok {
 		said = after
@@ -22,9 +22,9 @@ func Permanent(said string) bool {
 	return refused(said) && !says(transient, said)
 }
 
-// configured are the summaries of errors in modules and values
-// (https://opentofu.org/docs/language/), unavailable are providers and modules that
-// nobody has.
+// The pattern configured matches the summaries of errors in modules and values
+// (https://opentofu.org/docs/language/), unavailable those of providers and modules that
+// do not exist.
 const (
 	configured = `^(?:(?:plan|apply|init): )?(?:Invalid (?:[a-z_ ]+ )?(?:value|reference|expression|argument|attribute|block|index|operand|type|count|for_each|key|name|interpolation|combination|configuration|constraint|source|default|Attribute)\b|` +
 		`No value for required variable|Resource precondition failed|Module output value precondition failed|Unsupported (?:argument|attribute|block type|operator|OpenTofu Core version|Terraform Core version)|` +
@@ -36,9 +36,9 @@ const (
 	transient = `(?i)throttl|rate.?limit|rate exceeded|limit ?exceeded|too many requests|try again|retry|timed? ?out|in progress|not yet|temporar|propagat|conflict|pending|expired|security token`
 )
 
-// refused reports whether an API refused a request for what it asks: by one of the
-// statuses that another request would get as well (RFC 9110, 15.5). 401 is none of them:
-// the next attempt has credentials of its own.
+// refused reports whether an API refused a request because of its content: by a status
+// that the same request would get again (RFC 9110, 15.5). 401 is not one of them: the
+// next attempt has new credentials.
 func refused(said string) bool {
 	for _, m := range regexp.MustCompile(numbered).FindAllStringSubmatch(said, -1) {
 		if slices.Contains([]string{"400", "402", "403", "404", "405", "406", "410", "411", "413", "414", "415", "422", "451"}, m[1]+m[2]) {

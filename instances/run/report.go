@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Report is how an attempt ended: the JSON document of its run tag.
+// Report is the outcome of an attempt: the JSON document of its run tag.
 type Report struct {
 	Version  int               `json:"version"` // 1
 	Nonce    string            `json:"nonce"`
@@ -26,35 +26,36 @@ type Report struct {
 	Source   template.Source   `json:"source"`
 	Snapshot string            `json:"snapshot,omitempty"` // digest of the template
 	Outcome  string            `json:"outcome"`
-	// Variables are those of the plan: who adopts an instance that the ledger lost
-	// has its parameters from them. The document is sealed where any are sensitive.
+	// Variables are those of the plan. An instance that the ledger lost gets its
+	// parameters from them when it is adopted. The document is sealed if any are
+	// sensitive.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	Counts    *lifecycle.Counts          `json:"counts,omitempty"`
-	Cost      *prices.Cost               `json:"cost,omitempty"`      // of the plan; nil: there are no prices, or it is not known
+	Cost      *prices.Cost               `json:"cost,omitempty"`      // of the plan; nil: not known, or there are no prices
 	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
-	PlanText  string                     `json:"plan_text,omitempty"` // masked; whole, or "" where it is larger than one that is approved
-	PlanSize  int64                      `json:"plan_size,omitempty"` // of the plan as text, bytes
+	PlanText  string                     `json:"plan_text,omitempty"` // masked; complete, or "" if it is larger than can be approved
+	PlanSize  int64                      `json:"plan_size,omitempty"` // size of the plan as text, in bytes
 	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
 	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
-	Permanent bool                       `json:"permanent,omitempty"` // another attempt would end with it again
+	Permanent bool                       `json:"permanent,omitempty"` // another attempt would end with the same error
 	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
-	// Resources is how many the last state lists; -1: it is not known.
+	// Resources is the number of resources in the last state; -1: not known.
 	Resources int       `json:"resources"`
 	State     bool      `json:"state,omitempty"`   // a state was stored
-	Changes   bool      `json:"changes,omitempty"` // of the plan of a workspace: it changes something
-	Head      int64     `json:"head,omitempty"`    // version of the state at its end; 0: none, or not known
+	Changes   bool      `json:"changes,omitempty"` // whether the plan of a workspace changes anything
+	Head      int64     `json:"head,omitempty"`    // version of the state at the end; 0: none, or not known
 	Started   time.Time `json:"started,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
 }
 
-// InClear is the report without what only a sealed one may keep.
+// InClear returns the report without the values that only a sealed report may contain.
 func (r Report) InClear(sensitive []string) Report {
 	r.Variables = maps.Clone(r.Variables)
 	maps.DeleteFunc(r.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(sensitive, name) })
 	return r
 }
 
-// Result is what the machine gets.
+// Result returns the result for the state machine.
 func (r Report) Result() lifecycle.Result {
 	return lifecycle.Result{
 		Outcome: r.Outcome, Counts: r.Counts, Cost: r.Cost, Plan: r.Plan, PlanSize: r.PlanSize, Lock: r.Lock, Error: r.Error, Permanent: r.Permanent,
@@ -62,9 +63,9 @@ func (r Report) Result() lifecycle.Result {
 	}
 }
 
-// ReadReport reads how an attempt ended: oci.ErrNotFound if it did not yet,
-// oci.ErrCorrupt if what is there does not repeat its nonce. The files give its
-// log and its plan.
+// ReadReport reads the report of an attempt and returns it with its files, which include
+// log and plan: oci.ErrNotFound if there is none yet, oci.ErrCorrupt if it does not
+// repeat the attempt's nonce.
 func ReadReport(ctx context.Context, i records.InstanceRepo, ref lifecycle.Ref) (Report, records.RunResult, error) {
 	files, err := i.Run(ctx, AttemptOf(ref))
 	if err != nil {
@@ -80,7 +81,7 @@ func ReadReport(ctx context.Context, i records.InstanceRepo, ref lifecycle.Ref) 
 	return r, files, nil
 }
 
-// AttemptOf is how records name an attempt.
+// AttemptOf converts a reference to the form that records use.
 func AttemptOf(r lifecycle.Ref) records.Attempt {
 	return records.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
 }

@@ -15,58 +15,58 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Spec is one attempt: all that an executor needs, and nothing secret.
+// Spec describes one attempt: all that an executor needs, without secrets.
 type Spec struct {
 	Ref lifecycle.Ref `json:"ref"`
 	Run string        `json:"run"` // for display: TEMPLATE ID run N
 
-	Repository string          `json:"repository"` // of the instance: state, source, results; with host
-	Workspace  string          `json:"workspace"`  // of its state there
+	Repository string          `json:"repository"` // of the instance, with host: state, source, results
+	Workspace  string          `json:"workspace"`  // of its state in that repository
 	Ledger     string          `json:"ledger"`     // repository of the ledger, which must name this attempt
 	Source     template.Source `json:"source"`
 	Snapshot   string          `json:"snapshot,omitempty"` // digest of the template, for the report
 
 	Variables   map[string]json.RawMessage `json:"variables,omitempty"` // for plan, as a JSON file
 	Sensitive   []string                   `json:"sensitive,omitempty"` // names of Variables whose values are masked
-	Outputs     []string                   `json:"outputs,omitempty"`   // that the result lists
+	Outputs     []string                   `json:"outputs,omitempty"`   // outputs that the result lists
 	Credentials []string                   `json:"credentials,omitempty"`
-	Approve     bool                       `json:"approve,omitempty"`  // the plan waits for somebody
+	Approve     bool                       `json:"approve,omitempty"`  // the plan waits for approval
 	Plan        string                     `json:"plan,omitempty"`     // digest of the plan that was approved
-	PlanTag     string                     `json:"plan_tag,omitempty"` // where it is
-	Took        string                     `json:"took,omitempty"`     // id of the lock of an attempt that was lost
-	State       string                     `json:"state,omitempty"`    // where the tool has its state: "", this attempt serves it; [StateTFE]
+	PlanTag     string                     `json:"plan_tag,omitempty"` // tag of that plan
+	Took        string                     `json:"took,omitempty"`     // ID of the lock of a lost attempt
+	State       string                     `json:"state,omitempty"`    // where the tool has its state: "": this attempt serves it; [StateTFE]
 	Remote      *Remote                    `json:"remote,omitempty"`   // of StateTFE
 	Limits      Limits                     `json:"limits"`
 }
 
-// StateTFE says that the tool has its state at the server, by tfe.v2, as it has on
-// the machine of a person: it locks there, and writes there.
+// StateTFE means that the tool keeps its state at the server, by tfe.v2, as it does on a
+// user's machine: it locks and writes the state there.
 const StateTFE = "tfe"
 
-// Remote is what a run of a workspace has beside what a run of an instance has.
+// Remote holds what only a run of a workspace has.
 type Remote struct {
 	Organization string `json:"organization"`
 	Workspace    string `json:"workspace"`
-	RunID        string `json:"run_id"`          // as tfe.v2 has it
+	RunID        string `json:"run_id"`          // as in tfe.v2
 	Input        string `json:"input,omitempty"` // digest of its [RemoteInput]; "": none
 	Destroy      bool   `json:"destroy,omitempty"`
 	RefreshOnly  bool   `json:"refresh_only,omitempty"`
 	NoRefresh    bool   `json:"no_refresh,omitempty"`
-	Save         bool   `json:"save,omitempty"` // somebody may look at the plan later, and apply it
+	Save         bool   `json:"save,omitempty"` // the plan may be reviewed and applied later
 }
 
-// RemoteInput is what a person gave for one run, with the variables of the workspace.
+// RemoteInput holds the values given for one run, with the variables of the workspace.
 type RemoteInput struct {
 	Variables   map[string]json.RawMessage `json:"variables,omitempty"`
-	Environment map[string]string          `json:"environment,omitempty"` // of the tool
+	Environment map[string]string          `json:"environment,omitempty"` // of the tool's process
 	Masked      []string                   `json:"masked,omitempty"`      // values that the log does not show
 	Targets     []string                   `json:"targets,omitempty"`
 	Replace     []string                   `json:"replace,omitempty"`
-	Salt        string                     `json:"salt,omitempty"` // so that the digest, which others read, tells nothing of the rest
+	Salt        string                     `json:"salt,omitempty"` // so that the digest, which others can read, does not reveal the rest
 }
 
-// LockID is the id of the lock that an attempt takes: who finds it lost takes
-// the lock over by that id, see [Spec.Took].
+// LockID returns the ID of the lock that an attempt takes. After a lost attempt, the next
+// one takes the lock over by that ID, see [Spec.Took].
 func LockID(r lifecycle.Ref) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", r.ID, r.N, r.Attempt, r.Nonce))
 	return hex.EncodeToString(sum[:16])
@@ -80,7 +80,7 @@ type Limits struct {
 	Log     int64         `json:"log,omitempty"`     // bytes; 0: 16 MiB
 }
 
-// Handle names an attempt for its executor: up to 256 bytes.
+// Handle is an executor's name for an attempt: up to 256 bytes.
 type Handle string
 
 // State of an attempt.
@@ -93,50 +93,51 @@ const (
 	Gone    State = "lost"
 )
 
-// Status is what an executor sees of an attempt.
+// Status is the state of an attempt as an executor sees it.
 type Status struct {
 	State   State
-	Waiting string           // why a running one does not go on; a reason of [lifecycle.Waiting]
-	Message string           // beside Waiting
-	Result  lifecycle.Result // of Ended
+	Waiting string           // why a running attempt does not proceed; a reason of [lifecycle.Waiting]
+	Message string           // text for Waiting
+	Result  lifecycle.Result // if State is Ended
 }
 
 // Executor runs attempts.
 type Executor interface {
-	// Start begins an attempt. It may be repeated: the same Ref is one run.
+	// Start begins an attempt. It may be repeated: the same Ref is the same attempt.
 	Start(ctx context.Context, s Spec) (Handle, error)
-	// Observe tells how an attempt goes, after a restart and on any replica. The
-	// handle is "" where nobody knows whether the attempt was started: one that
-	// was not is Gone.
+	// Observe reports the status of an attempt, also after a restart and on any replica.
+	// The handle is "" if it is not known whether the attempt was started; an attempt
+	// that was not is Gone.
 	Observe(ctx context.Context, s Spec, h Handle) (Status, error)
-	// Destroy is Start of a run that destroys.
+	// Destroy is Start for a run that destroys.
 	Destroy(ctx context.Context, s Spec) (Handle, error)
 }
 
-// Canceller ends attempts early, where an executor can.
+// Canceller is implemented by executors that can end attempts early.
 type Canceller interface {
 	Cancel(ctx context.Context, s Spec, h Handle) error
 }
 
-// Killer ends the tool of an attempt at once, where an executor can.
+// Killer is implemented by executors that can kill the tool of an attempt.
 type Killer interface {
 	Kill(ctx context.Context, s Spec, h Handle) error
 }
 
-// Ender tells when to look at an attempt again, where an executor can.
+// Ender is implemented by executors that can report when to look at an attempt again.
 type Ender interface {
-	// Ended returns a channel that is closed once the attempt has ended; nil: this
-	// process does not hear of it.
+	// Ended returns a channel that is closed once the attempt has ended; nil if this
+	// process is not notified of it.
 	Ended(r lifecycle.Ref) <-chan struct{}
 }
 
-// Tidier removes what attempts left on this machine, where an executor can.
+// Tidier is implemented by executors that can remove what attempts left on this machine.
 type Tidier interface {
-	// Tidy removes the folders of instances that are gone; asOf is when gone was known.
+	// Tidy removes the folders of instances that are gone; asOf is the time of that
+	// knowledge.
 	Tidy(asOf time.Time, gone func(id string) bool) error
 }
 
-// LogSource reads the log of an attempt while it runs, where an executor can.
+// LogSource is implemented by executors that can read the log of a running attempt.
 type LogSource interface {
 	Log(ctx context.Context, s Spec, h Handle, offset int64) (io.ReadCloser, error)
 }
