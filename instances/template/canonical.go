@@ -17,11 +17,11 @@ const (
 	maxTemplate = 64 << 10 // the JSON of one template, in bytes
 	maxDepth    = 16       // of values
 
-	canonicalName = "template.tf.json" // of an artifact, for messages
+	canonicalName = "template.tf.json" // file name of an artifact, for messages
 )
 
-// Canonical is the template in the JSON syntax of HCL, with sorted keys and no
-// white space: what an artifact holds, and what a digest is of.
+// Canonical returns the template in the JSON syntax of HCL, with sorted keys and no white
+// space: the content of an artifact, and the input of the digest.
 func (t *Template) Canonical() ([]byte, error) {
 	b, err := encode(map[string]any{"template": map[string]any{t.Name: t.body()}})
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *Template) Canonical() ([]byte, error) {
 	return b, nil
 }
 
-// Digest is "sha256:" and the SHA-256 of [Template.Canonical] in hex.
+// Digest returns "sha256:" and the SHA-256 of [Template.Canonical] in hex.
 func (t *Template) Digest() (string, error) {
 	b, err := t.Canonical()
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *Template) Digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// ParseCanonical reads the JSON of exactly one template.
+// ParseCanonical parses the JSON of exactly one template.
 func ParseCanonical(b []byte, known Known) (*Template, error) {
 	if len(b) > maxTemplate {
 		return nil, fmt.Errorf("a template of %d bytes as JSON, at most %d", len(b), maxTemplate)
@@ -58,7 +58,7 @@ func ParseCanonical(b []byte, known Known) (*Template, error) {
 	return list[0], nil
 }
 
-// object is a body without what says nothing.
+// object is a body without zero values.
 type object map[string]any
 
 func (o object) text(name, value string) {
@@ -123,7 +123,7 @@ func (t *Template) body() object {
 	}
 	for _, p := range t.Parameters {
 		parameters, _ := o["parameter"].([]object)
-		o["parameter"] = append(parameters, object{p.Name: p.body()}) // a list keeps their order
+		o["parameter"] = append(parameters, object{p.Name: p.body()}) // a list keeps the order of the parameters
 	}
 	t.blocks(o)
 	return o
@@ -190,13 +190,13 @@ func (p Parameter) body() object {
 	return o
 }
 
-// Defaults are what a server says where templates say nothing.
+// Defaults are the server's values for what templates leave out.
 type Defaults struct {
-	TTL        *TTL        // of those that do not say that they have no end
-	Connection *Connection // its texts are HCL templates over id, config, owner and what else a template has
+	TTL        *TTL        // for templates that do not say that they have no end
+	Connection *Connection // its texts are HCL templates over id, config, owner and the template's other names
 }
 
-// WithDefaults is the template with what a server says of all.
+// WithDefaults returns the template with the server's defaults filled in.
 func (t *Template) WithDefaults(d Defaults) *Template {
 	out := *t
 	if out.TTL == nil && !out.Endless {
@@ -208,8 +208,8 @@ func (t *Template) WithDefaults(d Defaults) *Template {
 	return &out
 }
 
-// CheckExpressions finds names in inputs and connection that there are not. What
-// Parse returns has none; defaults of a server may.
+// CheckExpressions refuses unknown names in inputs and connection. A template returned by
+// Parse has none; defaults of a server may.
 func (t *Template) CheckExpressions(known Known) error {
 	n := names{config: known.Config, anonymous: t.Pool != nil}
 	for _, p := range t.Parameters {
@@ -247,14 +247,14 @@ func (t *Template) CheckExpressions(known Known) error {
 	return nil
 }
 
-// Claims names what the template wants of the token of a caller: the claim that
-// owns, and those that its expressions name.
+// Claims returns the names of the token claims that the template needs: the claim that
+// determines the owner, and those that its expressions name.
 func (t *Template) Claims() []string {
 	found := map[string]bool{}
 	if name, ok := strings.CutPrefix(t.Owner, OwnerClaim+":"); ok {
 		found[name] = true
 	}
-	inputs, _ := t.inputs() // Parse wrote them
+	inputs, _ := t.inputs() // Parse wrote valid JSON
 	all := stringsIn(inputs)
 	if t.Connection != nil {
 		all = append(all, t.Connection.URL, t.Connection.Message)
@@ -269,7 +269,7 @@ func (t *Template) Claims() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// stringsIn are the strings of decoded JSON.
+// stringsIn returns the strings in decoded JSON.
 func stringsIn(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -290,8 +290,8 @@ func stringsIn(v any) []string {
 	return nil
 }
 
-// plainJSON writes JSON anew: sorted, without white space, doubles or what is not
-// UTF-8.
+// plainJSON rewrites JSON with sorted keys and without white space. It refuses duplicate
+// keys and invalid UTF-8.
 func plainJSON(b []byte, depth int) (json.RawMessage, error) {
 	var v any
 	if err := decodeData(b, depth, &v); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Bounds of what a template says, which hold for a template that is stored too.
+// Bounds of a template's values, which hold for a stored template too.
 const (
 	MinTTL     = 10 * time.Minute
 	MaxTimeout = 24 * time.Hour
@@ -30,21 +30,21 @@ const (
 	MaxNotices = 10
 )
 
-// Bounds of what a template says.
+// Further bounds of a template's values.
 const (
 	maxDuration    = 10 * 365 * 24 * time.Hour
-	maxCount       = 10_000 // of instances
-	maxList        = 100    // of names
+	maxCount       = 10_000 // instances
+	maxList        = 100    // names
 	maxTitle       = 100    // characters
 	maxDescription = 4000
 	maxPattern     = 1000
-	maxWhen        = 10 // parameters that one depends on
+	maxWhen        = 10 // parameters that one parameter depends on
 
 	defaultRetries = 2
 	endless        = "none"
 )
 
-// check finds what no server would take.
+// check refuses what no server would accept.
 func (r *templateReader) check(t *Template, b templateBlock) {
 	here := func(name string) hcl.Range { return r.at(b.Body, name) }
 	if _, _, err := addr.ParseTemplate(t.Name); err != nil {
@@ -91,7 +91,7 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 	r.checkSchedule(t, b.Schedule)
 }
 
-// checkRun looks at what is run, and by what.
+// checkRun checks what is run, and by which executor.
 func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	executors := r.known.Executors
 	if executors == nil {
@@ -114,8 +114,8 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	}
 }
 
-// checkChart refuses what only modules have. What is in the chart is for the executor to
-// say.
+// checkChart refuses what only modules have. The contents of the chart block are checked
+// by the executor.
 func (r *templateReader) checkChart(t *Template, b templateBlock) {
 	if !bytes.HasPrefix(t.Chart, []byte("{")) {
 		r.fail(b.Chart.Range, "chart is an object: it says where the chart is")
@@ -269,9 +269,9 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 	}
 }
 
-// checkWhen wants that what a parameter depends on stands before it, so that none depends
-// on itself, and that both change later or neither: one that is asked for no more has its
-// default, and so another value.
+// checkWhen requires that the parameters in a condition stand before p, so that there is
+// no cycle, and that p has update = true if one of them has: a parameter that is no
+// longer asked for falls back to its default, which changes its value.
 func (r *templateReader) checkWhen(before []Parameter, p Parameter, at hcl.Range) {
 	if len(p.When) > maxWhen {
 		r.fail(at, "parameter %s: when: at most %d parameters", p.Name, maxWhen)
@@ -322,7 +322,7 @@ func (r *templateReader) list(at hcl.Range, name string, list []string, valid fu
 	}
 }
 
-// textProblem is what is wrong with text that people read, "" if nothing is.
+// textProblem returns what is wrong with a displayed text; "" if nothing is.
 func textProblem(s string, limit int, lines bool) string {
 	switch {
 	case !utf8.ValidString(s):
@@ -335,22 +335,23 @@ func textProblem(s string, limit int, lines bool) string {
 	return ""
 }
 
-// simpleName reports whether s has only small letters, digits and what is given.
+// simpleName reports whether s has only lower-case letters, digits and characters of
+// more.
 func simpleName(s, more string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789"+more) == ""
 }
 
-// mayLink is whether a link may fill in a parameter unless the template says
-// otherwise: one that may be somebody's access may not.
+// mayLink reports whether a link may fill in a parameter unless the template says
+// otherwise: parameters whose names suggest credentials are excluded.
 func mayLink(name string) bool {
 	name = strings.ToLower(name)
 	return !slices.ContainsFunc([]string{"key", "password", "token", "user_data"}, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// checkURLTemplate holds the address of a connection, before anything is filled
-// in, to the rules of checkURL and renderURL.
+// checkURLTemplate checks the address of a connection, before anything is filled in,
+// against the rules of checkURL and renderURL.
 func checkURLTemplate(tree hclsyntax.Expression) error {
-	const some = "1" // it may be part of a name, a port or a path
+	const some = "1" // a sample value that can be part of a name, a port or a path
 	parts := urlParts(tree)
 	var before strings.Builder
 	for i, part := range parts {
@@ -377,7 +378,7 @@ func checkURLTemplate(tree hclsyntax.Expression) error {
 		}
 	}
 	if strings.Contains(before.String(), "["+some+"]") {
-		return nil // an address of IPv6, which is seen when it is filled in
+		return nil // an IPv6 address, which is checked once it is filled in
 	}
 	return checkURL(before.String())
 }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template is what may be launched, and how a launch is filled in, by pure
+// Package template describes what may be launched, and fills in a launch, by pure
 // functions: no clock, no input or output.
 //
 // # Reading
 //
-// [Parse] reads the templates of a file in either syntax of HCL, and says of each
-// mistake where it is. [Known] are the executors, credentials and settings that a template
-// may name. Of a [Template] that is right, [Template.Canonical] is the form that is stored
-// and that [Template.Digest] is of; [ParseCanonical] reads it.
+// [Parse] reads the templates of a file in either syntax of HCL, and reports each mistake
+// with its position. [Known] holds the executors, credentials and settings that a
+// template may name. [Template.Canonical] is the stored form of a valid [Template], and
+// [Template.Digest] its digest; [ParseCanonical] parses it.
 //
 // # Checking
 //
-// A [Schema] is made of a template and the description of its [Module]. It says what a
-// launch or an update may give ([Schema.CheckParameters], [Schema.CheckUpdate]), and is
-// the JSON Schema that a form is made of. What does not fit is a [fieldError] that never
-// repeats a value, for that may be secret.
+// A [Schema] is made from a template and the description of its [Module]. It checks the
+// parameters of a launch or an update ([Schema.CheckParameters], [Schema.CheckUpdate]),
+// and is the JSON Schema from which forms are made. Errors never repeat a value, since it
+// may be secret.
 //
 // # Rendering
 //
-// Inputs of the module, and the [Connection] that a person is shown, are templates of
-// HCL over a [Scope]: parameters, the [Owner], claims, settings of the server, outputs.
-// An evaluator of its own knows a short list of functions and computes with bounds;
-// a value is never read as an expression. [Render] and [RenderConnection] fill them in.
+// Inputs of the module, and the [Connection] shown to users, are HCL templates over a
+// [Scope]: parameters, the [Owner], claims, settings of the server, outputs. A separate
+// evaluator knows a short list of functions and limits the size of values; a value is
+// never read as an expression. [Render] and [RenderConnection] fill them in.
 //
-// What becomes of a launch is package lifecycle's, and where templates come from is that
-// of whoever loads them.
+// Package lifecycle handles what happens to a launch. Package templatesource loads
+// templates.
 //
 // The package is for okara's own programs; there is no promise of compatibility.
 package template

@@ -15,7 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// evaluator computes expressions. Each value on the way is held to maxValue.
+// evaluator computes expressions. Each intermediate value is limited to maxValue.
 type evaluator struct {
 	context hcl.EvalContext
 }
@@ -78,12 +78,12 @@ func (v *evaluator) compute(e hclsyntax.Expression) (cty.Value, error) {
 	case *hclsyntax.ObjectConsExpr:
 		return v.object(e)
 	}
-	return cty.NilVal, errors.New("no part of a template's expressions") // parseExpression refuses it
+	return cty.NilVal, errors.New("no part of a template's expressions") // parseExpression refuses other nodes
 }
 
 func literal(v cty.Value) hclsyntax.Expression { return &hclsyntax.LiteralValueExpr{Val: v} }
 
-// computed is an operator on values that are there.
+// computed applies an operator to literal values.
 func computed(e hclsyntax.Expression) (cty.Value, error) {
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
@@ -92,7 +92,7 @@ func computed(e hclsyntax.Expression) (cty.Value, error) {
 	return val, nil
 }
 
-// values computes a list, whose sum is held to maxValue as well.
+// values computes a list, whose total size is limited to maxValue too.
 func (v *evaluator) values(list []hclsyntax.Expression) ([]cty.Value, error) {
 	var out []cty.Value
 	total := 0
@@ -144,8 +144,8 @@ func (v *evaluator) object(e *hclsyntax.ObjectConsExpr) (cty.Value, error) {
 	return cty.ObjectVal(attributes), nil
 }
 
-// text joins the parts of a template. A func may change each part that is not
-// written out: it gets what is before the part.
+// text joins the parts of a template. If change is not nil, it may replace each part that
+// is not literal; it gets the text before the part.
 func (v *evaluator) text(parts []hclsyntax.Expression, change func(before, text string, part hclsyntax.Expression) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, part := range parts {
@@ -181,7 +181,7 @@ func asText(v cty.Value) (string, error) {
 	return s.AsString(), nil
 }
 
-// valueSize is about how many bytes a value takes as text.
+// valueSize estimates how many bytes a value takes as text.
 func valueSize(v cty.Value) int {
 	switch {
 	case v == cty.NilVal || v.IsNull() || !v.IsKnown():
@@ -203,13 +203,13 @@ func valueSize(v cty.Value) int {
 	return 8
 }
 
-// numberSize is how many digits a number has before its point, and some more.
+// numberSize estimates how many characters a number takes as text.
 func numberSize(v cty.Value) int {
-	exponent := v.AsBigFloat().MantExp(nil) // of two
+	exponent := v.AsBigFloat().MantExp(nil) // in powers of two
 	return 32 + max(exponent, -exponent)/3
 }
 
-// variables makes the values that expressions name.
+// variables returns the values that expressions can name.
 func (s Scope) variables(t *Template) (map[string]cty.Value, error) {
 	parameters, err := values(s.Parameters)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 
 const (
 	maxExpression = 4 << 10  // text of one expression, in bytes
-	maxValue      = 64 << 10 // what any part of one may become
-	maxResult     = 4 << 10  // what one may become in the end
+	maxValue      = 64 << 10 // size of any intermediate value
+	maxResult     = 4 << 10  // size of the result
 	maxArguments  = 32       // of a function
 )
 
-// Names that expressions may begin with.
+// Names with which references in expressions begin.
 const (
 	nameID         = "id"
 	nameTemplate   = "template"
@@ -33,16 +33,15 @@ const (
 	nameOutputs    = "outputs"
 )
 
-// names says what the expressions of a template may name.
+// names holds what the expressions of a template may name.
 type names struct {
 	parameters []string
-	outputs    []string // of a connection; nil: none may be named
-	config     []string // nil: it is not known what the server has
-	anonymous  bool     // of a pool: nothing of a person
+	outputs    []string // of a connection; nil: none
+	config     []string // nil: the server's names are not known
+	anonymous  bool     // of a pool: there is no owner and no claims
 }
 
-// parseExpression reads the text of a template of HCL, and refuses whatever it
-// may not hold.
+// parseExpression parses an HCL template and refuses what it may not contain.
 func parseExpression(text string, n names) (hclsyntax.Expression, error) {
 	tree, err := parseTree(text)
 	if err != nil {
@@ -62,7 +61,8 @@ func parseTree(text string) (hclsyntax.Expression, error) {
 	return tree, syntax.CheckValue(tree)
 }
 
-// diagnosed is the first error without its place, which is one inside a string.
+// diagnosed returns the first error without its position, which is relative to the
+// string.
 func diagnosed(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
@@ -72,7 +72,7 @@ func diagnosed(diags hcl.Diagnostics) error {
 	return diags
 }
 
-// check looks at each node: what is not named here is not part of the language.
+// check checks each node: node types not listed here are not part of the language.
 func (n names) check(e hclsyntax.Expression) error {
 	switch e := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
@@ -160,7 +160,7 @@ func orNothing(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// second is the name after the first of a traversal, "" if there is none.
+// second returns the second name of a traversal; "" if there is none.
 func second(t hcl.Traversal) string {
 	if len(t) < 2 {
 		return ""
@@ -176,7 +176,7 @@ func second(t hcl.Traversal) string {
 	return ""
 }
 
-// objectKey is a key that is written out.
+// objectKey returns a key that is a literal.
 func objectKey(e hclsyntax.Expression) (string, error) {
 	v, diags := e.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
@@ -185,7 +185,7 @@ func objectKey(e hclsyntax.Expression) (string, error) {
 	return v.AsString(), nil
 }
 
-// named lists what follows a first name in an expression.
+// named returns the names that follow root in an expression.
 func named(e hclsyntax.Expression, root string) []string {
 	var list []string
 	for _, t := range e.Variables() {

@@ -14,7 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// arity is how many arguments a function takes. None of them reads files, the
+// arity returns how many arguments a function takes. No function reads files, the
 // environment, the clock or the network.
 func arity(name string) (minimum, limit int, ok bool) {
 	switch name {
@@ -30,7 +30,7 @@ func arity(name string) (minimum, limit int, ok bool) {
 	return 0, 0, false
 }
 
-// call computes a function. The arguments have at most maxValue together.
+// call computes a function. Its arguments have at most maxValue bytes together.
 func call(name string, args []cty.Value) (cty.Value, error) {
 	switch name {
 	case "format":
@@ -65,7 +65,7 @@ func call(name string, args []cty.Value) (cty.Value, error) {
 		}
 		return cty.StringVal(strings.ReplaceAll(text[0], text[1], text[2])), nil
 	}
-	return cty.NilVal, errors.New("there is no such function") // parseExpression refuses it
+	return cty.NilVal, errors.New("there is no such function") // parseExpression refuses others
 }
 
 func substr(args []cty.Value) (cty.Value, error) {
@@ -105,7 +105,7 @@ func join(args []cty.Value) (cty.Value, error) {
 	return cty.StringVal(b.String()), nil
 }
 
-// checkCall refuses functions that there are not, and formats that grow.
+// checkCall refuses unknown functions, and formats that could grow without bound.
 func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	n := len(e.Args)
 	minimum, limit, ok := arity(e.Name)
@@ -126,7 +126,7 @@ func checkCall(e *hclsyntax.FunctionCallExpr) error {
 	return checkFormat(text, n-1)
 }
 
-// writtenOut is the text of an expression that names nothing.
+// writtenOut returns the text of an expression that consists only of literals.
 func writtenOut(e hclsyntax.Expression) (string, bool) {
 	t, ok := e.(*hclsyntax.TemplateExpr)
 	if !ok {
@@ -143,8 +143,8 @@ func writtenOut(e hclsyntax.Expression) (string, bool) {
 	return text.String(), true
 }
 
-// formatVerb is a verb with a width and a precision up to 99. An argument is used
-// once, so that a format does not multiply what it is given.
+// formatVerb matches a verb with a width and a precision up to 99. An argument can be
+// used only once, so that a format does not multiply its input.
 const formatVerb = `^%[-+ 0]*([0-9]{1,2})?(\.[0-9]{1,2})?[sdvqtfegxXob]`
 
 func checkFormat(text string, arguments int) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// ErrInvalid is what values are that do not fit. A [*FieldError] tells where.
+// ErrInvalid is wrapped by errors about invalid values. A [*FieldError] says where.
 var ErrInvalid = errors.New("invalid")
 
 // FieldError says what is wrong with one value.
@@ -21,8 +21,7 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Path + ": " + e.Text }
 func (e *FieldError) Unwrap() error { return ErrInvalid }
 
-// fieldErrors says where a value does not fit. A value is never repeated: it may
-// be secret.
+// fieldErrors converts problems to errors. A value is never repeated: it may be secret.
 func fieldErrors(problems []schema.Problem) error {
 	var all []error
 	for _, p := range problems {
@@ -31,7 +30,7 @@ func fieldErrors(problems []schema.Problem) error {
 	return errors.Join(all...)
 }
 
-// pointer is a JSON Pointer (RFC 6901).
+// pointer returns a JSON Pointer (RFC 6901).
 func pointer(path ...string) string {
 	var b strings.Builder
 	for _, name := range path {

@@ -9,14 +9,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-const maxOwner = 512 // bytes of the id of an owner
+const maxOwner = 512 // bytes of an owner's ID
 
-// Owner is who an instance belongs to. Owners are compared by Kind, Issuer and ID.
+// Owner is the owner of an instance. Owners are compared by Kind, Issuer and ID.
 type Owner struct {
 	Kind   string `json:"kind"` // user, group or claim
 	Issuer string `json:"issuer,omitempty"`
-	ID     string `json:"id"`              // subject, name of a group, or value of a claim, as it came
-	Label  string `json:"label,omitempty"` // what a person calls himself; for display only
+	ID     string `json:"id"`              // subject, name of a group, or value of a claim, unchanged
+	Label  string `json:"label,omitempty"` // display name only
 }
 
 // Kinds of owners.
@@ -26,7 +26,7 @@ const (
 	OwnerClaim = "claim"
 )
 
-// Same reports whether both are one owner, whatever they are called.
+// Same reports whether both are the same owner, regardless of labels.
 func (o Owner) Same(other Owner) bool {
 	return o.Kind == other.Kind && o.Issuer == other.Issuer && o.ID == other.ID
 }

@@ -19,19 +19,19 @@ import (
 const (
 	// MaxFile bounds a file of templates, in bytes.
 	MaxFile      = 256 << 10
-	maxTemplates = 200 // of a file
+	maxTemplates = 200 // per file
 )
 
-// Known is what a server has that templates may name. A nil list leaves it open,
-// as where a template is checked away from its server.
+// Known holds the server's names that templates may use. A nil list accepts any name, as
+// when a template is checked without its server.
 type Known struct {
 	Credentials []string
-	Config      []string // names of the free values
+	Config      []string // names of free values
 	Executors   []string // nil: the local one only
 }
 
-// Parse reads a file in HCL, or in JSON if its name ends in .json. Each
-// mistake is an error "template NAME: FILE:LINE: …"; several are joined.
+// Parse parses a file in HCL, or in JSON if its name ends in .json. Each mistake is an
+// error "template NAME: FILE:LINE: …"; several are joined.
 func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	if len(src) > MaxFile {
 		return nil, fmt.Errorf("%s:1: %d bytes, a file of templates has at most %d", file, len(src), MaxFile)
@@ -69,7 +69,7 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	return list, nil
 }
 
-// positioned turns what the parser complains of into errors with their places.
+// positioned converts parser diagnostics to errors with positions.
 func positioned(template string, diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
@@ -92,7 +92,7 @@ func placed(template string, at hcl.Range, text string) error {
 	return fmt.Errorf("template %s: %s:%d: %s", template, at.Filename, at.Start.Line, text)
 }
 
-// templateReader reads one template and collects what is wrong with it.
+// templateReader reads one template and collects its errors.
 type templateReader struct {
 	src   []byte // the file
 	known Known
@@ -105,7 +105,7 @@ func (r *templateReader) fail(at hcl.Range, format string, args ...any) {
 	r.errs = append(r.errs, placed(r.name, at, fmt.Sprintf(format, args...)))
 }
 
-// at is where an attribute of a body is, the body if it is not there.
+// at returns the position of an attribute, or of the body if it is missing.
 func (r *templateReader) at(body hcl.Body, name string) hcl.Range {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 	if content != nil {
@@ -166,7 +166,7 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	return t
 }
 
-// or is what a pointer points to, if it does.
+// or returns the value that p points to, or otherwise if p is nil.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
@@ -223,7 +223,7 @@ func (r *templateReader) parameter(b parameter) Parameter {
 	return p
 }
 
-// when is what other parameters must be.
+// when returns the condition of a parameter: the values that other parameters must have.
 func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
 	const form = `when is an object with a list of values for each parameter, such as { size = ["large"] }`
 	pairs, diags := hcl.ExprMap(a.Expr)
@@ -246,7 +246,8 @@ func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
 	return all
 }
 
-// values is the JSON of the values of a list; wanted says what it is where it is none.
+// values returns the JSON of the values of a list; wanted is the error if it is not a
+// list.
 func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (all []json.RawMessage) {
 	list, diags := hcl.ExprList(e)
 	if diags.HasErrors() || len(list) == 0 {
@@ -258,7 +259,7 @@ func (r *templateReader) values(at hcl.Range, wanted string, e hcl.Expression) (
 	return all
 }
 
-// constant is the JSON of an attribute that names nothing.
+// constant returns the JSON of an attribute without references.
 func (r *templateReader) constant(a *hcl.Attribute) json.RawMessage { return r.value(a.Expr) }
 
 func (r *templateReader) value(e hcl.Expression) json.RawMessage {
@@ -277,7 +278,7 @@ func (r *templateReader) value(e hcl.Expression) json.RawMessage {
 	return b
 }
 
-// templateBlock is the body of a template as it is written.
+// templateBlock is the body of a template as written.
 type templateBlock struct {
 	Title       string          `hcl:"title,optional"`
 	Description string          `hcl:"description,optional"`

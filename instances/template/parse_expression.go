@@ -11,8 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// expressions reads inputs and connection: their strings are templates, in both
-// syntaxes.
+// expressions reads inputs and connection, whose strings are templates in both syntaxes.
 func (r *templateReader) expressions(t *Template, b templateBlock) {
 	if b.Inputs != nil {
 		pairs, diags := hcl.ExprMap(b.Inputs.Expr)
@@ -45,7 +44,7 @@ func (r *templateReader) expressions(t *Template, b templateBlock) {
 	t.Connection.Type = or(c.Type, t.Connection.Type)
 }
 
-// text is an attribute that is one template.
+// text reads an attribute that is one template.
 func (r *templateReader) text(a *hcl.Attribute) string {
 	s, ok := r.expression(a.Expr).(string)
 	if !ok || s == "" {
@@ -70,7 +69,7 @@ func (r *templateReader) object(pairs []hcl.KeyValuePair) map[string]any {
 	return out
 }
 
-// expression turns what is written into JSON whose strings are templates.
+// expression converts a value to JSON whose strings are templates.
 func (r *templateReader) expression(e hcl.Expression) any {
 	if pairs, diags := hcl.ExprMap(e); !diags.HasErrors() {
 		return r.object(pairs)
@@ -96,8 +95,8 @@ func (r *templateReader) expression(e hcl.Expression) any {
 	return text
 }
 
-// plain is a number, boolean or null, and in JSON also a string, which is a
-// template as it stands.
+// plain returns a number, boolean or null, and in the JSON syntax also a string, which is
+// a template already.
 func (r *templateReader) plain(e hcl.Expression) any {
 	raw := r.value(e)
 	var v any
@@ -112,8 +111,8 @@ func (r *templateReader) plain(e hcl.Expression) any {
 	return v
 }
 
-// templateText writes an expression of HCL's own syntax as the text of a
-// template, which is what stands in JSON.
+// templateText writes an expression of the native syntax as the text of a template, which
+// is the form used in JSON.
 func templateText(e hclsyntax.Expression, src []byte) (string, error) {
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// CheckProperty holds a value against one property of a schema as [Schema.JSON]
-// returns it. It is for a value that comes alone, as from a link: whether a whole
-// request is good says [Schema.CheckParameters].
+// CheckProperty checks a value against one property of a schema returned by
+// [Schema.JSON]. It is for single values, such as those from a link; a whole request is
+// checked by [Schema.CheckParameters].
 func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error {
 	if len(value) > MaxParameters {
 		return &FieldError{pointer(name), fmt.Sprintf("%d bytes, at most %d", len(value), MaxParameters)}
@@ -45,8 +45,8 @@ func CheckProperty(of json.RawMessage, name string, value json.RawMessage) error
 
 // condition says when a parameter is asked for.
 type condition struct {
-	of    string                    // the parameter
-	holds map[string]*schema.Schema // by parameters that stand before it
+	of    string                    // the parameter with the condition
+	holds map[string]*schema.Schema // by the parameters it depends on, which stand before it
 }
 
 func newCondition(of string, when map[string][]json.RawMessage) (condition, error) {
@@ -69,8 +69,8 @@ func newCondition(of string, when map[string][]json.RawMessage) (condition, erro
 	return c, nil
 }
 
-// unasked are the parameters that are not asked for where all have some values, their
-// defaults included.
+// unasked returns the parameters that are not asked for, given the values of all
+// parameters with defaults filled in.
 func unasked(conditions []condition, values map[string]any) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range conditions {
@@ -84,9 +84,9 @@ func unasked(conditions []condition, values map[string]any) map[string]bool {
 	return out
 }
 
-// Unasked names the parameters of a schema as [Schema.JSON] returns it that are not asked
-// for where others have some values; what is missing there has its default, and what is no
-// JSON fits no condition.
+// Unasked returns the parameters of a schema returned by [Schema.JSON] that are not asked
+// for, given some values. A missing value has its default; invalid JSON satisfies no
+// condition.
 func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]bool, error) {
 	var document struct {
 		Order      []string `json:"x-okara-order"`
@@ -125,7 +125,7 @@ func Unasked(of json.RawMessage, values map[string]json.RawMessage) (map[string]
 	return unasked(conditions, decoded), nil
 }
 
-// whenText says in words when a parameter is asked for.
+// whenText describes when a parameter is asked for.
 func (p Parameter) whenText() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {

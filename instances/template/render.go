@@ -24,21 +24,21 @@ import (
 // maxOutputDepth bounds the nesting of an output of a run.
 const maxOutputDepth = 64
 
-// Scope is what the expressions of a template may name.
+// Scope holds what the expressions of a template may name.
 type Scope struct {
 	ID         string
 	Owner      Owner
-	Parameters map[string]json.RawMessage // as [Schema.CheckParameters] returned them
+	Parameters map[string]json.RawMessage // as returned by [Schema.CheckParameters]
 	Claims     map[string]string          // those of [Template.Claims]
 	Config     map[string]string          // free values of the server
 	Outputs    map[string]json.RawMessage // in connections only
-	Stopped    bool                       // by its schedule, or by a person
+	Stopped    bool                       // by its schedule, or by a user
 }
 
-// Render returns the variables of a run: the parameters and what inputs and schedule say,
-// which win. The values are data for ever: nothing in them is read as HCL again.
-// Values of a chart have any depth: a parameter that inputs puts somewhere is there
-// and nowhere else.
+// Render returns the variables of a run: the parameters, and the values of inputs and
+// schedule, which take precedence. Values are only data: nothing in them is parsed as
+// HCL. For a chart, whose values may be nested, a parameter that inputs refers to is not
+// also set at the top level.
 func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 	inputs, err := t.inputs()
 	if err != nil {
@@ -72,18 +72,18 @@ func Render(t *Template, s Scope) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// parametersIn are the names of the parameters that inputs name.
+// parametersIn returns the parameters to which inputs refer.
 func parametersIn(inputs map[string]any) []string {
 	var all []string
 	for _, s := range stringsIn(inputs) {
-		if tree, err := parseTree(s); err == nil { // one that is wrong is an error when it is filled in
+		if tree, err := parseTree(s); err == nil { // a wrong one is an error when it is filled in
 			all = append(all, named(tree, nameParameters)...)
 		}
 	}
 	return all
 }
 
-// inputs are those of the template, decoded.
+// inputs returns the decoded inputs of the template.
 func (t *Template) inputs() (map[string]any, error) {
 	inputs := map[string]any{}
 	if len(t.Inputs) == 0 {
@@ -95,14 +95,14 @@ func (t *Template) inputs() (map[string]any, error) {
 	return inputs, nil
 }
 
-// RenderConnection returns how to reach what was made: as the template says,
-// else by the output url; nil if neither says anything.
+// RenderConnection returns how to reach an instance: by the template's connection, else
+// by the output url; nil if there is neither.
 func RenderConnection(t *Template, s Scope) (*Connection, error) {
 	c := t.Connection
 	if c == nil {
 		var address string
 		if err := json.Unmarshal(s.Outputs["url"], &address); err != nil || !slices.Contains(t.Outputs, "url") {
-			return nil, nil // there is none, or it is something else
+			return nil, nil // there is no output url, or it is not text
 		}
 		c = &Connection{Type: ConnectionWeb, URL: "${outputs.url}"}
 	}
@@ -124,7 +124,7 @@ func RenderConnection(t *Template, s Scope) (*Connection, error) {
 	return out, nil
 }
 
-// evaluator computes in a scope.
+// evaluator returns an evaluator for a scope.
 func (s Scope) evaluator(t *Template) (*evaluator, error) {
 	variables, err := s.variables(t)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s Scope) evaluator(t *Template) (*evaluator, error) {
 	return &evaluator{hcl.EvalContext{Variables: variables}}, nil
 }
 
-// render is one of the inputs: the strings in it, at any depth, are templates.
+// render fills in one input: the strings in it, at any depth, are templates.
 func (v *evaluator) render(input any) (json.RawMessage, error) {
 	value, err := v.fill(input)
 	if err != nil {
@@ -186,7 +186,7 @@ func (v *evaluator) fill(input any) (any, error) {
 	return input, nil
 }
 
-// renderMessage is a text that is safe to show.
+// renderMessage renders a text that is safe to show.
 func (v *evaluator) renderMessage(source string) (string, error) {
 	tree, err := parseTree(source)
 	if err != nil {
@@ -206,8 +206,8 @@ func (v *evaluator) renderMessage(source string) (string, error) {
 	return text.Block(message), nil
 }
 
-// renderURL is an address: what users chose themselves is percent-encoded, and
-// stands behind the host only.
+// renderURL renders an address: values chosen by users are percent-encoded, and may only
+// follow the host.
 func (v *evaluator) renderURL(source string) (string, error) {
 	tree, err := parseTree(source)
 	if err != nil {
@@ -228,7 +228,7 @@ func (v *evaluator) renderURL(source string) (string, error) {
 	return address, checkURL(address)
 }
 
-// urlParts are the parts of a template, its one part if it is only that.
+// urlParts returns the parts of a template, or its only part.
 func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 	switch tree := tree.(type) {
 	case *hclsyntax.TemplateExpr:
@@ -239,8 +239,8 @@ func urlParts(tree hclsyntax.Expression) []hclsyntax.Expression {
 	return []hclsyntax.Expression{tree}
 }
 
-// trusted reports whether a part of an address names only what the server or the
-// module says.
+// trusted reports whether a part of an address refers only to values of the server or the
+// module.
 func trusted(part hclsyntax.Expression) bool {
 	for _, t := range part.Variables() {
 		if !slices.Contains([]string{nameID, nameConfig, nameOutputs}, t.RootName()) {
@@ -250,15 +250,15 @@ func trusted(part hclsyntax.Expression) bool {
 	return true
 }
 
-// hasHost reports whether an address goes on behind its host.
+// hasHost reports whether an address continues beyond its host.
 func hasHost(before string) bool {
 	_, rest, ok := strings.Cut(before, "://")
 	i := strings.IndexAny(rest, "/?#")
 	return ok && i > 0 && checkURL(before) == nil
 }
 
-// percentEncode leaves letters, digits and "-._~" of a text as they are. What
-// urlencode made is encoded already.
+// percentEncode encodes all but letters, digits and "-._~". A result of urlencode is
+// encoded already.
 func percentEncode(value string, part hclsyntax.Expression) string {
 	if call, ok := part.(*hclsyntax.FunctionCallExpr); ok && call.Name == "urlencode" {
 		return value
@@ -266,7 +266,7 @@ func percentEncode(value string, part hclsyntax.Expression) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// checkURL takes http and https addresses with a host and nothing in front of it.
+// checkURL accepts http and https addresses with a host and without user information.
 func checkURL(address string) error {
 	if len(address) > maxResult {
 		return fmt.Errorf("an address of %d bytes, at most %d", len(address), maxResult)
@@ -288,7 +288,7 @@ func checkURL(address string) error {
 	return nil
 }
 
-// values makes an object that expressions name things of.
+// values returns an object for use in expressions.
 func values(m map[string]json.RawMessage) (cty.Value, error) {
 	out := map[string]cty.Value{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -309,8 +309,7 @@ func values(m map[string]json.RawMessage) (cty.Value, error) {
 	return cty.ObjectVal(out), nil
 }
 
-// encode writes JSON with sorted keys, without white space and without escapes
-// for HTML.
+// encode encodes JSON with sorted keys, without white space and without HTML escaping.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -321,7 +320,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// decodeData reads JSON of at most depth levels; numbers keep their digits.
+// decodeData decodes JSON of at most depth levels; numbers keep their digits.
 func decodeData(b []byte, depth int, to any) error {
 	if err := syntax.CheckData(b, depth); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// scheduleBlock says by which input an instance is stopped, and when.
+// scheduleBlock says which input stops an instance, and when.
 type scheduleBlock struct {
 	Variable string         `hcl:"variable"`
 	Stopped  *hcl.Attribute `hcl:"stopped"`
@@ -44,8 +44,8 @@ func (r *templateReader) schedule(b *scheduleBlock) *timetable.Schedule {
 	return s
 }
 
-// checkSchedule refuses a schedule that others could set the variable of, or that would
-// wait for users at night.
+// checkSchedule refuses a schedule whose variable is also set elsewhere, and one whose
+// stops and starts would wait for approval.
 func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	s := t.Schedule
 	if s == nil || b.Stopped == nil || b.Started == nil {
@@ -86,8 +86,8 @@ func checkTimes(r *templateReader, s *timetable.Schedule, here func(string) hcl.
 	}
 }
 
-// switchKind is bool or text; "" for what no variable of a schedule has. A text that is a
-// template would not be the same in both syntaxes.
+// switchKind returns bool or text; "" for what the variable of a schedule cannot have. A
+// text with template syntax would not be the same in both syntaxes.
 func switchKind(value []byte) string {
 	switch text := string(value); {
 	case text == "true" || text == "false":
@@ -98,7 +98,7 @@ func switchKind(value []byte) string {
 	return ""
 }
 
-// scheduleBody is the block as [Template.Canonical] writes it.
+// scheduleBody returns the block as [Template.Canonical] writes it.
 func scheduleBody(s *timetable.Schedule) object {
 	o := object{"variable": s.Variable, "stopped": s.Stopped, "started": s.Started, "timezone": s.Timezone}
 	o.text("stop", s.Stop)
@@ -106,7 +106,8 @@ func scheduleBody(s *timetable.Schedule) object {
 	return o
 }
 
-// checkSchedule wants the variable to be an input of the module that takes both values.
+// checkSchedule requires the variable to be an input of the module that takes both
+// values.
 func (b *schemaBuilder) checkSchedule() error {
 	s := b.template.Schedule
 	if s == nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// MaxParameters bounds names and values of the parameters of one request, in bytes.
+// MaxParameters bounds the names and values of all parameters of one request, in bytes.
 const MaxParameters = 8 << 10
 
 const (
-	maxModuleInputs  = 1 << 20 // the JSON Schema of a module, in bytes
+	maxModuleInputs  = 1 << 20 // size of a module's JSON Schema, in bytes
 	maxModuleDepth   = 64
 	maxFieldProblems = 20
 )
 
-// Module is what a module says of itself: its inputs and outputs.
+// Module describes the inputs and outputs of a module.
 type Module struct {
-	Inputs  json.RawMessage // JSON Schema 2020-12 of an object, as the description of a module has it
-	Outputs map[string]bool // by name; whether it is sensitive
+	Inputs  json.RawMessage // JSON Schema 2020-12 of an object, from the module's description
+	Outputs map[string]bool // by name; whether the output is sensitive
 }
 
-// Schema is what the parameters of a template may be, for one version of its
-// module. It never changes.
+// Schema describes the valid parameters of a template, for one version of its module. It
+// is immutable.
 type Schema struct {
 	document   json.RawMessage
 	check      *schema.Schema
@@ -36,11 +36,11 @@ type Schema struct {
 	parameters map[string]Parameter
 	sensitive  map[string]bool // parameters
 	conditions []condition     // of parameters, in the order of the template
-	variables  []string        // that no log may show
+	variables  []string        // variables whose values must not appear in logs
 }
 
-// NewSchema holds a template against its module: each parameter narrows an
-// input, and no input that the module requires is left open.
+// NewSchema checks a template against its module: each parameter narrows an input, and
+// each input that the module requires is set.
 func NewSchema(t *Template, m Module) (*Schema, error) {
 	b := &schemaBuilder{template: t, module: m, s: &Schema{
 		defaults: map[string]json.RawMessage{}, parameters: map[string]Parameter{}, sensitive: map[string]bool{},
@@ -51,21 +51,22 @@ func NewSchema(t *Template, m Module) (*Schema, error) {
 	return b.s, nil
 }
 
-// JSON is a JSON Schema 2020-12 of an object with a property for each parameter:
-// what a form or a client needs. Beside the module's words a property has title,
-// x-okara-help, x-okara-update, x-okara-link and x-okara-when; the whole has
-// x-okara-order. The default of a sensitive one is left out.
+// JSON returns a JSON Schema 2020-12 of an object with a property for each parameter, for
+// forms and clients. Besides the module's keywords a property has title, x-okara-help,
+// x-okara-update, x-okara-link and x-okara-when; the object has x-okara-order. Defaults
+// of sensitive parameters are left out.
 func (s *Schema) JSON() json.RawMessage { return s.document }
 
-// Sensitive reports whether no answer, page, log or notice may show a parameter.
+// Sensitive reports whether a parameter must be hidden in answers, pages, logs and
+// notices.
 func (s *Schema) Sensitive(parameter string) bool { return s.sensitive[parameter] }
 
-// SensitiveVariables names the variables of a run that no log may show: what the
-// module calls sensitive, and what is made of a sensitive parameter.
+// SensitiveVariables returns the variables of a run whose values must not appear in logs:
+// those that the module calls sensitive, and those made from a sensitive parameter.
 func (s *Schema) SensitiveVariables() []string { return s.variables }
 
-// CheckParameters returns the values, written anew, with the defaults of those
-// that are missing. What is wrong is a [*FieldError], or several joined.
+// CheckParameters returns the values, rewritten, with defaults for missing ones. Errors
+// are a [*FieldError], or several joined.
 func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	size := 0
 	for name, value := range values {
@@ -105,8 +106,8 @@ func (s *Schema) CheckParameters(values map[string]json.RawMessage) (map[string]
 	return out, nil
 }
 
-// rest gives what is not asked for its default, and refuses any other value of it: who
-// gave one would think that it counts.
+// rest sets parameters that are not asked for to their defaults, and refuses other values
+// of them: the caller would expect such a value to have an effect.
 func (s *Schema) rest(out map[string]json.RawMessage, decoded map[string]any) (problems []error) {
 	unasked := unasked(s.conditions, decoded)
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
@@ -120,8 +121,8 @@ func (s *Schema) rest(out map[string]json.RawMessage, decoded map[string]any) (p
 	return problems
 }
 
-// take decodes a value and keeps it as it is decoded, so that what was checked is
-// what the tool gets.
+// take decodes a value and stores it in its rewritten form, so that the tool gets exactly
+// what was checked.
 func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, name string, value json.RawMessage) error {
 	plain, err := plainJSON(value, maxDepth-1)
 	if err != nil {
@@ -136,9 +137,9 @@ func (s *Schema) take(out map[string]json.RawMessage, decoded map[string]any, na
 	return nil
 }
 
-// CheckUpdate returns the parameters of an instance after a change of some. Where it
-// was ready once, only those that are marked update may have another value. What is not
-// asked for any more has its default.
+// CheckUpdate returns the parameters of an instance after some were changed. If the
+// instance was ever ready, only parameters marked update may change. Those that are no
+// longer asked for get their defaults.
 func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool) (map[string]json.RawMessage, error) {
 	merged := map[string]json.RawMessage{}
 	for name, value := range have {
@@ -151,7 +152,7 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 		merged[name] = change[name]
 		p, ok := s.parameters[name]
 		if !ok || p.Update || !ready {
-			continue // CheckParameters refuses what there is not
+			continue // CheckParameters refuses unknown parameters
 		}
 		before, given := have[name]
 		after, err := plainJSON(change[name], maxDepth-1)
@@ -174,13 +175,13 @@ func (s *Schema) CheckUpdate(have, change map[string]json.RawMessage, ready bool
 	return s.CheckParameters(merged)
 }
 
-// decoded are values, and the defaults of what is missing; what is no JSON is left out.
+// decoded returns the values with defaults filled in; invalid JSON is left out.
 func (s *Schema) decoded(values map[string]json.RawMessage) map[string]any {
 	out := map[string]json.RawMessage{}
 	decoded := map[string]any{}
 	for _, all := range []map[string]json.RawMessage{s.defaults, values} {
 		for name, value := range all {
-			_ = s.take(out, decoded, name, value) // CheckParameters refuses it
+			_ = s.take(out, decoded, name, value) // CheckParameters refuses invalid values
 		}
 	}
 	return decoded

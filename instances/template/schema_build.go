@@ -13,16 +13,16 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/schema"
 )
 
-// schemaBuilder makes a Schema.
+// schemaBuilder builds a Schema.
 type schemaBuilder struct {
 	template *Template
 	module   Module
 	s        *Schema
 
-	properties map[string]map[string]any // of the module
+	properties map[string]map[string]any // of the module's inputs
 	required   []string                  // by the module
 	inputs     map[string]any            // of the template
-	narrowed   map[string]map[string]any // of the parameters so far
+	narrowed   map[string]map[string]any // the parameters' properties so far
 }
 
 func (b *schemaBuilder) build() error {
@@ -71,7 +71,7 @@ func toAny(list []string) []any {
 	return out
 }
 
-// readModule takes the schema of a module, which others wrote.
+// readModule reads the schema of a module, which is untrusted.
 func (b *schemaBuilder) readModule() error {
 	if len(b.module.Inputs) == 0 {
 		return errors.New("it has no description; publish it again with okara")
@@ -99,7 +99,7 @@ func compile(document any) (*schema.Schema, error) {
 	return s, nil
 }
 
-// allows reports what is wrong with a value of an input of the module.
+// allows returns what is wrong with a value for an input of the module.
 func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
 	s, err := compile(b.properties[input])
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
 	return fits(s, value)
 }
 
-// fits reports in one line what is wrong with a value.
+// fits returns in one line what is wrong with a value.
 func fits(s *schema.Schema, value json.RawMessage) error {
 	var v any
 	if err := decodeData(value, maxDepth, &v); err != nil {
@@ -120,8 +120,8 @@ func fits(s *schema.Schema, value json.RawMessage) error {
 	return nil
 }
 
-// checkInputs looks at what the template sets itself. What names nothing is
-// computed now and held against the module.
+// checkInputs checks the inputs that the template sets. Those without references are
+// computed now and checked against the module.
 func (b *schemaBuilder) checkInputs() error {
 	v, err := Scope{}.evaluator(b.template)
 	if err != nil {
@@ -165,8 +165,8 @@ func (b *schemaBuilder) checkInputs() error {
 	return nil
 }
 
-// checkOutputs wants the outputs of the template to be the module's, and nothing
-// sensitive in a connection, which everybody sees who sees the instance.
+// checkOutputs requires the template's outputs to exist in the module, and refuses
+// sensitive values in a connection, which is shown to all users who can see the instance.
 func (b *schemaBuilder) checkOutputs() error {
 	for _, name := range b.template.Outputs {
 		if _, ok := b.module.Outputs[name]; !ok {
@@ -195,7 +195,7 @@ func (b *schemaBuilder) checkOutputs() error {
 	return nil
 }
 
-// checkRequired finds inputs that nobody would set.
+// checkRequired refuses required inputs of the module that are not set.
 func (b *schemaBuilder) checkRequired() error {
 	for _, name := range b.required {
 		_, set := b.inputs[name]

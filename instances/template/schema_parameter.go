@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// parameter is the property of one: the module's, narrowed.
+// parameter returns the property of a parameter: the module's, narrowed.
 func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 	input, ok := b.properties[p.Name]
 	if !ok {
@@ -66,7 +66,7 @@ func (b *schemaBuilder) parameter(p Parameter) (map[string]any, error) {
 	return out, nil
 }
 
-// when holds what a parameter depends on against the parameters before it.
+// when checks the condition of a parameter against the parameters before it.
 func (b *schemaBuilder) when(p Parameter) error {
 	if p.When == nil {
 		return nil
@@ -101,8 +101,8 @@ func (b *schemaBuilder) when(p Parameter) error {
 	return err
 }
 
-// narrow takes what the template says over, unless it would allow more than the
-// module does.
+// narrow applies the template's restrictions, which must not allow more than the module
+// does.
 func (b *schemaBuilder) narrow(out, input map[string]any, p Parameter) error {
 	if p.Enum != nil {
 		values := []any{}
@@ -160,8 +160,8 @@ func hasType(schema map[string]any, name string) bool {
 	return schema["type"] == name || slices.Contains(list(schema["type"]), any(name))
 }
 
-// checkDefault holds a default against the narrowed schema; null is what the
-// module has for "not given".
+// checkDefault checks a default against the narrowed schema. A module uses null for "not
+// given".
 func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value json.RawMessage) error {
 	if p.Default == nil && string(value) == "null" && hasType(property, "null") && p.Enum == nil {
 		return nil

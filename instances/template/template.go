@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 )
 
-// Template says what may be launched. Values that were not written have their
-// defaults. Its JSON is what is stored of it: see [Template.Digest].
+// Template describes what may be launched. Unset values have their defaults. Its JSON is
+// the form in which lifecycle documents store it: see [Template.Digest].
 type Template struct {
 	Name        string `json:"name"` // namespace/name
 	Title       string `json:"title,omitempty"`
@@ -22,10 +22,10 @@ type Template struct {
 	Visible     bool   `json:"visible"`
 
 	Module ModuleRef `json:"module"`
-	// Chart, in place of a module, is a chart of Helm as its executor says where it is:
-	// an object, whose words are the executor's. nil: there is a module.
+	// Chart, in place of a module, refers to a Helm chart: an object in the format of its
+	// executor. nil: there is a module.
 	Chart    json.RawMessage `json:"chart,omitempty"`
-	Executor string          `json:"executor"` // local; on a cluster another one
+	Executor string          `json:"executor"` // local, or another one on a cluster
 	Owner    string          `json:"owner"`    // user, group or claim:NAME
 	Groups   []string        `json:"groups,omitempty"`
 	PerOwner int             `json:"per_owner,omitempty"` // 0: no limit
@@ -33,7 +33,7 @@ type Template struct {
 	Approval string          `json:"approval"`            // none, request or plan
 
 	TTL        *TTL            `json:"ttl,omitempty"`     // nil: no end
-	Endless    bool            `json:"endless,omitempty"` // the template says so itself: a default of the server does not count
+	Endless    bool            `json:"endless,omitempty"` // the template says so: the server's default does not apply
 	Pool       *PoolSize       `json:"pool,omitempty"`
 	Parameters []Parameter     `json:"parameters,omitempty"` // in the order of the file
 	Inputs     json.RawMessage `json:"inputs,omitempty"`     // object; strings are HCL templates
@@ -43,16 +43,16 @@ type Template struct {
 	Credentials []string        `json:"credentials,omitempty"`
 	Timeout     time.Duration   `json:"timeout"`
 	Retries     int             `json:"retries"`
-	Protection  bool            `json:"protection"` // owners may protect
+	Protection  bool            `json:"protection"` // owners may protect instances
 	Drift       *Drift          `json:"drift,omitempty"`
 	Update      string          `json:"update"` // manual or auto
 	Notices     []time.Duration `json:"notices,omitempty"`
 	Cost        *Cost           `json:"cost,omitempty"`
 
-	Schedule *timetable.Schedule `json:"schedule,omitempty"` // nil: it is never stopped
+	Schedule *timetable.Schedule `json:"schedule,omitempty"` // nil: instances are never stopped
 }
 
-// Limit is how many instances of a template there may be: 0 is no limit.
+// Limit returns how many instances of a template are allowed; 0: no limit.
 func (t *Template) Limit() int {
 	if p := t.Pool; p != nil && p.Max > 0 && (t.Max == 0 || p.Max < t.Max) {
 		return p.Max
@@ -63,7 +63,7 @@ func (t *Template) Limit() int {
 // Values of a template's attributes.
 const (
 	ExecutorLocal = "local"
-	ExecutorHelm  = "flux-helm" // the one that takes charts; no okara serve has it
+	ExecutorHelm  = "flux-helm" // for charts only; not available in okara serve
 
 	ApprovalNone    = "none"
 	ApprovalRequest = "request" // of each instance, before anything runs
@@ -72,8 +72,8 @@ const (
 	expireDestroy = "destroy"
 	expireKeep    = "keep" // the resources are orphaned
 
-	poolCreate = "create" // an instance on demand
-	PoolRefuse = "refuse" // who comes is told to come again
+	poolCreate = "create" // make an instance on demand
+	PoolRefuse = "refuse" // refuse until a member is available
 
 	updateManual = "manual"
 	updateAuto   = "auto"
@@ -89,23 +89,23 @@ type ModuleRef struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// Pinned reports whether the version is the digest of one.
+// Pinned reports whether the version is a digest.
 func (m ModuleRef) Pinned() bool {
 	digest, ok := strings.CutPrefix(m.Version, "sha256:")
 	return ok && len(digest) == 64 && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
-// Source is the module that is run, fixed by digest, or the chart.
+// Source is the module that is run, identified by digest, or the chart.
 type Source struct {
-	Module  string `json:"module"`          // address, namespace/name/system; "": there is a Chart
+	Module  string `json:"module"`          // address, namespace/name/system; "" if there is a Chart
 	Chart   string `json:"chart,omitempty"` // URL of its repository
 	Version string `json:"version"`
-	Digest  string `json:"digest"`           // of the manifest; of a chart in git sha1: and the commit
+	Digest  string `json:"digest"`           // of the manifest; for a chart in git "sha1:" and the commit
 	Archive string `json:"archive"`          // digest of the zip
-	Size    int64  `json:"size,omitempty"`   // of the zip, bytes; 0: it is asked for
-	Path    string `json:"path,omitempty"`   // below the archive; of a chart its name or folder, where the URL alone does not say it
+	Size    int64  `json:"size,omitempty"`   // of the zip, bytes; 0: not known, looked up when needed
+	Path    string `json:"path,omitempty"`   // below the archive; for a chart its name or folder, if the URL alone does not say it
 	Lock    string `json:"lock,omitempty"`   // digest of the dependency lock file; "": none yet
-	Secret  string `json:"secret,omitempty"` // name of that by which a chart is fetched; "": anonymously
+	Secret  string `json:"secret,omitempty"` // name of the secret for fetching a chart; "": anonymously
 }
 
 // TTL is the lifetime of an instance.
@@ -118,7 +118,7 @@ type TTL struct {
 	OnExpire string        `json:"on_expire"` // destroy or keep
 }
 
-// PoolSize is how many instances are kept ready.
+// PoolSize says how many instances are kept ready.
 type PoolSize struct {
 	Size      int           `json:"size"`
 	Max       int           `json:"max,omitempty"`
@@ -126,7 +126,7 @@ type PoolSize struct {
 	WhenEmpty string        `json:"when_empty"` // create or refuse
 }
 
-// Parameter opens one input of the module, and may narrow it.
+// Parameter exposes one input of the module, and may narrow it.
 type Parameter struct {
 	Name    string            `json:"name"`
 	Title   string            `json:"title,omitempty"`
@@ -138,8 +138,8 @@ type Parameter struct {
 	Maximum *float64          `json:"maximum,omitempty"`
 	Update  bool              `json:"update,omitempty"` // may change later
 	Link    bool              `json:"link,omitempty"`   // a link may fill it in
-	// When it is asked for: only if each of these parameters, which stand before it, is
-	// asked for and has one of the values. Else it has its default. nil: always.
+	// When says when the parameter is asked for: only if each of these parameters, which
+	// stand before it, is asked for and has one of the values. Else it has its default.
 	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
@@ -149,13 +149,13 @@ type Drift struct {
 	Remediate bool          `json:"remediate,omitempty"`
 }
 
-// Cost is for display.
+// Cost is a price for display.
 type Cost struct {
 	Hourly   float64 `json:"hourly"`
 	Currency string  `json:"currency"`
 }
 
-// Connection tells a person how to reach what was made.
+// Connection tells users how to reach an instance.
 type Connection struct {
 	Type    string `json:"type"` // web or instructions
 	URL     string `json:"url,omitempty"`
