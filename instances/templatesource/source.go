@@ -28,16 +28,16 @@ import (
 // maxTemplateFiles bounds a folder of templates.
 const maxTemplateFiles = 1000
 
-// templateFile is what was read last of a file.
+// templateFile is the last content read of a file.
 type templateFile struct {
-	read      bool // text is that of the file; else it could not be read
+	read      bool // text is the file's content; else it could not be read
 	text      string
-	templates []*template.Template // of the last text without a mistake
+	templates []*template.Template // of the last text without errors
 	problem   string               // with the file or its text; "": none
 }
 
-// readFiles adds the templates of the folder, file by file in the order of their
-// names. The first of two templates of one name counts.
+// readFiles adds the templates of the folder, file by file in the order of their names.
+// The first of two templates with the same name counts.
 func (t *Templates) readFiles(found map[string]*template.Entry) []template.Problem {
 	if t.o.Dir == "" {
 		return nil
@@ -73,7 +73,7 @@ func (t *Templates) readFiles(found map[string]*template.Entry) []template.Probl
 	return problems
 }
 
-// Files names the files of templates in a folder.
+// Files returns the template files in a folder.
 func Files(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -91,12 +91,12 @@ func Files(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readFile parses a file that is another one now, and else keeps what it was.
+// readFile parses a file that has changed, and otherwise returns the earlier result.
 func (t *Templates) readFile(name string) templateFile {
 	before := t.files[name]
 	b, err := ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return templateFile{} // it went between the list and now
+		return templateFile{} // deleted after the folder was listed
 	}
 	if err != nil {
 		return templateFile{templates: before.templates, problem: err.Error()}
@@ -111,10 +111,10 @@ func (t *Templates) readFile(name string) templateFile {
 	return templateFile{true, string(b), list, ""}
 }
 
-// ReadFile reads a regular file, and little more than a file of templates
-// may have.
+// ReadFile reads a regular file, up to slightly more than the maximum size of a template
+// file.
 func ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name) // before it is opened: a pipe would wait
+	info, err := os.Stat(name) // before opening it: a pipe would block
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +129,14 @@ func ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, template.MaxFile+1))
 }
 
-// templateArtifact is what was read last of a template in the registry.
+// templateArtifact is the last content read of a template in the registry.
 type templateArtifact struct {
 	template *template.Template
 	from     string
 }
 
-// readArtifacts adds what the registry has and a source lets in. A file of the
-// same name wins.
+// readArtifacts adds the templates in the registry that a source admits. A file with the
+// same template name takes precedence.
 func (t *Templates) readArtifacts(ctx context.Context, found map[string]*template.Entry) []template.Problem {
 	if len(t.o.Sources) == 0 {
 		return nil
@@ -167,13 +167,13 @@ func (t *Templates) readArtifacts(ctx context.Context, found map[string]*templat
 	return problems
 }
 
-// withdrawn reports whether a version is served to nobody any more.
+// withdrawn reports whether a version is no longer served.
 func withdrawn(err error) bool {
 	_, refused := errors.AsType[*catalog.RefusedError](err)
 	return refused || errors.Is(err, oci.ErrNotFound)
 }
 
-// source is the first one that lets a template in.
+// source returns the first source that admits a template.
 func (t *Templates) source(name string) (Source, bool) {
 	i := slices.IndexFunc(t.o.Sources, func(s Source) bool { return addr.Match(s.Templates, name) })
 	if i < 0 {
@@ -182,8 +182,8 @@ func (t *Templates) source(name string) (Source, bool) {
 	return t.o.Sources[i], true
 }
 
-// published names the templates of the catalog, and those that a source names
-// without a star.
+// published returns the templates of the catalog, and those that a source names without a
+// wildcard.
 func (t *Templates) published(ctx context.Context) ([]string, error) {
 	index, err := t.o.Catalog.Published(ctx)
 	if err != nil {
@@ -235,7 +235,8 @@ func (t *Templates) readArtifact(ctx context.Context, name string, source Source
 	return templateArtifact{tmpl, from}, nil
 }
 
-// admits refuses a template that is another one, or takes what is not lent to it.
+// admits refuses a template with another name, and one that uses what the source does not
+// allow.
 func (s Source) admits(name string, t *template.Template) error {
 	modules := s.Modules
 	if len(modules) == 0 {
@@ -258,9 +259,9 @@ func (s Source) admits(name string, t *template.Template) error {
 	return nil
 }
 
-// Pin returns a template with the version of its module that a caller names: one
-// that the template takes. "" is [Templates.Current]. Without such a template it
-// is lifecycle.ErrNotFound.
+// Pin returns a template with the module version that a caller names, which the template
+// must allow. "" means the version of [Templates.Current]. An unknown template is
+// lifecycle.ErrNotFound.
 func (t *Templates) Pin(ctx context.Context, name, version string) (*template.Entry, error) {
 	e, ok := t.Current(name)
 	switch {
@@ -296,7 +297,7 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*template.En
 	return &pinned, nil
 }
 
-// badVersion refuses the version that a caller names.
+// badVersion refuses the version that a caller named.
 func badVersion(format string, args ...any) error {
 	return &template.FieldError{Path: "/version", Text: fmt.Sprintf(format, args...)}
 }
@@ -304,8 +305,8 @@ func badVersion(format string, args ...any) error {
 // maxVersions bounds how many versions of a module are offered.
 const maxVersions = 50
 
-// Versions are those of its module that a template takes, the highest first; none
-// where that is not for who launches it to say: it names a digest, or has a pool.
+// Versions returns the module versions that a template allows, highest first. It returns
+// none if launches cannot choose one: the template pins a digest, or has a pool.
 func (t *Templates) Versions(ctx context.Context, name string) ([]string, error) {
 	e, ok := t.Current(name)
 	if !ok {
@@ -332,7 +333,7 @@ func (t *Templates) Versions(ctx context.Context, name string) ([]string, error)
 	return versions, nil
 }
 
-// takes reports whether a template lets a caller choose a version.
+// takes reports whether a template allows a caller to choose version v.
 func takes(ref template.ModuleRef, v addr.Version) bool {
 	if ref.Pinned() {
 		return false
@@ -341,7 +342,7 @@ func takes(ref template.ModuleRef, v addr.Version) bool {
 	return err == nil && fits.Allows(v)
 }
 
-// Compare reads what two versions of a module say of themselves.
+// Compare compares the descriptions of two versions of a module.
 func (t *Templates) Compare(ctx context.Context, was, is api.Source) ([]description.Difference, error) {
 	var sides [2]artifact.DescribedModule
 	for i, source := range []api.Source{was, is} {

@@ -22,36 +22,36 @@ import (
 const (
 	// readEvery is how often templates are read again.
 	readEvery = 30 * time.Second
-	// readAfter is how long to wait for more after something was published
-	// here: a module, its signature, the list of all of them.
+	// readAfter is how long to wait for more publications after one on this server: a
+	// module, its signature and the index are published separately.
 	readAfter = time.Second
 )
 
-// Options say where templates come from. Catalog is required.
+// Options configures where templates come from. Catalog is required.
 type Options struct {
-	Dir      string           // of files *.hcl; "": none
-	Sources  []Source         // the first whose glob fits counts
+	Dir      string           // folder of *.hcl files; "": none
+	Sources  []Source         // the first whose glob matches counts
 	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
 	Defaults template.Defaults
-	Known    template.Known // what templates may name
+	Known    template.Known // names that templates may use
 	Logger   *slog.Logger   // nil: none
 }
 
-// Source lets templates come from the registry, and says what they may
-// lend themselves.
+// Source admits templates from the registry, and limits what they may use.
 type Source struct {
 	Templates   string // glob of names
 	Versions    addr.Constraint
-	Modules     []string // globs; none: those of the template's namespace
-	Credentials []string // none: none
-	Max         int      // most instances of each; 0: what the template says
+	Modules     []string // globs; empty: modules of the template's namespace
+	Credentials []string // empty: none
+	Max         int      // max instances of each; 0: as the template says
 }
 
-// Templates are those that may be launched now. It is safe for concurrent use.
+// Templates holds the templates that may be launched at present. It is safe for
+// concurrent use.
 type Templates struct {
 	o Options
 
-	reading sync.Mutex // guards files and artifacts: one reads at a time
+	reading sync.Mutex // guards files and artifacts: only one Load at a time
 
 	files     map[string]templateFile     // by name of the file
 	artifacts map[string]templateArtifact // by name of the template
@@ -61,7 +61,8 @@ type Templates struct {
 	problems []template.Problem
 }
 
-// New returns templates that [Templates.Load] or [Templates.Run] fills.
+// New returns a Templates without content, to be filled by [Templates.Load] or
+// [Templates.Run].
 func New(o Options) *Templates {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -69,7 +70,7 @@ func New(o Options) *Templates {
 	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*template.Entry{}}
 }
 
-// Run reads the templates, and again every 30 s, and soon after this server took a
+// Run loads the templates at once, every 30 s, and soon after this server published a
 // module or a template, until ctx ends.
 func (t *Templates) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -88,8 +89,8 @@ func (t *Templates) Run(ctx context.Context) error {
 	return nil
 }
 
-// Load reads the templates once. What cannot be read stays as it was, and is one
-// of the problems, which the log tells.
+// Load loads the templates once. What cannot be read is kept unchanged and becomes a
+// problem, which is logged.
 func (t *Templates) Load(ctx context.Context) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
@@ -101,7 +102,7 @@ func (t *Templates) Load(ctx context.Context) {
 		found[name] = t.resolved(ctx, e)
 	}
 	if ctx.Err() != nil {
-		return // what was asked last was not answered
+		return // the last read was not completed
 	}
 	t.mu.Lock()
 	before := t.problems
@@ -115,7 +116,7 @@ func (t *Templates) Load(ctx context.Context) {
 	}
 }
 
-// Current returns the template of a name.
+// Current returns the template with a name.
 func (t *Templates) Current(name string) (*template.Entry, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,13 +124,14 @@ func (t *Templates) Current(name string) (*template.Entry, bool) {
 	return e, ok
 }
 
-// All are the templates, by name.
+// All returns the templates, by name.
 func (t *Templates) All() []template.Entry {
 	all, _ := t.Known()
 	return all
 }
 
-// Known are the templates, by name, and whether all files and artifacts could be read.
+// Known returns the templates, by name, and whether all files and artifacts could be
+// read.
 func (t *Templates) Known() (all []template.Entry, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +141,7 @@ func (t *Templates) Known() (all []template.Entry, complete bool) {
 	return all, len(t.problems) == 0
 }
 
-// resolved is an entry with the module that it means now.
+// resolved returns an entry with the module that it refers to at present.
 func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.Entry {
 	out := *e
 	out.Template = e.Template.WithDefaults(t.o.Defaults)
@@ -179,12 +181,12 @@ func (t *Templates) resolved(ctx context.Context, e *template.Entry) *template.E
 	return &out
 }
 
-// maxOlder is how many versions below the newest are looked at for one that fits.
+// maxOlder is how many versions below the newest are tried to find one that fits.
 const maxOlder = 20
 
-// older is a template whose newest version of the module does not fit, such as one with
-// a new required input: it stays at the highest version below that does, or has the
-// problem of the newest. It may pass: the registry failed on the way.
+// older handles a template whose newest module version does not fit, for example because
+// of a new required input. It uses the highest older version that fits, else reports the
+// problem of the newest. passes reports a temporary failure of the registry.
 func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest string, why error) (_ *template.Entry, passes bool) {
 	e.Problem = why.Error()
 	ref := e.Template.Module
@@ -218,20 +220,20 @@ func older(ctx context.Context, c *catalog.Catalog, e *template.Entry, newest st
 	return e, false
 }
 
-// temporary reports whether it is the registry that failed.
+// temporary reports whether the registry failed temporarily.
 func temporary(err error) bool {
 	return oci.Passing(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Resolve returns the version of a module that a template means now, by its
-// digests, and what the module says of itself.
+// Resolve returns the module version that a template refers to at present, by its
+// digests, and the inputs and outputs of the module.
 func Resolve(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (template.Source, template.Module, error) {
 	m, err := addr.ParseModule(ref.Address)
 	if err != nil {
 		return template.Source{}, template.Module{}, err
 	}
 	v, err := chooseVersion(ctx, c, m, ref)
-	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, on a built-in registry nothing that anybody knows
+	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, which is meaningless to users of a built-in registry
 		return template.Source{}, template.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
 	}
 	if errors.Is(err, errNoVersion) {
@@ -259,7 +261,7 @@ func Resolve(ctx context.Context, c *catalog.Catalog, ref template.ModuleRef) (t
 	return source, described, nil
 }
 
-// unreadError is what a registry said where a module could not be read.
+// unreadError is a registry error while reading a module.
 type unreadError struct {
 	what string
 	err  error
@@ -269,10 +271,10 @@ func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 
 func (e *unreadError) Unwrap() error { return e.err }
 
-// errNoVersion says that a module has versions, and none that a template takes.
+// errNoVersion reports that a module has versions, but none that a template allows.
 var errNoVersion = errors.New("no version fits")
 
-// chooseVersion is the highest version that fits, or the one of a digest.
+// chooseVersion returns the highest version that fits, or the one with the pinned digest.
 func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref template.ModuleRef) (addr.Version, error) {
 	versions, err := c.Module(ctx, m)
 	if err != nil {
@@ -301,7 +303,7 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref t
 	return addr.Version{}, fmt.Errorf("%w the digest %s: %w", errNoVersion, ref.Version, oci.ErrNotFound)
 }
 
-// Described is what a description says of a module, or of one below it.
+// Described returns the inputs and outputs of a module, or of one of its submodules.
 func Described(d artifact.ModuleDescription, path string) (template.Module, error) {
 	module, err := described(d, path)
 	if err != nil {
@@ -314,7 +316,7 @@ func Described(d artifact.ModuleDescription, path string) (template.Module, erro
 	return out, nil
 }
 
-// described is a module, or one below it.
+// described returns a module, or one of its submodules.
 func described(d artifact.ModuleDescription, path string) (artifact.DescribedModule, error) {
 	if path == "" {
 		return d.Root, nil
