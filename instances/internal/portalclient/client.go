@@ -15,32 +15,32 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Client asks one front-end. It is safe for concurrent use.
+// Client accesses the API of one front-end. It is safe for concurrent use.
 type Client struct {
 	Front *client.Client
-	// Key is that of the next change, where it goes on with one whose answer got
-	// lost; "": each change has a new one. It is good for one change.
+	// Key is the idempotency key of the next change, to repeat one whose answer was lost;
+	// "": each change gets a new key. A key is used for one change only.
 	Key string
 }
 
-// root is where the API is below the address of a server.
+// root is the path of the API below the address of a server.
 const root = "api/v1/"
 
 const (
-	// pageSize is how many a list is asked for at once.
+	// pageSize is how many entries of a list are requested at once.
 	pageSize = 500
-	// maxListed bounds what a server makes this process keep.
+	// maxListed bounds how many entries a server can make this process store.
 	maxListed = 100_000
 )
 
-// get reads what a path names.
+// get reads the resource at a path.
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
 	var v T
 	_, err := c.Front.Call(ctx, http.MethodGet, root+path, q, nil, nil, &v)
 	return v, err
 }
 
-// change asks for a change, and returns what came of it.
+// change requests a change, and returns its result.
 func change[T any](ctx context.Context, c *Client, method, path string, body any) (T, int, error) {
 	var v T
 	key := c.Key
@@ -51,8 +51,8 @@ func change[T any](ctx context.Context, c *Client, method, path string, body any
 	return v, status, err
 }
 
-// idPath is where an instance is. What nothing can be named is not asked for: the
-// address would be another one.
+// idPath returns the path of an instance. An invalid ID is not sent, since it would
+// change the path.
 func idPath(id string) (string, error) {
 	if id == "" || len(id) > 40 {
 		return "", fmt.Errorf("instance %.60q: %w", id, oci.ErrNotFound)
@@ -65,9 +65,9 @@ func idPath(id string) (string, error) {
 	return "instances/" + id, nil
 }
 
-// pages asks for a list page by page. Add keeps what one has, and returns how many
-// that were and where the next page begins, "" for nowhere. A list without an end
-// is left at its bound, and a page without an entry is the last one.
+// pages reads a list page by page. add stores a page, and returns the number of its
+// entries and where the next page begins, "" after the last. Reading stops after
+// maxListed entries, or at a page without entries.
 func pages[T any](ctx context.Context, c *Client, path string, q url.Values, add func(T) (n int, next string)) error {
 	q.Set("limit", strconv.Itoa(pageSize))
 	for all := 0; all < maxListed; {
@@ -85,7 +85,7 @@ func pages[T any](ctx context.Context, c *Client, path string, q url.Values, add
 	return nil
 }
 
-// Templates returns those that the caller may see, by name.
+// Templates returns the templates that the caller may see, by name.
 func (c *Client) Templates(ctx context.Context) (all []api.Template, err error) {
 	err = pages(ctx, c, "templates", url.Values{}, func(page api.Templates) (int, string) {
 		all = append(all, page.Templates...)
@@ -94,12 +94,12 @@ func (c *Client) Templates(ctx context.Context) (all []api.Template, err error) 
 	return all, err
 }
 
-// Template returns one; name is NAMESPACE/NAME.
+// Template returns a template; name is NAMESPACE/NAME.
 func (c *Client) Template(ctx context.Context, name string) (api.Template, error) {
 	return get[api.Template](ctx, c, "templates/"+name, nil)
 }
 
-// Pause stops new instances of a template, Resume allows them.
+// Pause stops new instances of a template until [Client.Resume].
 func (c *Client) Pause(ctx context.Context, name, reason string) (api.Template, error) {
 	t, _, err := change[api.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", api.Reason{Reason: reason})
 	return t, err

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portalclient asks a front-end for templates and instances, as package
-// api describes it.
+// Package portalclient is a client for a front-end's API of templates and instances,
+// which package api describes.
 //
-// Every change has a key of its own, which stays the same however often the
-// request is repeated: a broken connection makes no second instance. [Client.Key]
-// names the key of a change that somebody began before.
+// Every change has its own idempotency key, which stays the same when the request is
+// repeated: a broken connection makes no second instance. [Client.Key] sets the key of a
+// change that was begun before.
 //
-// What the server says is foreign text: whoever prints it makes it safe for a
+// Texts from the server are untrusted: a caller that prints them makes them safe for a
 // terminal first (package text).
 package portalclient

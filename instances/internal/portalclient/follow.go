@@ -26,8 +26,8 @@ type event struct{ id, name, data string }
 
 var errLong = fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
 
-// events reads a stream, whose lines end with a line feed as those of the server
-// do. It ends with the stream: io.EOF.
+// events reads a stream, whose lines end with a line feed as the server writes them. At
+// the end of the stream it returns io.EOF.
 func events(from io.Reader, each func(event) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFrame)
@@ -57,7 +57,7 @@ func events(from io.Reader, each func(event) error) error {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return errLong // the stream would be as long when it is opened again
+		return errLong // reopening the stream would return the same event
 	case err != nil:
 		return err
 	}
@@ -65,17 +65,17 @@ func events(from io.Reader, each func(event) error) error {
 }
 
 var (
-	// errEnd says that a stream told its end.
+	// errEnd reports the end event of a stream.
 	errEnd = errors.New("end of the stream")
 	errLog = fmt.Errorf("the log: %w", oci.ErrCorrupt)
 )
 
-// followPause is how long to wait before a stream that broke is opened again.
+// followPause is how long to wait before a broken stream is reopened.
 const followPause = 500 * time.Millisecond
 
-// Follow writes the log of a run, and what comes of it until the run is over. A
-// stream that breaks is opened again where it broke, on whatever replica answers.
-// Result is how the run ended.
+// Follow writes the log of a run, and of its further attempts, until the run ends. A
+// broken stream is reopened at the same position, on any replica. result is the run's
+// result.
 func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
 	var last api.LogPosition
 	out := &checked{to: to}
@@ -83,10 +83,10 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 		switch e.name {
 		case "end":
 			var end struct{ Result string }
-			_ = json.Unmarshal([]byte(e.data), &end) // how it ended is told by the instance as well
+			_ = json.Unmarshal([]byte(e.data), &end) // the instance has the result as well
 			result = end.Result
 			return errEnd
-		case "attempt": // another one, whose log begins
+		case "attempt": // another attempt, whose log begins
 			at, err := api.ParseLogPosition(e.id)
 			if err != nil || at.Offset != 0 {
 				return errLog
@@ -117,14 +117,14 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			return "", err
 		}
 		err = events(from, took)
-		_ = from.Close() // it was read
+		_ = from.Close() // all of it was read
 		if errors.Is(err, errEnd) {
 			return result, nil
 		}
 		if out.err != nil || errors.Is(err, oci.ErrCorrupt) {
 			return "", err
 		}
-		select { // the stream broke: a server that ends, an hour that is over
+		select { // the stream broke: the server stopped, or an hour has passed
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-time.After(followPause):
@@ -132,7 +132,7 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 	}
 }
 
-// checked tells an error of where a log goes from one of where it comes from.
+// checked distinguishes write errors of the log's destination from errors of the stream.
 type checked struct {
 	to  io.Writer
 	err error

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 )
 
-// Filter says which instances are listed. An empty field is any.
+// Filter selects the instances to list. An empty field matches any.
 type Filter struct {
-	Owner    string // me, mine (groups as well), offered (to the caller) or KIND:ID
+	Owner    string // me, mine (including groups), offered (to the caller) or KIND:ID
 	Template string // glob
 	Phase    string // phases with commas between them, or live
 }
 
-// Instances returns those that the caller may see, the newest first, all in one
+// Instances returns the instances that the caller may see, newest first, joined into one
 // page.
 func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, err error) {
 	q := url.Values{}
@@ -38,13 +38,13 @@ func (c *Client) Instances(ctx context.Context, f Filter) (all api.Instances, er
 	return all, err
 }
 
-// Create launches a template. Status is 201 if something was made or claimed, 200
-// if there was one, 202 if it waits for approval.
+// Create launches a template. status is 201 if an instance was made or claimed, 200 if it
+// existed, 202 if it waits for approval.
 func (c *Client) Create(ctx context.Context, body api.Create) (instance api.Instance, status int, err error) {
 	return change[api.Instance](ctx, c, http.MethodPost, "instances", body)
 }
 
-// All returns every instance that the ledger has, for admins.
+// All returns every instance in the ledger, for admins.
 func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
 	err = pages(ctx, c, "admin/instances", url.Values{}, func(page api.AdminInstances) (int, string) {
 		all = append(all, page.Instances.Instances...)
@@ -53,19 +53,19 @@ func (c *Client) All(ctx context.Context) (all []api.Instance, err error) {
 	return all, err
 }
 
-// Adopt makes a record of what the ledger lost.
+// Adopt restores the record of an instance that the ledger lost.
 func (c *Client) Adopt(ctx context.Context, body api.Adopt) (api.Instance, error) {
 	instance, _, err := change[api.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
 	return instance, err
 }
 
-// AcceptClock lets expiry go on, and returns why it waited; "": it did not.
+// AcceptClock lets expiry continue, and returns why it was held; "": it was not.
 func (c *Client) AcceptClock(ctx context.Context) (string, error) {
 	clock, _, err := change[api.Clock](ctx, c, http.MethodPost, "admin/clock", nil)
 	return clock.Held, err
 }
 
-// Instance returns one.
+// Instance returns an instance.
 func (c *Client) Instance(ctx context.Context, id string) (api.Instance, error) {
 	path, err := idPath(id)
 	if err != nil {
@@ -74,13 +74,13 @@ func (c *Client) Instance(ctx context.Context, id string) (api.Instance, error) 
 	return get[api.Instance](ctx, c, path, nil)
 }
 
-// Destroy begins the end of an instance.
+// Destroy begins to destroy an instance.
 func (c *Client) Destroy(ctx context.Context, id string) (api.Instance, error) {
 	return c.verb(ctx, http.MethodDelete, id, "", nil)
 }
 
-// Verb does to an instance what one of the verbs of the API says. The body is
-// that of package api for it; nil: none.
+// Verb applies one of the API's verbs to an instance. The body is the verb's type in
+// package api; nil: none.
 func (c *Client) Verb(ctx context.Context, id, verb string, body any) (api.Instance, error) {
 	return c.verb(ctx, http.MethodPost, id, "/"+verb, body)
 }
@@ -94,7 +94,7 @@ func (c *Client) verb(ctx context.Context, method, id, verb string, body any) (a
 	return instance, err
 }
 
-// Runs returns those of an instance that are known, the newest first.
+// Runs returns the known runs of an instance, newest first.
 func (c *Client) Runs(ctx context.Context, id string) ([]api.Run, error) {
 	path, err := idPath(id)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Client) Runs(ctx context.Context, id string) ([]api.Run, error) {
 	return all.Runs, err
 }
 
-// Outputs returns those that the template lists.
+// Outputs returns the outputs that the template lists.
 func (c *Client) Outputs(ctx context.Context, id string) (api.Outputs, error) {
 	path, err := idPath(id)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Client) Outputs(ctx context.Context, id string) (api.Outputs, error) {
 	return get[api.Outputs](ctx, c, path+"/outputs", nil)
 }
 
-// ShowSensitive returns one output as the state has it. The server records that.
+// ShowSensitive returns one output from the state. The server records the access.
 func (c *Client) ShowSensitive(ctx context.Context, id, name string) (api.ShownOutput, error) {
 	path, err := idPath(id)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Client) Plan(ctx context.Context, id string, n int) (io.ReadCloser, err
 	return c.open(ctx, id, n, "plan", nil)
 }
 
-// Log returns what there is of the log of a run. The caller closes it.
+// Log returns the log of a run so far. The caller closes it.
 func (c *Client) Log(ctx context.Context, id string, n int) (io.ReadCloser, error) {
 	return c.open(ctx, id, n, "log", nil)
 }
