@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Cost is what a plan changes of what is paid an hour, as a ledger and the API have it. What
-// has no price is in neither sum.
+// Cost is what a plan changes of the hourly price, as stored in a ledger and returned by
+// the API. Resources without a price are in neither sum.
 type Cost struct {
 	Before   int64  `json:"before"` // millionths
 	After    int64  `json:"after"`  // millionths
 	Currency string `json:"currency"`
 	Priced   int    `json:"priced"`             // resources before, after or both
-	Unpriced int    `json:"unpriced,omitempty"` // that the table has no price for, or for a value that is not known yet
+	Unpriced int    `json:"unpriced,omitempty"` // the table has no price, or a value is not known yet
 }
 
-// String says it to people; "" of nil, and where there is nothing to pay for.
+// String describes the cost for users; "" if c is nil or has no resources.
 func (c *Cost) String() string {
 	if c == nil {
 		return ""
@@ -35,7 +35,7 @@ func (c *Cost) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// change is what is paid more or less.
+// change describes the difference in price.
 func (c *Cost) change() string {
 	by := c.After - c.Before
 	word := "more"
@@ -49,7 +49,7 @@ func (c *Cost) change() string {
 	return fmt.Sprintf("about %s %s an hour %s (%s → %s)", amount(by), c.Currency, word, amount(c.Before), amount(c.After))
 }
 
-// amount is a sum of millionths, exactly, with two decimals at least.
+// amount formats millionths exactly, with at least two decimals.
 func amount(millionths int64) string {
 	parts := fmt.Sprintf("%06d", millionths%whole)
 	return fmt.Sprintf("%d.%s%s", millionths/whole, parts[:2], strings.TrimRight(parts[2:], "0"))

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// MaxPlan bounds a plan as JSON, in bytes. It is read as it comes; one resource at a time
-// is in memory.
+// MaxPlan bounds a plan as JSON, in bytes. It is read as a stream; only one resource at a
+// time is in memory.
 const MaxPlan = 64 << 20
 
-// maxDepth bounds what is passed over: the decoder remembers each level.
+// maxDepth bounds the depth of skipped values: the decoder keeps track of each level.
 const maxDepth = 1000
 
-// Of adds up a plan, as show -json of the tools writes it. Only its resource_changes are
-// decoded, and no value of a resource is in what is returned or in an error.
+// Of adds up the prices of a plan in the tools' show -json format. Only resource_changes
+// is decoded, and no value of a resource is in the result or in an error.
 func (t *Table) Of(plan io.Reader) (*Cost, error) {
 	s := &sum{rows: map[string][]Row{}, cost: Cost{Currency: t.Currency}}
 	for _, row := range t.Rows {
@@ -35,7 +35,7 @@ func (t *Table) Of(plan io.Reader) (*Cost, error) {
 	return &s.cost, nil
 }
 
-// sum grows with each resource.
+// sum accumulates the cost of the resources.
 type sum struct {
 	rows map[string][]Row // by type
 	cost Cost
@@ -86,7 +86,7 @@ func want(d *json.Decoder, delim json.Delim) error {
 	return err
 }
 
-// skip passes over one value.
+// skip skips one value.
 func skip(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()
@@ -107,14 +107,14 @@ func skip(d *json.Decoder) error {
 	}
 }
 
-// resource is what a plan does to one. What it makes again has both, before and after.
+// resource is the change of one resource. A replaced one has both before and after.
 type resource struct {
 	Mode   string `json:"mode"`
 	Type   string `json:"type"`
 	Change struct {
-		Before  map[string]json.RawMessage `json:"before"`        // nil: there is none yet
-		After   map[string]json.RawMessage `json:"after"`         // nil: it goes
-		Unknown json.RawMessage            `json:"after_unknown"` // an object, whose attributes are true or have such; or false
+		Before  map[string]json.RawMessage `json:"before"`        // nil: it is created
+		After   map[string]json.RawMessage `json:"after"`         // nil: it is destroyed
+		Unknown json.RawMessage            `json:"after_unknown"` // an object whose attributes are true or again objects; or false
 	} `json:"change"`
 }
 
@@ -124,7 +124,7 @@ func (s *sum) add(r resource) {
 	}
 	before, known := s.price(r.Type, r.Change.Before, nil)
 	var unknown map[string]json.RawMessage
-	_ = json.Unmarshal(r.Change.Unknown, &unknown) // false where it goes
+	_ = json.Unmarshal(r.Change.Unknown, &unknown) // false if it is destroyed
 	after, knownAfter := s.price(r.Type, r.Change.After, unknown)
 	if !known || !knownAfter {
 		s.cost.Unpriced++
@@ -135,8 +135,8 @@ func (s *sum) add(r resource) {
 	s.cost.After += after
 }
 
-// price is that of a resource with these attributes; nothing has none, and costs nothing. A
-// value that is not known yet might be any that a row has.
+// price returns the price of a resource with these attributes; 0 for no resource. If the
+// value of an attribute is not known yet, neither is the price.
 func (s *sum) price(kind string, values, unknown map[string]json.RawMessage) (hourly int64, known bool) {
 	if values == nil {
 		return 0, true
@@ -157,7 +157,7 @@ func (s *sum) price(kind string, values, unknown map[string]json.RawMessage) (ho
 	return hourly, known
 }
 
-// asText is a text, a number or a truth value as a table has it.
+// asText returns a string, number or boolean in the form used in a table.
 func asText(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 || strings.ContainsRune("{[n", rune(raw[0])) {
 		return "", false

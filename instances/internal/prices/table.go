@@ -19,11 +19,11 @@ const MaxTable = 1 << 20
 const (
 	maxRows   = 10_000
 	whole     = 1_000_000         // millionths
-	maxHourly = 1_000_000 * whole // of one resource: a plan of a million of them still has a sum
-	maxDigits = 6                 // of a millionth
+	maxHourly = 1_000_000 * whole // of one resource, so that the sum for a million of them still fits
+	maxDigits = 6                 // of decimals
 )
 
-// Table is what resources cost.
+// Table holds the prices of resources.
 type Table struct {
 	Currency string `json:"currency"` // a code such as EUR
 	Rows     []Row  `json:"rows"`
@@ -32,14 +32,14 @@ type Table struct {
 // Row is the price of the resources of a type.
 type Row struct {
 	Type      string `json:"type"`
-	Attribute string `json:"attribute,omitempty"` // top-level; "": the price of those that no other row is for
+	Attribute string `json:"attribute,omitempty"` // top-level; "": for resources that match no other row
 	Value     string `json:"value,omitempty"`     // of the attribute, as text
 	Hourly    int64  `json:"hourly"`              // millionths
 }
 
 func header() []string { return []string{"type", "attribute", "value", "hourly"} }
 
-// Parse reads a table: CSV with a header. Errors name the line, and what to do.
+// Parse parses a table: CSV with a header. Errors name the line, and what to do.
 func Parse(src []byte, currency string) (*Table, error) {
 	if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return nil, fmt.Errorf("the currency %q is not a code such as EUR", currency)
@@ -60,7 +60,7 @@ func Parse(src []byte, currency string) (*Table, error) {
 
 // read adds the rows after the header.
 func (t *Table) read(r *csv.Reader) error {
-	lines := map[Row]int{} // by all but the price
+	lines := map[Row]int{} // by row without its price
 	for {
 		fields, err := r.Read()
 		switch {
@@ -85,7 +85,7 @@ func (t *Table) read(r *csv.Reader) error {
 	}
 }
 
-// wrongCSV is an error of the format, which has its line.
+// wrongCSV adds the line number to a format error.
 func wrongCSV(err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d is not CSV: %w\nhint: put a value with a comma or a quotation mark between quotation marks, and double those within", e.Line, e.Err)
@@ -111,7 +111,7 @@ func parseRow(fields []string) (row Row, err error) {
 	return row, err
 }
 
-// parseAmount reads a sum of money, in millionths.
+// parseAmount parses an amount of money, in millionths.
 func parseAmount(s string) (int64, error) {
 	refused := fmt.Errorf("hourly %q is not a price\nhint: write digits with at most six after a point, as 0.0416, up to %d", s, maxHourly/whole)
 	units, parts, point := strings.Cut(s, ".")
