@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// InstanceEntry says in the queue where the state of an instance is. It is
-// written before the first run, once, so that the states can be found that no
-// ledger names any more.
+// InstanceEntry is an entry in the queue that tells where the state of an instance is. It
+// is written once, before the first run, so that states can be found that no ledger names
+// any more.
 type InstanceEntry struct {
 	ID         string // of the instance
 	Template   string // namespace/name
@@ -26,8 +26,7 @@ const entryTagPrefix = "i-"
 // EntryTag returns the tag of an instance's entry in the queue.
 func EntryTag(id string) string { return entryTagPrefix + id }
 
-// EntryInstance returns the id of the instance that tag is the entry of, "" if it
-// is none.
+// EntryInstance returns the ID of the instance of an entry tag, "" for other tags.
 func EntryInstance(tag string) string {
 	id, ok := strings.CutPrefix(tag, entryTagPrefix)
 	if !ok || addr.CheckInstance(id) != nil {
@@ -36,8 +35,8 @@ func EntryInstance(tag string) string {
 	return id
 }
 
-// AddInstanceEntry writes the entry into the queue r. It is not looked for before:
-// the entry of an instance is always the same.
+// AddInstanceEntry writes the entry into the queue r without checking for an existing
+// one: the entry of an instance is always the same.
 func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	tag := EntryTag(e.ID)
 	if EntryInstance(tag) == "" {

@@ -20,12 +20,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Types of what lies in the repository of an instance beside its state.
+// Types of artifacts and layers in the repository of an instance, besides its state.
 const (
 	artifactSource = "application/vnd.okara.source.v1"
 	artifactRun    = "application/vnd.okara.run.v1"
 	artifactLog    = "application/vnd.okara.log.v1"
-	artifactFinal  = "application/vnd.okara.record.v1" // the record at its end
+	artifactFinal  = "application/vnd.okara.record.v1" // the final record
 
 	mediaLockFile = "application/vnd.okara.lockfile.v1"
 	mediaSnapshot = "application/vnd.okara.template.v1+json"
@@ -50,17 +50,17 @@ const (
 // Kinds of [InstanceTag].
 const (
 	TagSource = "source" // what runs from N on execute
-	TagRun    = "run"    // how an attempt ended, written once
-	TagLog    = "log"    // the log of an attempt so far; it moves
-	TagFinal  = "record" // the record at its end
+	TagRun    = "run"    // report of an attempt, written once
+	TagLog    = "log"    // log of an attempt so far, rewritten
+	TagFinal  = "record" // the final record
 )
 
-// InstanceTag names what is kept of an instance.
+// InstanceTag identifies a tag in the repository of an instance.
 type InstanceTag struct {
 	Kind       string
 	ID         string
 	N, Attempt int    // of a run; Attempt of run and log only
-	Hex        string // of an input: the beginning of its digest
+	Hex        string // of an input: the first digits of its digest
 }
 
 // String returns the tag.
@@ -78,7 +78,7 @@ func (t InstanceTag) String() string {
 
 var instanceTagRE = text.Pattern(`^(source|run|log|record)-([a-z0-9]{1,40})(?:-([1-9][0-9]{0,8}))?(?:-([1-9][0-9]{0,8}))?$`)
 
-// ParseInstanceTag is the reverse of String. It is false for other tags.
+// ParseInstanceTag is the inverse of String. It returns false for other tags.
 func ParseInstanceTag(tag string) (InstanceTag, bool) {
 	if m := inputTagRE().FindStringSubmatch(tag); m != nil {
 		return InstanceTag{Kind: TagInput, ID: m[1], Hex: m[2]}, true
@@ -88,30 +88,30 @@ func ParseInstanceTag(tag string) (InstanceTag, bool) {
 		return InstanceTag{}, false
 	}
 	t := InstanceTag{Kind: m[1], ID: m[2]}
-	t.N, _ = strconv.Atoi(m[3]) // the expression has digits only; none is 0
+	t.N, _ = strconv.Atoi(m[3]) // the expression has only digits; a missing number becomes 0
 	t.Attempt, _ = strconv.Atoi(m[4])
 	return t, t.String() == tag
 }
 
-// InstanceRepo is the repository of an instance. With a Sealer it writes sealed
-// what may be secret, and reads nothing else.
+// InstanceRepo is the repository of an instance. With a Sealer, what may be secret is
+// written sealed, and only sealed data is read.
 type InstanceRepo struct {
 	Repo   *oci.Repo
-	Sealer artifact.Sealer // nil: in clear
+	Sealer artifact.Sealer // nil: not sealed
 }
 
 // Source is what the runs of an instance execute.
 type Source struct {
-	// Zip is that of the module. It is mounted from where it lies (From), or sent
-	// again; one whose From is the instance's own repository is there.
+	// Zip is the archive of the module. It is mounted from its repository (From), or sent
+	// again; if From is the instance's repository it is there already.
 	Zip      oci.Blob
 	Lock     []byte // the dependency lock file; nil: none yet
 	Template []byte // JSON of the snapshot
-	// First says that nothing was ever run for the instance: what is under the tag
-	// can be only the same, and is not looked at.
+	// First reports that nothing was ever run for the instance: the tag can only have the
+	// same content, so an existing one is not checked.
 	First bool
-	// Annotations have names that begin with okara_ and are for users who look
-	// at the registry: nothing is decided by them.
+	// Annotations have names that begin with okara_. They are for users who inspect the
+	// registry; nothing is decided by them.
 	Annotations map[string]string
 }
 
@@ -142,15 +142,15 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		ann[k] = text.Excerpt(v)
 	}
 	empty := oci.EmptyBlob()
-	if s.First { // where the module lies it is, too
+	if s.First { // a registry that has the module has the empty blob too
 		empty.From = zip.From
 		blobs = append(blobs, empty)
 	}
 	return i.put(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: artifactSource, blobs: blobs, ann: ann, once: !s.First})
 }
 
-// SourceManifest is a source as it lies in the registry. Who runs it compares
-// the digests with those that the ledger has.
+// SourceManifest is a source in the registry. Before running it, its digests are compared
+// with those in the ledger.
 type SourceManifest struct {
 	Zip         oci.Descriptor
 	Lock        *oci.Descriptor
@@ -158,7 +158,7 @@ type SourceManifest struct {
 	Annotations map[string]string
 }
 
-// Source reads what is under the tag of a source.
+// Source reads the manifest under a source tag.
 func (i InstanceRepo) Source(ctx context.Context, id string, n int) (SourceManifest, error) {
 	tag := InstanceTag{Kind: TagSource, ID: id, N: n}
 	image, err := i.image(ctx, tag, artifactSource)
@@ -191,7 +191,7 @@ func (i InstanceRepo) Template(ctx context.Context, s SourceManifest) ([]byte, e
 	return i.Repo.ReadBlob(ctx, *s.Template, maxSnapshot)
 }
 
-// Attempt names an attempt and what only its result knows.
+// Attempt identifies an attempt, with the nonce that only its result repeats.
 type Attempt struct {
 	ID         string
 	N, Attempt int
@@ -202,22 +202,23 @@ func (a Attempt) tag(kind string) InstanceTag {
 	return InstanceTag{Kind: kind, ID: a.ID, N: a.N, Attempt: a.Attempt}
 }
 
-// RunTag is the tag of how it ended.
+// RunTag returns the tag of the attempt's report.
 func (a Attempt) RunTag() string { return a.tag(TagRun).String() }
 
-// RunFiles are what an attempt leaves.
+// RunFiles are the files that an attempt leaves.
 type RunFiles struct {
 	Result []byte // JSON with a member nonce
 	Log    []byte // nil: none
 	Plan   []byte // plan file of the tool; nil: none
-	JSON   []byte // what the tool says of the plan; nil: none
+	JSON   []byte // the plan as JSON; nil: none
 	Lock   []byte // dependency lock file, which is stored in clear; nil: none
-	// Unlisted says that a list of tags, taken under the lock of the attempt, had no
-	// end of it: nobody else writes one, and so it is not looked for again.
+	// Unlisted reports that a list of tags, read while holding the attempt's lock, had no
+	// report of it. No other process writes one, so it is not checked again.
 	Unlisted bool
 }
 
-// PutRun writes how an attempt ended, once: oci.ErrExists if another end is there.
+// PutRun writes the report of an attempt, once: oci.ErrExists if there is a different
+// one.
 func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	tag := a.tag(TagRun)
 	var blobs []oci.Blob
@@ -244,7 +245,7 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	return i.put(ctx, layers{tag: tag, artifactType: artifactRun, blobs: blobs, once: !f.Unlisted})
 }
 
-// RunResult is the end of an attempt, whose nonce was compared.
+// RunResult is the report of an attempt, whose nonce was checked.
 type RunResult struct {
 	JSON  []byte
 	layer map[string]oci.Descriptor
@@ -252,8 +253,8 @@ type RunResult struct {
 	i     InstanceRepo
 }
 
-// Run reads how an attempt ended: oci.ErrNotFound if it did not yet, and
-// oci.ErrCorrupt if what is there does not repeat its nonce.
+// Run reads the report of an attempt: oci.ErrNotFound if there is none yet,
+// oci.ErrCorrupt if it does not repeat the attempt's nonce.
 func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
 	tag := a.tag(TagRun)
 	r := RunResult{layer: map[string]oci.Descriptor{}, tag: tag.String(), i: i}
@@ -285,13 +286,13 @@ func (r RunResult) Log(ctx context.Context) ([]byte, error) {
 // Plan reads the plan file; nil if the attempt left none.
 func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, mediaPlan, MaxPlan) }
 
-// PlanJSON reads what the tool says of the plan; nil if the attempt left nothing.
+// PlanJSON reads the plan as JSON; nil if the attempt left none.
 func (r RunResult) PlanJSON(ctx context.Context) ([]byte, error) {
 	return r.read(ctx, mediaPlanJSON, MaxPlanJSON)
 }
 
-// PlanAt reads the plan file under the tag of an attempt whose nonce nobody has
-// any more. The caller compares its digest with the one that was approved.
+// PlanAt reads the plan file of an attempt whose nonce is no longer known. The caller
+// compares its digest with the approved one.
 func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
 	t, ok := ParseInstanceTag(tag)
 	if !ok || t.Kind != TagRun {
@@ -329,7 +330,7 @@ func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]b
 	return artifact.Open(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
 }
 
-// PutLog moves the log of an attempt, whose child alone writes it.
+// PutLog rewrites the log of an attempt. Only the attempt's child process writes it.
 func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
 	tag := a.tag(TagLog)
 	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaRunLog, log)
@@ -344,7 +345,7 @@ func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
 	return i.only(ctx, a.tag(TagLog), artifactLog, mediaRunLog, MaxRunLog)
 }
 
-// PutFinal writes the record of an instance at its end, once.
+// PutFinal writes the final record of an instance, once.
 func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) error {
 	tag := InstanceTag{Kind: TagFinal, ID: id}
 	blob, err := artifact.Seal(ctx, i.Repo, i.Sealer, tag.String(), mediaFinal, record)
@@ -354,7 +355,7 @@ func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) er
 	return i.put(ctx, layers{tag: tag, artifactType: artifactFinal, blobs: []oci.Blob{blob}, once: true})
 }
 
-// Final reads the record of an instance at its end.
+// Final reads the final record of an instance.
 func (i InstanceRepo) Final(ctx context.Context, id string) ([]byte, error) {
 	return i.only(ctx, InstanceTag{Kind: TagFinal, ID: id}, artifactFinal, mediaFinal, maxFinal)
 }
@@ -391,19 +392,19 @@ func (i InstanceRepo) image(ctx context.Context, tag InstanceTag, artifactType s
 	return image, err
 }
 
-// layers are what is written under a tag.
+// layers are the content to write under a tag.
 type layers struct {
 	tag          InstanceTag
 	artifactType string
-	blobs        []oci.Blob // the layers, in order; the empty blob is none
+	blobs        []oci.Blob // the layers, in order; the empty blob is not a layer
 	ann          map[string]string
 	once         bool
 }
 
-// put writes a tag. One that is written once is looked at before and, where the
-// answer was lost, after; the same bytes are no error. Blobs are not asked for
-// before they are sent: nearly all of them are new. The empty one, which the first
-// tag of a repository brings, is sent only where a registry misses it.
+// put writes a tag. A tag that is written once is checked before and, if the answer was
+// lost, after; the same content is no error. Blobs are sent without checking for them,
+// since nearly all are new. The empty blob, needed for the first tag of a repository, is
+// sent only if the registry reports it missing.
 func (i InstanceRepo) put(ctx context.Context, l layers) error {
 	err := i.putLayers(ctx, l)
 	if err != nil && !errors.Is(err, oci.ErrExists) {
@@ -433,14 +434,15 @@ func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
 	}
 	for _, b := range l.blobs {
 		if b.From != nil && b.From.String() == i.Repo.String() {
-			continue // it is here
+			continue // it is in this repository
 		}
 		if err := i.Repo.PushBlob(ctx, b); err != nil {
 			return err
 		}
 	}
 	err = i.Repo.PutTag(ctx, l.tag.String(), m)
-	// First what was never sent, then what was said to be there.
+	// First the empty blob, which was not sent, then those assumed to be in the
+	// repository.
 	for _, missed := range [][]oci.Blob{{oci.EmptyBlob()}, l.blobs} {
 		if !oci.MissesBlob(err) {
 			break

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// What a run of a workspace is given beside its configuration.
+// The input of a workspace run, besides its configuration.
 const (
 	artifactInput = "application/vnd.okara.input.v1"
 	mediaInput    = "application/vnd.okara.input.v1+json"
 
-	TagInput = "input" // its variables and addresses
+	TagInput = "input" // the run's variables and addresses
 	maxInput = 1 << 20
 
 	inputDigits = 16
@@ -27,7 +27,7 @@ const (
 
 var inputTagRE = text.Pattern(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
 
-// inputTag is the tag of an input by its digest.
+// inputTag returns the tag of an input by its digest.
 func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 	if err := d.Validate(); err != nil || d.Algorithm() != digest.SHA256 {
 		return InstanceTag{}, fmt.Errorf("%q is no digest of the input of a run: %w", d, oci.ErrCorrupt)
@@ -35,8 +35,8 @@ func inputTag(id string, d digest.Digest) (InstanceTag, error) {
 	return InstanceTag{Kind: TagInput, ID: id, Hex: d.Encoded()[:inputDigits]}, nil
 }
 
-// PutInput writes what a run is given and returns the digest by which it is read. It
-// may be repeated.
+// PutInput writes the input of a run and returns the digest for reading it. It may be
+// repeated.
 func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string, error) {
 	if len(b) > maxInput {
 		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), maxInput, oci.ErrTooLarge)
@@ -53,7 +53,7 @@ func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string
 	return d.String(), i.put(ctx, layers{tag: tag, artifactType: artifactInput, blobs: []oci.Blob{blob}})
 }
 
-// Input reads what [InstanceRepo.PutInput] wrote: that and nothing else.
+// Input reads what [InstanceRepo.PutInput] wrote, and checks its digest.
 func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) {
 	tag, err := inputTag(id, digest.Digest(of))
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxLast bounds how many results are opened to find the last one: what is put by
-// others does not open.
+// maxLast bounds how many reports are opened to find the last valid one: those that
+// others put there do not open.
 const maxLast = 20
 
-// LastRun reads the newest result of an instance that opens, without a nonce to
-// compare, since nobody knows it any more. It is to be believed only where it is
-// sealed. Without one it is oci.ErrNotFound.
+// LastRun reads the newest report of an instance that opens. Its nonce is not checked,
+// since it is no longer known, so the result is trustworthy only if it is sealed. Without
+// a report it is oci.ErrNotFound.
 func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunResult, error) {
 	list, err := i.Repo.Snapshot(ctx)
 	if err != nil {
@@ -47,8 +47,8 @@ func (i InstanceRepo) LastRun(ctx context.Context, id string) (InstanceTag, RunR
 	return InstanceTag{}, RunResult{}, fmt.Errorf("%s has no result of instance %s: %w", i.Repo, id, errors.Join(append(damaged, oci.ErrNotFound)...))
 }
 
-// SourceBefore returns the source that run n executed: the newest whose archive
-// has this digest.
+// SourceBefore returns the source that run n executed: the newest one, up to n, with this
+// archive digest.
 func (i InstanceRepo) SourceBefore(ctx context.Context, id string, n int, archive string) (SourceManifest, error) {
 	list, err := i.Repo.Snapshot(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (i InstanceRepo) SourceBefore(ctx context.Context, id string, n int, archiv
 	return SourceManifest{}, fmt.Errorf("%s has no source of instance %s with archive %s: %w", i.Repo, id, archive, oci.ErrNotFound)
 }
 
-// instanceTags are the tags of one kind that an instance has, newest first.
+// instanceTags returns the tags of one kind and instance, newest first.
 func instanceTags(tags []string, kind, id string) []InstanceTag {
 	var all []InstanceTag
 	for _, tag := range tags {
