@@ -19,16 +19,16 @@ import (
 // EnterCommand is the command of okara that calls [Enter] for a child.
 const EnterCommand = "instance-place"
 
-// EnterOptions say what a child finds.
+// EnterOptions configure the folder and namespace of a child.
 type EnterOptions struct {
 	Size     int64    // of all that the tool writes, in bytes
-	UID, GID int      // that the tool has, where we are root; 0: ours
+	UID, GID int      // of the tool, if we are root; 0: ours
 	Errored  string   // file for the state that cannot be stored; "": none
-	Show     []string // what the sandbox shows beside system files
-	Inside   bool     // we are in the namespace
+	Show     []string // what the sandbox shows besides system files
+	Inside   bool     // this process is in the namespace
 }
 
-// Args are the arguments of [EnterCommand] before the program.
+// Args returns the arguments of [EnterCommand] before the program.
 func (o EnterOptions) Args() []string {
 	args := []string{EnterCommand, "--size", strconv.FormatInt(o.Size, 10)}
 	if o.UID > 0 {
@@ -46,12 +46,12 @@ func (o EnterOptions) Args() []string {
 	return append(args, "--")
 }
 
-// pidFD is where [Enter] writes the id of the process that it started.
+// pidFD is the file descriptor to which [Enter] writes the ID of the process it started.
 const pidFD = 3
 
-// Enter becomes another program in a namespace of mounts of its own, in which [Mount]
-// is the folder of the tool. The namespace needs a process of its own, of which the
-// first line of file descriptor 3 is the id; this one ends then.
+// Enter runs another program in a new mount namespace, in which [Mount] is the tool's
+// folder. The namespace needs a new process, whose ID is the first line written to file
+// descriptor 3; this process ends with it.
 func Enter(o EnterOptions, line, env []string) error {
 	if o.Inside {
 		return o.inside(line, env)
@@ -83,19 +83,19 @@ func Enter(o EnterOptions, line, env []string) error {
 	return err
 }
 
-// inside mounts, and gives up the right to.
+// inside mounts the folder, drops the capability to mount, and runs the program.
 func (o EnterOptions) inside(line, env []string) error {
 	if err := o.mount(); err != nil {
 		return fmt.Errorf("mounting the folder of the run: %w", err)
 	}
-	runtime.LockOSThread() // what follows is of one thread
+	runtime.LockOSThread() // capabilities are per thread
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
 }
 
-// pageSize is what a file takes at least.
+// pageSize is the least space that a file takes.
 const pageSize = 4 << 10
 
 func (o EnterOptions) mount() error {
@@ -138,7 +138,7 @@ func (o EnterOptions) mount() error {
 	return bind(errored, filepath.Join(Mount, erroredPart))
 }
 
-// bind shows what is open under another name; nil: nothing.
+// bind mounts an open file or folder under another name; a nil f is ignored.
 func bind(f *os.File, name string) error {
 	if f == nil {
 		return nil
@@ -166,7 +166,7 @@ func full(dir string) (bool, error) {
 	return s.Bavail == 0 || s.Ffree == 0, err
 }
 
-// onDisk is what a file takes of the disk; files may have holes.
+// onDisk returns the disk space that a file takes; files may have holes.
 func onDisk(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Blocks * 512

@@ -12,7 +12,7 @@ import (
 // EnterCommand is the command of okara that calls [Enter] for a child.
 const EnterCommand = "instance-place"
 
-// EnterOptions say what a child finds.
+// EnterOptions configure the folder and namespace of a child.
 type EnterOptions struct {
 	Size     int64
 	UID, GID int
@@ -21,10 +21,10 @@ type EnterOptions struct {
 	Inside   bool
 }
 
-// Enter does nothing here.
+// Enter is not supported here.
 func Enter(EnterOptions, []string, []string) error { return errors.ErrUnsupported }
 
-// Args are none here.
+// Args returns nothing here.
 func (EnterOptions) Args() []string { return nil }
 
 func full(string) (bool, error) { return false, nil }

@@ -10,24 +10,24 @@ import (
 	"path/filepath"
 )
 
-// ErroredFile is where the tool leaves a state that it could not store, in the
-// folder that it works in.
+// ErroredFile is the file in its working folder to which the tool writes a state that it
+// could not store.
 const ErroredFile = "errored.tfstate"
 
-// erroredPart of a mounted folder is that file.
+// erroredPart is that file in a mounted folder.
 const erroredPart = "errored"
 
 // Errored is the state that the tool of an attempt could not store.
 type Errored struct {
 	Name string // of the file, for display
 	root *os.Root
-	in   string // of the file, in root
+	in   string // name of the file in root
 }
 
-// OpenErrored finds it by the root module of the attempt, a name in [Tool];
-// fs.ErrNotExist if there is none. A sandbox has it beside the folder, and an empty
-// file there is none. One of more than so many bytes is no state that can be stored,
-// but what a module wrote there.
+// OpenErrored opens the errored state of an attempt by its root module, a name in [Tool];
+// fs.ErrNotExist if there is none. A sandbox has the file beside the folder; an empty
+// file there means none. A file over limit bytes is refused: it cannot be a stored state,
+// so a module wrote it.
 func OpenErrored(scratch, module string, limit int64) (*Errored, error) {
 	dir := scratch
 	in := ErroredFile
@@ -53,17 +53,17 @@ func OpenErrored(scratch, module string, limit int64) (*Errored, error) {
 	return &Errored{Name: filepath.Join(dir, filepath.FromSlash(in)), root: root, in: in}, nil
 }
 
-// Read reads it, if it has at most so many bytes.
+// Read reads the state, if it has at most limit bytes.
 func (e *Errored) Read(limit int64) ([]byte, error) { return readIn(e.root, e.in, limit) }
 
-// Remove removes it.
+// Remove removes the file.
 func (e *Errored) Remove() error { return e.root.Remove(e.in) }
 
-// Close lets go of it.
+// Close closes the folder of the file.
 func (e *Errored) Close() error { return e.root.Close() }
 
-// LinkErrored leads the file in the root module to the one that outlives the folder,
-// where that is mounted.
+// LinkErrored links the file in the root module to the one that outlives the folder, if
+// the folder is mounted.
 func (w *Workdir) LinkErrored(module string) error {
 	if !w.o.Placed || w.begun.Load() {
 		return nil

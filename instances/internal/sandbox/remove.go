@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Remove removes the scratch folder of an attempt. A tool may have made folders in
-// it that nobody can write to. No link is followed.
+// Remove removes the scratch folder of an attempt, including unwritable folders that a
+// tool made. It follows no link.
 func Remove(scratch string) error {
 	err := os.RemoveAll(scratch)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
@@ -34,7 +34,7 @@ func removeIn(root *os.Root, name string) error {
 	return root.RemoveAll(name)
 }
 
-// unlock makes all folders in one such that what is in them can be removed.
+// unlock makes a folder and all folders in it writable, so that they can be removed.
 func unlock(root *os.Root, name string) {
 	if info, err := root.Lstat(name); err != nil || !info.IsDir() || root.Chmod(name, 0o700) != nil {
 		return

@@ -17,36 +17,36 @@ import (
 
 // Parts of a Workdir. Names in it begin with one of them.
 const (
-	Tool  = "tool"  // is the tool's: the module, its home, plans
-	Given = "given" // is what the tool is given; a sandbox shows it to be read
-	Temp  = "tmp"   // is for temporary files
-	share = "shm"   // is for shared memory, in a sandbox
+	Tool  = "tool"  // written by the tool: the module, its home, plans
+	Given = "given" // files for the tool; read-only in a sandbox
+	Temp  = "tmp"   // temporary files
+	share = "shm"   // shared memory, in a sandbox
 )
 
 const (
-	// folder of a scratch folder is the Workdir where none is mounted.
+	// folder is the name of the Workdir in the scratch folder, if none is mounted.
 	folder = "work"
-	// Mount is where [Enter] mounts it, in a namespace of its own: a folder that each
+	// Mount is where [Enter] mounts the Workdir, in a new namespace: a folder that every
 	// Linux has and that every user may enter.
 	Mount = "/dev/shm"
-	// placedMark tells a folder that [Enter] mounted from that of the machine.
+	// placedMark marks a folder that [Enter] mounted.
 	placedMark = ".okara-run"
-	// seen is where a sandbox shows it.
+	// inside is where a sandbox shows the Workdir.
 	inside = "/run/okara"
 )
 
-// Path is a name as the tool sees it. It is for arguments and variables of the tool
-// alone: on this side it may lead anywhere.
+// Path is a name as the tool sees it. It is only for arguments and variables of the tool:
+// outside the sandbox it may lead anywhere.
 type Path string
 
 // Options of a [Workdir].
 type Options struct {
-	Scratch  string // folder of the attempt, which the tool does not see
+	Scratch  string // folder of the attempt, hidden from the tool
 	Placed   bool   // [Enter] has mounted the folder
-	UID, GID int    // that the tool has; 0: ours
+	UID, GID int    // of the tool; 0: ours
 }
 
-// Workdir is the folder that the tool of one attempt can write.
+// Workdir is the folder to which the tool of one attempt can write.
 type Workdir struct {
 	o     Options
 	base  string
@@ -54,7 +54,7 @@ type Workdir struct {
 	begun atomic.Bool // the tool may have run
 }
 
-// Open makes the folder. Nothing of the tool may have run.
+// Open makes the folder. The tool must not have run yet.
 func Open(o Options) (*Workdir, error) {
 	w := &Workdir{o: o, base: base(o.Scratch)}
 	if o.Placed {
@@ -65,7 +65,7 @@ func Open(o Options) (*Workdir, error) {
 	}
 	mode := fs.FileMode(0o700)
 	if o.UID > 0 {
-		mode = 0o711 // others pass, and read nothing
+		mode = 0o711 // others can enter it, but not list it
 	}
 	err := errors.Join(os.MkdirAll(w.base, mode), os.Chmod(w.base, mode))
 	for _, part := range w.parts() {
@@ -89,10 +89,10 @@ func (w *Workdir) parts() []string {
 	return []string{Tool, Given, Temp}
 }
 
-// Close lets go of the folder. It stays.
+// Close closes the folder, without removing it.
 func (w *Workdir) Close() error { return w.root.Close() }
 
-// Base is the folder as the tool sees it.
+// Base returns the folder as the tool sees it.
 func (w *Workdir) Base() Path {
 	if w.o.Placed {
 		return inside
@@ -100,19 +100,19 @@ func (w *Workdir) Base() Path {
 	return Path(w.base)
 }
 
-// Inside is a name below the folder as the tool sees it.
+// Inside returns a name below the folder as the tool sees it.
 func (w *Workdir) Inside(elem ...string) Path {
 	if w.o.Placed && len(elem) == 1 && elem[0] == Temp {
-		return "/tmp" // names of sockets are short
+		return "/tmp" // socket names must be short
 	}
 	return Path(path.Join(append([]string{string(w.Base())}, elem...)...))
 }
 
-// errBegun refuses to use names that the tool may have replaced.
+// errBegun refuses names that the tool may have replaced.
 var errBegun = errors.New("the tool has run here: its folder is used by name no more")
 
-// Fill lets do use the name of a folder in it, before the tool runs for the first
-// time.
+// Fill calls do with the name of a folder in the Workdir, before the tool runs for the
+// first time.
 func (w *Workdir) Fill(name string, do func(dir string) error) error {
 	if w.begun.Load() {
 		return errBegun
@@ -120,8 +120,8 @@ func (w *Workdir) Fill(name string, do func(dir string) error) error {
 	return do(filepath.Join(w.base, filepath.FromSlash(name)))
 }
 
-// Begin is called before the tool runs. What is in the folder becomes the tool's,
-// once: whatever it makes is its own.
+// Begin is called before the tool runs. The first call makes the tool's user the owner of
+// the files in the folder; files made later have that owner anyway.
 func (w *Workdir) Begin() error {
 	if w.begun.Swap(true) || w.o.UID <= 0 {
 		return nil
@@ -140,8 +140,7 @@ func (w *Workdir) Begin() error {
 	return nil
 }
 
-// straight refuses names that a link, or anything else but a folder, is on the way
-// of.
+// straight refuses names whose parents include a link or anything else but a folder.
 func (w *Workdir) straight(name string) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%q is no name in the folder of a run", name)
@@ -160,8 +159,8 @@ func (w *Workdir) straight(name string) error {
 	return nil
 }
 
-// Read reads a regular file of at most so many bytes. Links are refused, inside the
-// folder too.
+// Read reads a regular file of at most limit bytes. Links are refused, even inside the
+// folder.
 func (w *Workdir) Read(name string, limit int64) ([]byte, error) {
 	if err := w.straight(name); err != nil {
 		return nil, err
@@ -169,7 +168,7 @@ func (w *Workdir) Read(name string, limit int64) ([]byte, error) {
 	return readIn(w.root, name, limit)
 }
 
-// readIn opens without waiting: a pipe may have taken the place of the file.
+// readIn opens the file without blocking: a pipe may have replaced it.
 func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -196,7 +195,7 @@ func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Give makes a new file in [Given] for the tool, whatever lies there.
+// Give makes a new file in [Given] for the tool, replacing whatever is there.
 func (w *Workdir) Give(name string, content []byte) (err error) {
 	name = path.Join(Given, name)
 	if err := w.straight(name); err != nil {
@@ -219,7 +218,7 @@ func (w *Workdir) Give(name string, content []byte) (err error) {
 	return err
 }
 
-// Clear removes what is in the folder.
+// Clear removes the contents of the folder.
 func (w *Workdir) Clear() error {
 	var errs []error
 	for _, part := range w.parts() {
@@ -228,13 +227,13 @@ func (w *Workdir) Clear() error {
 	return errors.Join(errs...)
 }
 
-// ErrFull says that an attempt wrote more than it may.
+// ErrFull reports that an attempt wrote more than it may.
 var ErrFull = errors.New("the scratch folder is full")
 
-// Bounded reports whether the kernel bounds the folder as a whole.
+// Bounded reports whether the kernel limits the size of the folder as a whole.
 func (w *Workdir) Bounded() bool { return w.o.Placed }
 
-// Check refuses a folder without room for more: it holds so many bytes of the disk.
+// Check refuses a folder that is full: limit is how many bytes it may take on disk.
 func (w *Workdir) Check(limit int64) error {
 	over, err := w.over(limit)
 	if err == nil && over {
@@ -250,7 +249,7 @@ func (w *Workdir) over(limit int64) (bool, error) {
 	size := int64(0)
 	err := fs.WalkDir(w.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink != 0 {
-			return nil // a tool that runs makes and removes files
+			return nil // a running tool makes and removes files
 		}
 		if info, err := d.Info(); err == nil {
 			size += onDisk(info)
@@ -263,8 +262,8 @@ func (w *Workdir) over(limit int64) (bool, error) {
 	return size > limit, err
 }
 
-// Binds are the arguments of bubblewrap (bwrap(1)) that show the folder. Their sources
-// are beside each other, where the tool sees none of them.
+// Binds returns the arguments of bubblewrap (bwrap(1)) that show the folder. Their
+// sources are siblings in a folder that the tool does not see.
 func (w *Workdir) Binds() []string {
 	at := func(part string) string { return filepath.Join(w.base, part) }
 	args := []string{
@@ -278,8 +277,8 @@ func (w *Workdir) Binds() []string {
 	return args
 }
 
-// Shown is where bubblewrap finds what is to be shown: as another user it cannot enter
-// each folder that we can.
+// Shown returns where bubblewrap finds a file to show: running as another user, it cannot
+// enter every folder that we can.
 func (w *Workdir) Shown(name string, list []string) string {
 	for i, s := range list {
 		at := filepath.Join(w.base, shownPart(i))
