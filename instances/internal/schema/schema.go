@@ -18,22 +18,22 @@ import (
 const (
 	maxPattern      = 1_000     // bytes
 	maxInstructions = 100_000   // of all patterns of a schema
-	maxSteps        = 1_000_000 // of holding a value against a schema
+	maxSteps        = 1_000_000 // for checking a value against a schema
 	maxProblems     = 20
-	maxWritten      = 1_000 // bytes of the values that a problem names
+	maxWritten      = 1_000 // bytes of the allowed values quoted in a problem
 )
 
-// Schema is one that was read. It never changes.
+// Schema is a compiled schema. It is immutable.
 type Schema struct {
 	never      bool // the schema false
 	types      []string
 	choices    []choice
-	bounds     map[string]*big.Rat // by keyword, as the next
+	bounds     map[string]*big.Rat // by keyword, like counts
 	counts     map[string]int64
 	pattern    pattern
 	unique     bool
 	prefix     []*Schema
-	items      *Schema // those after prefix
+	items      *Schema // for elements after prefix
 	required   []string
 	properties map[string]*Schema
 	patterns   []patterned
@@ -47,11 +47,11 @@ type Schema struct {
 
 // choice is enum or const.
 type choice struct {
-	values []string // as canonical writes them
+	values []string // in the form of canonical
 	text   string
 }
 
-// pattern is a regular expression; one of size 0 is none.
+// pattern is a regular expression; its size is 0 if there is none.
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions
@@ -68,7 +68,7 @@ type group struct {
 	list    []*Schema
 }
 
-// refused are keywords that would have to be checked, and are not.
+// refused reports whether a keyword would have to be checked, but is not supported.
 func refused(keyword string) bool {
 	switch keyword {
 	case "contains", "minContains", "maxContains", "dependentRequired", "dependentSchemas", "dependencies",
@@ -78,13 +78,13 @@ func refused(keyword string) bool {
 	return strings.HasPrefix(keyword, "$") && keyword != "$schema" && keyword != "$comment"
 }
 
-// Compile reads a schema: what encoding/json makes of it, with numbers as
+// Compile compiles a schema: a value decoded by encoding/json, with numbers as
 // [json.Number], float64 or int.
 func Compile(document any) (*Schema, error) {
 	return new(compiler).schema(document)
 }
 
-// compiler reads one schema and all that are in it.
+// compiler compiles one schema and all schemas in it.
 type compiler struct {
 	instructions int
 }
@@ -106,7 +106,7 @@ func (c *compiler) schema(document any) (*Schema, error) {
 	return s, err
 }
 
-// keyword takes one keyword.
+// keyword compiles one keyword.
 func (c *compiler) keyword(s *Schema, keyword string, v any) (err error) {
 	switch keyword {
 	case "type":
@@ -139,7 +139,7 @@ func (c *compiler) keyword(s *Schema, keyword string, v any) (err error) {
 	return err
 }
 
-// inner is where the schema goes that a keyword has; nil for other keywords.
+// inner returns where the schema of a keyword is stored; nil for other keywords.
 func (s *Schema) inner(keyword string) **Schema {
 	return map[string]**Schema{
 		"items": &s.items, "propertyNames": &s.names, "additionalProperties": &s.additional,
@@ -235,7 +235,7 @@ func names(v any) ([]string, error) {
 	return out, err
 }
 
-// pattern counts the instructions first: a short pattern may have many of them.
+// pattern counts the instructions of a pattern first: a short pattern may have many.
 func (c *compiler) pattern(v any) (pattern, error) {
 	source, err := as[string](v, "a string")
 	if err != nil {

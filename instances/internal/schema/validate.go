@@ -13,14 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one place where a value does not fit.
+// Problem is one place where a value does not fit a schema.
 type Problem struct {
-	Path []string // names and indices that lead to it
+	Path []string // names and indices that lead to the place
 	Text string   // without the value
 }
 
-// Validate returns what is wrong with a value, which has the types of [Compile]; none
-// for one that fits, 20 at most. What would take too long to check does not fit.
+// Validate returns what is wrong with a value, which has the types of [Compile]: at most
+// 20 problems, none if it fits. A value that would take too long to check does not fit.
 func (s *Schema) Validate(v any) []Problem {
 	r := &run{left: maxSteps}
 	s.check(v, nil, r)
@@ -30,9 +30,9 @@ func (s *Schema) Validate(v any) []Problem {
 	return r.problems
 }
 
-// run is a check of one value.
+// run is the check of one value.
 type run struct {
-	left     int // of maxSteps; below 0, nothing that was found counts
+	left     int // of maxSteps; below 0 the result is invalid
 	problems []Problem
 }
 
@@ -42,7 +42,7 @@ func (r *run) say(at []string, text string) {
 	}
 }
 
-// fits checks without telling what is wrong.
+// fits checks without reporting problems.
 func (r *run) fits(s *Schema, v any) bool {
 	inner := &run{left: r.left}
 	s.check(v, nil, inner)
@@ -55,7 +55,7 @@ func (r *run) matches(p pattern, text string) bool {
 	return r.left < 0 || p.MatchString(text)
 }
 
-// check looks at one value. What is of a type that no keyword speaks of fits it.
+// check checks one value. A keyword for another type has no effect.
 func (s *Schema) check(v any, at []string, r *run) {
 	if r.left -= 1 + len(s.required); r.left < 0 {
 		return
@@ -134,7 +134,7 @@ func (s *Schema) checkNumber(v any, at []string, r *run) {
 	}
 }
 
-// beyond is what to say, before the limit, of a number that is not within it.
+// beyond describes a violated bound, as the text before the limit; "" if n is within it.
 func beyond(keyword string, n, limit *big.Rat) string {
 	order := n.Cmp(limit)
 	switch {
@@ -202,9 +202,9 @@ func (s *Schema) checkField(name string, v any, at []string, r *run) {
 	}
 }
 
-// checkGroups looks at the keywords that join schemas. Of allOf and of the branch that a
-// condition takes each problem is told; of the others only that none fits, since nobody
-// knows which one was meant.
+// checkGroups checks the keywords that combine schemas. Each problem of allOf and of the
+// branch of a condition is reported; for the others only that none fits, since it is
+// unknown which one was meant.
 func (s *Schema) checkGroups(v any, at []string, r *run) {
 	for _, g := range s.groups {
 		fit := 0
@@ -234,7 +234,7 @@ func (s *Schema) checkGroups(v any, at []string, r *run) {
 	}
 }
 
-// typeOf is the name of a value's type; a whole number is a number, too.
+// typeOf returns the name of a value's type; a whole number is a number.
 func typeOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -251,7 +251,7 @@ func typeOf(v any) string {
 	return "number"
 }
 
-// number reads a number exactly.
+// number converts a number exactly.
 func number(v any) (*big.Rat, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -265,8 +265,8 @@ func number(v any) (*big.Rat, bool) {
 	return nil, false
 }
 
-// canonical is the one text of values that are equal in JSON: 1 is 1.0, and objects
-// have no order.
+// canonical returns the same text for values that are equal in JSON: 1 equals 1.0, and
+// objects are unordered.
 func canonical(v any) string {
 	switch v := v.(type) {
 	case []any:
