@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// Shortest is the least time between two switches.
+	// Shortest is the shortest allowed time between two switches.
 	Shortest = 30 * time.Minute
 
 	maxLine  = 100   // bytes
 	maxZone  = 64    // bytes
-	maxTried = 20000 // switches that are compared with each other, of five years
+	maxTried = 20000 // switches compared with each other, of five years
 )
 
-// Schedule is what a template says of it. Its JSON is part of that of the template.
+// Schedule is the schedule of a template. Its JSON is part of the template's.
 type Schedule struct {
 	Variable string          `json:"variable"` // the input of the module
 	Stopped  json.RawMessage `json:"stopped"`  // its value while stopped
 	Started  json.RawMessage `json:"started"`
-	Stop     string          `json:"stop,omitempty"`  // five fields of cron; "": only by hand
+	Stop     string          `json:"stop,omitempty"`  // five fields of cron; "": only on request
 	Start    string          `json:"start,omitempty"` // likewise
-	Timezone string          `json:"timezone"`        // name of IANA, such as Europe/Berlin
+	Timezone string          `json:"timezone"`        // IANA name, such as Europe/Berlin
 }
 
-// Value is that of the variable.
+// Value returns the value of the variable.
 func (s *Schedule) Value(stopped bool) json.RawMessage {
 	if stopped {
 		return s.Stopped
@@ -39,13 +39,13 @@ func (s *Schedule) Value(stopped bool) json.RawMessage {
 	return s.Started
 }
 
-// Table is a schedule that was read.
+// Table is a parsed schedule.
 type Table struct {
-	stop, start cron.Schedule // of times without a zone, as UTC; nil: never
+	stop, start cron.Schedule // for wall-clock times, written as UTC; nil: never
 	zone        *time.Location
 }
 
-// Part names what is wrong of a schedule: stop, start or timezone.
+// Part is an error in one part of a schedule: stop, start or timezone.
 type Part struct {
 	Name string
 	Err  error
@@ -55,7 +55,7 @@ func (p *Part) Error() string { return p.Name + ": " + p.Err.Error() }
 
 func (p *Part) Unwrap() error { return p.Err }
 
-// Read reads the lines of a schedule. An error is a [*Part].
+// Read parses a schedule. An error is a [*Part].
 func (s *Schedule) Read() (*Table, error) {
 	t := &Table{}
 	var err error
@@ -71,7 +71,7 @@ func (s *Schedule) Read() (*Table, error) {
 	return t, nil
 }
 
-// zone is a time zone by its name. One of this machine is none.
+// zone returns a time zone by its name. The zone of this machine is refused.
 func zone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" || len(name) > maxZone {
 		return nil, fmt.Errorf("%.40q is no time zone: name one such as Europe/Berlin or UTC", name)
@@ -83,8 +83,8 @@ func zone(name string) (*time.Location, error) {
 	return z, nil
 }
 
-// line reads five fields of cron; nil: there are none. Words that some crons have beside
-// them, such as @daily, are refused.
+// line parses five fields of cron; nil if text is empty. Extensions of some crons, such
+// as @daily, are refused.
 func line(text string) (cron.Schedule, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // never
@@ -93,7 +93,7 @@ func line(text string) (cron.Schedule, error) {
 		return nil, errors.New(wanted)
 	}
 	for field := range strings.FieldsSeq(text) {
-		if strings.Trim(field, ",") != field { // the library takes nothing for a list
+		if strings.Trim(field, ",") != field { // the library accepts an empty list element
 			return nil, errors.New(wanted)
 		}
 	}
@@ -109,8 +109,8 @@ func line(text string) (cron.Schedule, error) {
 
 const wanted = "want five fields of cron, such as 0 20 * * 1-5"
 
-// Check refuses a table of which two switches are less than [Shortest] apart. Clocks that
-// are put forward do not count.
+// Check refuses a table with two switches less than [Shortest] apart, by the wall clock:
+// a change to summer time does not count.
 func (t *Table) Check() error {
 	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Second)
 	end := at.AddDate(5, 0, 0)
@@ -130,7 +130,7 @@ func (t *Table) Check() error {
 	return errors.New("it stops and starts more than ten times a day")
 }
 
-// first is the sooner of two times, either of which may be zero: never.
+// first returns the earlier of two times, either of which may be zero: never.
 func first(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -145,16 +145,15 @@ func following(s cron.Schedule, after time.Time) time.Time {
 	return s.Next(after)
 }
 
-// Next tells when it is stopped and when it is started the next time after a moment; zero:
-// never.
+// Next returns the next stop and the next start after a time; zero: never.
 func (t *Table) Next(after time.Time) (stop, start time.Time) {
 	stop, _ = t.next(t.stop, after)
 	start, _ = t.next(t.start, after)
 	return stop, start
 }
 
-// next is the first moment after another one, and the last time that clocks show, or leave
-// out, at it. Clocks never jump by more than a day.
+// next returns the first time of s after another, and the last wall-clock time of s that
+// falls on it, since clocks may skip some. Clocks never jump by more than a day.
 func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 	clock := shown(after.In(t.zone)).Add(-25 * time.Hour)
 	for {
@@ -172,30 +171,30 @@ func (t *Table) next(s cron.Schedule, after time.Time) (at, last time.Time) {
 	}
 }
 
-// shown is what the clocks show, as a time of UTC.
+// shown returns the wall-clock time, written as UTC.
 func shown(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
-// timestamp is when the clocks show something.
+// timestamp returns the time at which the clocks show a wall-clock time.
 func (t *Table) timestamp(clock time.Time) time.Time {
 	var late time.Time
-	for _, beside := range []time.Duration{-25 * time.Hour, 25 * time.Hour} { // before a jump the sooner one
+	for _, beside := range []time.Duration{-25 * time.Hour, 25 * time.Hour} { // before a jump the earlier one
 		_, offset := clock.Add(beside).In(t.zone).Zone()
 		at := clock.Add(-time.Duration(offset) * time.Second)
 		if shown(at.In(t.zone)).Equal(clock) {
 			return at
 		}
 		if late.IsZero() {
-			late = at // behind the jump
+			late = at // after the jump
 		}
 	}
 	jump, _ := late.In(t.zone).ZoneBounds()
 	return jump.Add(-time.Second).UTC()
 }
 
-// Words are a moment as the clocks show it: the day of the week for the next six days, else
-// the date.
+// Words formats a time on the wall clock: with the weekday within the next six days, else
+// with the date.
 func (t *Table) Words(at, now time.Time) string {
 	at = at.In(t.zone)
 	now = now.In(t.zone)
@@ -208,8 +207,8 @@ func (t *Table) Words(at, now time.Time) string {
 // longest is how far back [Table.Last] looks.
 const longest = 366 * 24 * time.Hour
 
-// Last is what the table said last from one moment up to another, both included. Of a stop
-// and a start that clocks leave out together, the later one by the clocks counts.
+// Last returns the last switch of the table between two times, both included. Of a stop
+// and a start that clocks skip together, the later one by the wall clock counts.
 func (t *Table) Last(from, to time.Time) (stopped, said bool) {
 	if from.Before(to.Add(-longest)) {
 		from = to.Add(-longest)
