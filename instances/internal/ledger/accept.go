@@ -11,16 +11,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Accepted is a ledger that counts because somebody said so.
+// Accepted describes a ledger that an administrator accepted.
 type Accepted struct {
 	Repository string `json:"repository"`
 	Serial     uint64 `json:"serial"`
 	Instances  int    `json:"instances"`
 }
 
-// Accept has the ledger count as it is, whatever was known of it before: one that
-// was set back, or is empty. Who said so is written into it. While somebody leads
-// the error is a *statebackend.LockedError: then there is nothing to accept.
+// Accept accepts the ledger in its present content, even if it was set back or is empty.
+// The name of the accepting person is written into it. While there is a leader the error
+// is a *statebackend.LockedError: there is nothing to accept then.
 func (l *Ledger) Accept(ctx context.Context, by string) (Accepted, error) {
 	l.book.begin(ctx)
 	for {

@@ -12,16 +12,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// The address of a leader is in its claim, in the field Path of the lock's
-// information, as "ADDRESS MAC [MAC…]". Whoever may write to the registry can write a
-// claim: a code proves that a replica wrote this one, under this tag. There is one
-// for each key of those who are to know it, and a reader believes its own.
+// The address of a leader is in its claim, in the field Path of the lock's information,
+// as "ADDRESS MAC [MAC…]". Any writer to the registry can write a claim: a MAC proves
+// that a replica wrote this one, under this tag. There is one MAC for each key of the
+// readers, and a reader trusts only those of its keys.
 
-// maxCodes bounds the codes of a claim that are looked at.
+// maxCodes bounds how many MACs of a claim are checked.
 const maxCodes = 64
 
-// sign returns what the claim under a tag says of its owner's address; "" where
-// the owner has none, or no key.
+// sign returns the signed address for the claim under a tag; "" if the replica has no
+// address or no key.
 func (o *Options) sign(repository, tag string) string {
 	keys := slices.Concat(o.AddressKeys, o.PortalKeys)
 	if o.Address == "" || len(keys) == 0 {
@@ -35,8 +35,8 @@ func (o *Options) sign(repository, tag string) string {
 	return text.String()
 }
 
-// verify returns the address that the claim under a tag names; "" if none of the
-// reader's keys made a code of it.
+// verify returns the address in the claim under a tag; "" if none of the reader's keys
+// verifies it.
 func (o *Options) verify(repository, tag string, held statebackend.LockInfo) string {
 	address, codes, ok := strings.Cut(held.Path, " ")
 	if !ok || tag == "" {
@@ -57,7 +57,7 @@ func (o *Options) verify(repository, tag string, held statebackend.LockInfo) str
 	return ""
 }
 
-// code authenticates an address for one claim. No part contains the separator.
+// code returns the MAC of an address for one claim. No part contains the separator.
 func code(key []byte, repository, tag, address string) []byte {
 	h := hmac.New(sha256.New, key)
 	_, _ = h.Write([]byte(strings.Join([]string{"okara ledger address v1", repository, tag, address}, "\x00"))) // never fails

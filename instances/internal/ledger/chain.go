@@ -13,27 +13,27 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// chain are the repositories of a ledger, of which the last one counts. A ledger
-// has more than one where nothing can be deleted.
+// chain is the list of a ledger's repositories, of which the last one is current. A
+// ledger has more than one if the registry cannot delete.
 type chain struct {
 	l *Ledger
 
 	mu     sync.Mutex // guards the fields below
-	number int        // of the repository that counts
+	number int        // of the current repository
 	stores map[int]*statebackend.Store
 	leader string // address of the leader, of a portal
 	failed error
 	asked  time.Time
 
-	asking chan struct{} // has room for the one who asks for that address
+	asking chan struct{} // capacity 1: held while asking for that address
 }
 
 func newChain(l *Ledger) *chain {
 	return &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}, asking: make(chan struct{}, 1)}
 }
 
-// store returns the store of a repository. It stays the same one, since it
-// remembers what this process holds and has seen.
+// store returns the store of a repository, always the same one, since it remembers what
+// this process holds and has seen.
 func (c *chain) store(number int) (*statebackend.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *chain) open(number int) (*statebackend.Store, error) {
 	}), nil
 }
 
-// current returns the number of the repository that counts, as far as is known.
+// current returns the number of the current repository, as far as known.
 func (c *chain) current() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,11 +76,11 @@ func (c *chain) advance(number int) {
 	c.number = max(c.number, number)
 }
 
-// begin finds the repository that counts from the hint in the first one, which
-// is believed only where the one before says the same.
+// begin finds the current repository from the hint in the first one, which is trusted
+// only if the repository before confirms it.
 func (c *chain) begin(ctx context.Context) {
 	n := c.hint(ctx)
-	if n < 3 { // from the second one on the first says all there is to know
+	if n < 3 { // the first repository itself names the second one
 		return
 	}
 	s, err := c.store(n - 1)
@@ -93,7 +93,7 @@ func (c *chain) begin(ctx context.Context) {
 	}
 }
 
-// hint returns what the tag in the first repository says; 1 without one.
+// hint returns the number in the tag of the first repository; 1 without the tag.
 func (c *chain) hint(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -112,15 +112,15 @@ func (c *chain) hint(ctx context.Context) int {
 	return number
 }
 
-// read reads the newest page of a repository; a page without a document where
-// nothing was committed yet.
+// read reads the newest page of a repository; a page without a document if nothing was
+// committed yet.
 func read(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	return opened(s.Get(ctx, workspace))
 }
 
-// opened makes a page of what a store or a lock returned.
+// opened decodes what a store or a lock returned.
 func opened(b []byte, v statebackend.Version, err error) (page, statebackend.Version, error) {
 	if errors.Is(err, oci.ErrNotFound) {
 		return page{}, v, nil
@@ -132,7 +132,7 @@ func opened(b []byte, v statebackend.Version, err error) (page, statebackend.Ver
 	return p, v, err
 }
 
-// goOn goes to the repository that a page names, if that holds what it says.
+// goOn makes the repository that a page names current, after checking its content.
 func (c *chain) goOn(ctx context.Context, m *moved) error {
 	s, err := c.store(m.Number)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 	}
 	if _, gone := errors.AsType[*statebackend.VersionError](err); gone {
 		if v, cerr := s.Current(ctx, workspace); cerr == nil && v.N > m.Version {
-			err = nil // it was pruned
+			err = nil // the version was pruned
 		}
 	}
 	if err != nil {
@@ -154,8 +154,8 @@ func (c *chain) goOn(ctx context.Context, m *moved) error {
 	return nil
 }
 
-// addressOf returns the address that the claim under a tag of the current
-// repository names, if a replica wrote it.
+// addressOf returns the address in the claim under a tag of the current repository, if a
+// replica signed it.
 func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	s, err := c.store(c.current())
 	if err != nil {
@@ -164,8 +164,8 @@ func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	return c.l.o.verify(s.Repo().Name(), tag, held)
 }
 
-// address reads the leader's address, for a portal, at most every two seconds. One asks for
-// all, and to the end: that a client went away says nothing of the leader.
+// address reads the leader's address, for a portal, at most every two seconds. One caller
+// asks for all, and to the end: a client that disconnects says nothing about the leader.
 func (c *chain) address(ctx context.Context) (string, error) {
 	if address, failed, fresh := c.lastAnswer(); fresh {
 		return address, failed
@@ -188,14 +188,15 @@ func (c *chain) address(ctx context.Context) (string, error) {
 	return address, err
 }
 
-// lastAnswer is what the last answer was; fresh: it still counts.
+// lastAnswer returns the last answer; fresh reports whether it is still valid.
 func (c *chain) lastAnswer() (address string, failed error, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leader, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
 }
 
-// ask looks where the hint points: what is found there has to be proven anyway.
+// ask looks in the repository of the hint. The hint is not checked, since the address
+// found there is.
 func (c *chain) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()

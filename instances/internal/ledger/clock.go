@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxApart is how far two clocks may be apart before nothing expires by them.
+	// maxApart is the largest difference of two clocks at which instances still expire.
 	maxApart = 5 * time.Minute
-	// maxAway is how long the built-in registry, which has no other clock to
-	// compare with, may be away before nothing expires by its own.
+	// maxAway is how long the built-in registry, which has no other clock to compare
+	// with, may be down before expiry is held.
 	maxAway = 7 * 24 * time.Hour
-	// noise is what a Date in whole seconds and the way of an answer make up.
+	// noise bounds the error from a Date in whole seconds and from the network delay.
 	noise = 2 * time.Second
-	// slide is after how long the reference for jumps is a newer beat: clocks
-	// drift, which is no jump.
+	// slide is the age at which a newer heartbeat replaces the reference for jumps: slow
+	// drift of a clock is not a jump.
 	slide = time.Hour
 )
 
-// Why expiry is held. The texts are stable: a change is a commit.
+// Reasons for which expiry is held. The texts are stable, since each change is a commit.
 const (
 	heldApart = "the clocks of the registry and of this server are more than 5 minutes apart"
 	heldJump  = "the clock of the registry jumped by more than 5 minutes"
@@ -29,26 +29,27 @@ const (
 	heldAhead = "the last commit is more than 5 minutes ahead of the clock of the registry"
 )
 
-// clock is the time of a leader: that of the registry, which every replica has in
-// common. Where it cannot be believed, time goes on from where it was when it
-// could, and expiry is held. The owner's lock guards it.
+// clock is the time of a leader: that of the registry, which all replicas share. While it
+// is not trusted, time continues from the last trusted time by uptime, and expiry is
+// held. The ledger's lock guards it.
 type clock struct {
 	local  func() time.Time
 	uptime func() time.Duration
 
 	last   statebackend.Heartbeat
-	base   statebackend.Heartbeat // to which a jump is relative
-	floor  time.Time              // what was told last
-	apart  time.Duration          // between the clocks, as a person has confirmed it
-	latch  string                 // held until a person confirms; "": not
+	base   statebackend.Heartbeat // reference for jumps
+	floor  time.Time              // the last time returned
+	apart  time.Duration          // difference of the clocks that an admin has confirmed
+	latch  string                 // held until an admin confirms the clock; "": not
 	reason string                 // why expiry is held
-	anchor time.Time              // the time when it began to be held,
-	since  time.Duration          // and the uptime then
+	anchor time.Time              // the time when the hold began,
+	since  time.Duration          // and the uptime at that time
 }
 
-// newClock begins with the first beat of a lock. committed is the time of the last
-// commit and beat of the last beat that anybody is known to have sent, both by
-// the clock of the ledger; zero: there was none. held is why the last leader held.
+// newClock starts a clock at the first heartbeat of a lock. committed is the time of the
+// last commit, heartbeat that of the last heartbeat known of any leader, both by the
+// clock of the ledger; zero: there was none. held is the reason of the previous leader's
+// hold.
 func newClock(o *Options, first statebackend.Heartbeat, committed, heartbeat time.Time, held string) *clock {
 	c := &clock{local: o.Now, uptime: o.Uptime, floor: committed, base: first}
 	if heartbeat.Before(committed) {
@@ -59,14 +60,14 @@ func newClock(o *Options, first statebackend.Heartbeat, committed, heartbeat tim
 		case !heartbeat.IsZero() && first.Date.Sub(heartbeat) > maxAway:
 			c.latch = heldAway
 		case held != "":
-			c.latch = held // nothing here can tell that it is over
+			c.latch = held // this replica cannot tell whether the reason is gone
 		}
 	}
 	c.observe(first)
 	return c
 }
 
-// observe judges the clocks at a beat.
+// observe checks the clocks at a heartbeat.
 func (c *clock) observe(b statebackend.Heartbeat) {
 	if b == c.last {
 		return
@@ -74,7 +75,7 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 	first := c.last == statebackend.Heartbeat{}
 	before := c.now()
 	c.last = b
-	diff := b.Date.Sub(b.Now.Round(0)) // as the clock of the wall says
+	diff := b.Date.Sub(b.Now.Round(0)) // by the wall clock
 	if diff.Abs() <= maxApart {
 		c.apart = 0
 	}
@@ -96,7 +97,7 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 		c.anchor = before
 		c.since = b.Uptime
 		if first {
-			c.anchor = b.Date // nothing better is known, and what expires waits
+			c.anchor = b.Date // the best guess; what expires waits anyway
 			if now := b.Now.Round(0); reason == heldApart && now.Before(b.Date) {
 				c.anchor = now
 			}
@@ -105,8 +106,8 @@ func (c *clock) observe(b statebackend.Heartbeat) {
 	c.reason = reason
 }
 
-// accepted is the clock once a person has said that it is right, even where the
-// last commit was ahead of it.
+// accepted returns the clock after an admin confirmed it, even if the last commit was
+// ahead of it.
 func (c *clock) accepted() *clock {
 	a := *c
 	a.latch = ""
@@ -117,7 +118,7 @@ func (c *clock) accepted() *clock {
 	return &a
 }
 
-// now is the time, never behind what it was.
+// now returns the time, which never goes back.
 func (c *clock) now() time.Time {
 	t := c.floor
 	switch {

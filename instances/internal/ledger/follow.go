@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// follow keeps the newest document at hand while somebody else leads.
+// follow keeps the newest document available while another replica leads.
 func (l *Ledger) follow(ctx context.Context) {
 	t := time.NewTicker(pollEvery)
 	defer t.Stop()
@@ -26,8 +26,8 @@ func (l *Ledger) follow(ctx context.Context) {
 	}
 }
 
-// poll asks once for a newer document. A lower version than one that was seen,
-// and what does not follow what is known, is passed over.
+// poll reads the document once if it is newer. A version lower than one already seen, or
+// one that does not follow the known one, is ignored.
 func (l *Ledger) poll(ctx context.Context) error {
 	l.mu.Lock()
 	leading := l.tenure != nil
@@ -72,7 +72,7 @@ func (l *Ledger) poll(ctx context.Context) error {
 	return err
 }
 
-// confirm notes that what was seen is still the newest.
+// confirm records that the known document is still the newest.
 func (l *Ledger) confirm(at time.Time, number int, version int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Ledger) confirm(at time.Time, number int, version int64) {
 	}
 }
 
-// unwritten notes that there is no document.
+// unwritten records that there is no document.
 func (l *Ledger) unwritten(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *Ledger) unwritten(at time.Time) {
 	l.empty = at
 }
 
-// learn makes a snapshot the newest that is known, unless it is not.
+// learn records a snapshot as the newest, if it is newer than the known one.
 func (l *Ledger) learn(s snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 var (
 	errMoved = errors.New("the ledger goes on elsewhere")
 	errOver  = errors.New("the time of this leader is over")
-	// errRefused is around every reason for which nobody may lead.
+	// errRefused wraps every reason for which no replica may lead.
 	errRefused = errors.New("no leader may start")
 )
 
-// lead takes the lock and leads until that ends: errOver. Else the error says why
+// lead takes the lock and leads until the term ends: errOver. Any other error says why
 // this replica does not lead.
 func (l *Ledger) lead(ctx context.Context) error {
 	if err := l.settle(ctx); err != nil {
@@ -33,7 +33,7 @@ func (l *Ledger) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if refused { // look before locking, which leaves traces
+	if refused { // check before locking, which writes to the registry
 		p, _, err := read(ctx, s)
 		if err == nil {
 			err = l.judge(ctx, p)
@@ -66,7 +66,7 @@ func refuse(err error) error {
 	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
-// begin reads what a new leader goes on from, under its lock.
+// begin reads, under the new leader's lock, the page to continue from.
 func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, statebackend.Version, error) {
 	if _, ttl := lock.Lease(); ttl == 0 {
 		return page{}, statebackend.Version{}, refuse(errors.New("the registry's responses have no Date header"))
@@ -80,8 +80,8 @@ func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, stat
 	return p, v, l.judge(ctx, p)
 }
 
-// judge reports whether a page may be led on from. One that has moved leads to the
-// next repository.
+// judge reports whether a leader may continue from a page. A page that has moved switches
+// to the next repository.
 func (l *Ledger) judge(ctx context.Context, p page) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -109,8 +109,8 @@ func (l *Ledger) judge(ctx context.Context, p page) error {
 	return nil
 }
 
-// settle ends locks whose end the registry has not confirmed. Until then others
-// have to wait for their leases.
+// settle releases locks whose release the registry has not confirmed. Until then other
+// replicas have to wait for their leases.
 func (l *Ledger) settle(ctx context.Context) error {
 	l.mu.Lock()
 	left := l.dangling
@@ -127,7 +127,7 @@ func (l *Ledger) settle(ctx context.Context) error {
 	return nil
 }
 
-// end ends a lock whatever becomes of the caller.
+// end releases a lock even if the caller's context has ended.
 func (l *Ledger) end(lock *statebackend.Lock, how func(*statebackend.Lock, context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -17,77 +17,77 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// workspace is where the document is in its repository.
+// workspace is the name of the document's workspace in its repository.
 const workspace = "ledger"
 
 const (
-	// lease is how long a leader counts as one that has sent no beat.
+	// lease is how long a leader without heartbeats still counts as leader.
 	lease = 30 * time.Second
-	// tryEvery is how often a replica tries to lead. It is less than the time
-	// between two beats: who looks less often has not seen that there was none.
+	// tryEvery is how often a replica tries to lead. It is less than the time between two
+	// heartbeats: at a lower rate a replica could not conclude that there was none.
 	tryEvery = 8 * time.Second
-	// pollEvery is how often a follower asks for a newer document.
+	// pollEvery is how often a follower checks for a newer document.
 	pollEvery = 2 * time.Second
-	// askTime bounds what is asked of the registry at once: a commit, or reading
-	// the document.
+	// askTime bounds a single operation on the registry: a commit, or reading the
+	// document.
 	askTime = 30 * time.Second
-	// endTime bounds how long the end of a leader's time may take.
+	// endTime bounds how long the end of a leader's term may take.
 	endTime = 10 * time.Second
 	// maxDocument is the largest document that is read.
 	maxDocument = 64 << 20
-	// fullDocument is how large a document may be before it takes no new records.
+	// fullDocument is the size from which a document takes no new records.
 	fullDocument = 16 << 20
 )
 
-// Options configure a [Ledger]. Repo and Machine are needed.
+// Options configure a [Ledger]. Repo and Machine are required.
 type Options struct {
 	// Repo returns the repository of the ledger with that number, from 1 on.
 	Repo    func(number int) (*oci.Repo, error)
 	Machine *lifecycle.Machine
 	Sealer  statebackend.Sealer // of the state keys; nil: there are none
-	// InClear lets a replica lead without state keys. Who may write to the
-	// registry owns what instances own.
+	// InClear lets a replica lead without state keys. Any writer to the registry then
+	// controls whatever the instances control.
 	InClear bool
-	// BuiltIn says that the registry is this server's own: nobody else writes to
-	// it, and its clock is ours.
+	// BuiltIn reports that the registry is built into this server: there is no other
+	// writer, and its clock is ours.
 	BuiltIn bool
-	// Folder is where the newest serial is remembered; "": only in memory.
+	// Folder is where the newest serial is stored; "": only in memory.
 	Folder string
-	// Entries reports whether instances were made here before, though the ledger is
+	// Entries reports whether instances were made here before, although the ledger is
 	// empty; nil: they were not.
 	Entries func(context.Context) (bool, error)
-	// Effects begins what a commit decided, and what a new leader finds
-	// outstanding, in order and one call at a time. ctx ends with the leader's
-	// time, and so has Effects to. Nil: nothing is begun.
+	// Effects carries out what a commit decided, and what a new leader finds outstanding,
+	// in order and one call at a time. ctx ends with the leader's term, and Effects must
+	// return then. nil: effects are dropped.
 	Effects func(ctx context.Context, effects []lifecycle.Effect)
-	// Committed hears how long each commit took; nil: nobody.
+	// Committed is called with the duration of each commit; nil: no call.
 	Committed func(time.Duration)
 
-	// Address is where this replica can be reached by the others; "": nowhere. It
-	// is told under each of AddressKeys, which those have who may lead, and under
-	// each of PortalKeys. Only an address under one of AddressKeys is believed: a
-	// portal has its own key there, and names nobody to others with it.
+	// Address is where other replicas reach this one; "": nowhere. It is signed with each
+	// of AddressKeys, which all replicas that may lead have, and with each of PortalKeys.
+	// Only signatures with one of AddressKeys are trusted: a portal has its own key
+	// there, and cannot name a leader to others.
 	Address     string
 	AddressKeys [][]byte
 	PortalKeys  [][]byte
-	// Portal follows the address of the leader alone: it never leads, and reads
-	// no document.
+	// Portal follows only the address of the leader: it never leads, and reads no
+	// document.
 	Portal bool
 
 	Limits Limits
-	Tool   string       // who writes, such as "okara/1.0.0"
+	Tool   string       // writer of the lock information, such as "okara/1.0.0"
 	Logger *slog.Logger // nil: none
 	Now    func() time.Time
 	Uptime func() time.Duration // nil: [statebackend.Uptime]
 	NewID  func() string
 }
 
-// Limits are when a leader tidies up. A zero field is the number beside it.
+// Limits say when a leader cleans up. A zero field means the number in its comment.
 type Limits struct {
-	Keep  int // 50 versions are kept
-	Prune int // after 1,000 commits
-	Renew int // the lock is taken anew after 50,000
-	Roll  int // another repository is begun at 5,000 versions, where none can be removed
+	Keep  int // versions to keep: 50
+	Prune int // commits between two clean-ups: 1,000
+	Renew int // commits until the lock is taken anew: 50,000
+	Roll  int // versions at which another repository is begun if none can be removed: 5,000
 }
 
 func (n Limits) withDefaults() Limits {
@@ -102,23 +102,23 @@ func (n Limits) withDefaults() Limits {
 	return n
 }
 
-// Ledger keeps the document of all instances. It is safe for concurrent use.
+// Ledger stores the document of all instances. It is safe for concurrent use.
 type Ledger struct {
 	o    Options
 	book *chain // of repositories
 
 	mu       sync.Mutex    // guards the fields below
-	seen     snapshot      // the newest document that is known to count
+	seen     snapshot      // the newest valid document known
 	tenure   *tenure       // nil: this replica does not lead
-	leader   string        // address of who does, "" if unknown
-	empty    time.Time     // when there was no document; zero: there was one, or nobody could tell
-	refused  error         // why this replica does not lead though nobody does
+	leader   string        // address of the leader, "" if unknown
+	empty    time.Time     // when there was no document; zero: there was one, or it is unknown
+	refused  error         // why this replica does not lead although no other does
 	changed  chan struct{} // closed when any of the above changes
 	serials  *serials
-	dangling []*statebackend.Lock // whose end the registry has not confirmed
+	dangling []*statebackend.Lock // locks whose release the registry has not confirmed
 }
 
-// snapshot is a document as it was committed.
+// snapshot is a document as of a commit.
 type snapshot struct {
 	page    page
 	number  int   // of the repository
@@ -150,8 +150,8 @@ func New(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Run follows the ledger, and leads it whenever it can, until ctx ends; then it
-// lets the next one lead.
+// Run follows the ledger, and leads it whenever it can, until ctx ends; then it releases
+// the lock for the next leader.
 func (l *Ledger) Run(ctx context.Context) error {
 	if l.o.Portal {
 		<-ctx.Done()
@@ -171,9 +171,9 @@ func (l *Ledger) Run(ctx context.Context) error {
 	return nil
 }
 
-// View returns the document as it was committed last, and the leader. A replica
-// that does not lead may be a while behind; AsOf says when the document was the
-// newest. Without any document the error is lifecycle.ErrNoLeader.
+// View returns the last committed document, and the leader. A replica that does not lead
+// may be slightly behind; AsOf is when the document was last known to be the newest.
+// Without a document the error is lifecycle.ErrNoLeader.
 func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	if l.o.Portal {
 		address, err := l.book.address(ctx)
@@ -199,7 +199,7 @@ func (l *Ledger) View(ctx context.Context) (lifecycle.View, error) {
 	return v, nil
 }
 
-// Leader returns the address of who leads, "" if it is not known; here says that
+// Leader returns the address of the leader, "" if it is not known; here reports whether
 // it is this replica.
 func (l *Ledger) Leader(ctx context.Context) (address string, here bool) {
 	v, err := l.View(ctx)
@@ -209,33 +209,32 @@ func (l *Ledger) Leader(ctx context.Context) (address string, here bool) {
 	return v.Leader, v.Leading
 }
 
-// Changed returns a channel that is closed when View would return something
-// else than now.
+// Changed returns a channel that is closed when View would return a different result.
 func (l *Ledger) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
 }
 
-// notify tells who waits for a change. l.mu is held.
+// notify wakes those that wait for a change. l.mu is held.
 func (l *Ledger) notify() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// Status is how a ledger is.
+// Status describes the state of a ledger.
 type Status struct {
 	Leading bool
-	Leader  string // address of who leads, "" if unknown or here
-	Refused error  // why this replica does not lead though nobody does; nil: it may
+	Leader  string // address of the leader, "" if unknown or here
+	Refused error  // why this replica does not lead although no other does; nil: it may
 	Number  int    // of the repository
 	Version int64
 	Serial  uint64
-	Held    string            // why expiry waits; "": it does not
-	Aside   map[string]string // records that are kept but not looked at, by id: why
+	Held    string            // why expiry is held; "": it is not
+	Aside   map[string]string // records that are kept but ignored, by ID: the reason
 }
 
-// Status returns how the ledger is, as far as this replica knows.
+// Status returns the state of the ledger, as far as this replica knows.
 func (l *Ledger) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,9 +248,8 @@ func (l *Ledger) Status() Status {
 	return s
 }
 
-// Do returns when a command is committed, or refused. Where that is not known
-// the error is lifecycle.ErrNoLeader, and the command may be sent again under its
-// key.
+// Do returns when a command is committed or refused. If the outcome is unknown, the error
+// is lifecycle.ErrNoLeader, and the command may be sent again with its key.
 func (l *Ledger) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	l.mu.Lock()
 	t := l.tenure
@@ -277,7 +275,7 @@ func (l *Ledger) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer,
 	}
 }
 
-// noLeader says why nothing is answered here. l.mu is held.
+// noLeader returns the error for the lack of a leader. l.mu is held.
 func (l *Ledger) noLeader() error {
 	if l.refused != nil {
 		return fmt.Errorf("%w: %w", lifecycle.ErrNoLeader, l.refused)
@@ -285,8 +283,8 @@ func (l *Ledger) noLeader() error {
 	return lifecycle.ErrNoLeader
 }
 
-// try leads, if nobody else does, until that ends. It returns after how long to
-// try again.
+// try leads, if no other replica does, until its term ends. It returns how long to wait
+// before the next try.
 func (l *Ledger) try(ctx context.Context) time.Duration {
 	err := l.lead(ctx)
 	locked, held := errors.AsType[*statebackend.LockedError](err)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// tagMark says in which repository a ledger goes on.
+	// tagMark names the repository in which a ledger continues.
 	tagMark      = "current"
 	artifactMark = "application/vnd.okara.ledger.v1"
 	// maxNumber bounds the number of a ledger's repository: 5,000 commits each.

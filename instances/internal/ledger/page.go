@@ -15,35 +15,35 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// page is one version of the ledger: the document of instances behind what the
-// ledger says of itself.
+// page is one version of the ledger: its own fields, followed by the document of
+// instances.
 type page struct {
-	Lineage  string            `json:"lineage"` // of all versions, from the first on
+	Lineage  string            `json:"lineage"` // the same for all versions
 	Serial   uint64            `json:"serial"`  // grows with each commit
 	Accepted acceptance        `json:"accepted,omitzero"`
 	Moved    *moved            `json:"moved,omitempty"`
 	Aside    map[string]*aside `json:"aside,omitempty"` // by id
 
-	doc  *lifecycle.Document // nil where nothing was committed yet
-	size int                 // of what was read, in bytes
+	doc  *lifecycle.Document // nil if nothing was committed yet
+	size int                 // bytes that were read
 }
 
-// acceptance is when somebody said that a ledger counts, whatever was known of
-// it before.
+// acceptance records when an administrator accepted the ledger, whatever was known of it
+// before.
 type acceptance struct {
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
 }
 
-// moved says that the ledger goes on elsewhere: from that version on, which holds
-// the document with that digest.
+// moved says that the ledger continues in another repository, from a version that holds
+// the document with a digest.
 type moved struct {
 	Number  int    `json:"number"` // of the repository
 	Version int64  `json:"version"`
 	Digest  string `json:"digest"` // SHA-256 of the document in clear, hex
 }
 
-// aside is a record that is kept and not looked at.
+// aside is a record that is kept but ignored.
 type aside struct {
 	Why      string             `json:"why"`
 	Record   *lifecycle.Record  `json:"record"`
@@ -55,7 +55,7 @@ func digestOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// reasons tells why records are set aside.
+// reasons returns why records are set aside.
 func (p page) reasons() map[string]string {
 	m := map[string]string{}
 	for id, a := range p.Aside {
@@ -64,8 +64,8 @@ func (p page) reasons() map[string]string {
 	return m
 }
 
-// encode writes a page as one JSON object: its own members first, then those of
-// the document.
+// encode encodes a page as one JSON object: its own members first, then those of the
+// document.
 func (p page) encode() ([]byte, error) {
 	head, err := json.Marshal(p)
 	if err != nil {
@@ -81,8 +81,8 @@ func (p page) encode() ([]byte, error) {
 	return append(b, body[1:]...), nil
 }
 
-// decodePage reads what encode wrote. Records that break a rule of the machine are
-// set aside, and those that do so no more come back.
+// decodePage decodes what encode wrote. Records that break a rule of the machine are set
+// aside, and those that no longer do come back.
 func decodePage(b []byte) (page, error) {
 	doc, err := lifecycle.Decode(b) // bounds size and depth of all
 	if err != nil {
@@ -98,14 +98,14 @@ func decodePage(b []byte) (page, error) {
 	return p, nil
 }
 
-// sift sets aside what breaks a rule.
+// sift sets aside records that break a rule.
 func (p *page) sift() {
 	d := p.doc
 	before := p.Aside
 	p.Aside = nil
 	for id, a := range before {
 		if d.Records[id] != nil || a.Record.ID != id {
-			p.setAside(id, a) // there is another one of its name
+			p.setAside(id, a) // another record has its ID
 			continue
 		}
 		if d.Records == nil {
@@ -136,7 +136,7 @@ func (p *page) setAside(id string, a *aside) {
 
 func corrupt(err error) error { return fmt.Errorf("the ledger: %v: %w", err, oci.ErrCorrupt) }
 
-// decodeHead reads the members of a page before those of its document.
+// decodeHead decodes the members of a page before those of its document.
 func decodeHead(b []byte) (page, error) {
 	var p page
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -190,10 +190,10 @@ type known struct {
 	Lineage  string    `json:"lineage"`
 	Serial   uint64    `json:"serial"`
 	Accepted time.Time `json:"accepted,omitzero"`
-	At       time.Time `json:"at,omitzero"` // of the last beat, by the clock of the ledger
+	At       time.Time `json:"at,omitzero"` // of the last heartbeat, by the clock of the ledger
 }
 
-// older tells why p is not what follows what is known; nil: it does.
+// older returns why p does not follow the known page; nil: it does.
 func (k known) older(p page) error {
 	switch {
 	case k.Lineage == "" || p.Accepted.At.After(k.Accepted):

@@ -9,12 +9,12 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// queue keeps effects in order until they are delivered: commits do not wait for
-// what they begin.
+// queue holds effects in order until they are delivered, so that commits do not wait for
+// them.
 type queue struct {
 	mu   sync.Mutex // guards the fields below
 	list []lifecycle.Effect
-	some chan struct{} // nil: nobody waits
+	some chan struct{} // nil: no waiter
 }
 
 func (q *queue) add(effects []lifecycle.Effect) {
@@ -30,8 +30,8 @@ func (q *queue) add(effects []lifecycle.Effect) {
 	}
 }
 
-// take returns what there is; if that is nothing, a channel that is closed when
-// there is something.
+// take returns the queued effects; if there are none, a channel that is closed when there
+// are.
 func (q *queue) take() ([]lifecycle.Effect, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -46,7 +46,7 @@ func (q *queue) take() ([]lifecycle.Effect, <-chan struct{}) {
 	return nil, q.some
 }
 
-// deliver begins effects, those that came meanwhile together, until ctx ends.
+// deliver calls begin with all queued effects, in batches, until ctx ends.
 func (q *queue) deliver(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
 	for ctx.Err() == nil {
 		list, some := q.take()

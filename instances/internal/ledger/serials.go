@@ -16,13 +16,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// serials is what a replica knows of the ledger when its registry forgets: the
-// highest serial, in a file where it has a folder. The owner's lock guards it.
+// serials remembers the highest serial of the ledger in case its registry is set back: in
+// a file if there is a folder. The ledger's lock guards it.
 type serials struct {
 	file    string // "": none
 	known   known
 	written known
-	saving  sync.Mutex // one writes at a time; taken before the owner's lock
+	saving  sync.Mutex // held while writing the file; taken before the ledger's lock
 }
 
 func newSerials(folder string) (*serials, error) {
@@ -44,7 +44,7 @@ func newSerials(folder string) (*serials, error) {
 	return m, nil
 }
 
-// see notes a page that counts.
+// see records a page that counts.
 func (m *serials) see(p page) {
 	if p.doc != nil {
 		m.known.Lineage = p.Lineage
@@ -53,14 +53,14 @@ func (m *serials) see(p page) {
 	}
 }
 
-// heartbeat notes that somebody led then.
+// heartbeat records that a replica led at this time.
 func (m *serials) heartbeat(at time.Time) {
 	if at.After(m.known.At) {
 		m.known.At = at
 	}
 }
 
-// unsaved returns what is to be written to the file; false if it is there.
+// unsaved returns what is to be written to the file; false if the file is up to date.
 func (m *serials) unsaved() (known, bool) {
 	return m.known, m.file != "" && m.known != m.written
 }
@@ -74,8 +74,8 @@ func (m *serials) save(k known) error {
 	return files.Replace(m.file, b, 0o600)
 }
 
-// save notes what is known of the ledger in the file, by leaders and followers
-// alike: who led last may have lost its folder.
+// save writes what is known of the ledger to the file. Followers do so too, since the
+// last leader may have lost its folder.
 func (l *Ledger) save(ctx context.Context) {
 	m := l.serials
 	m.saving.Lock()

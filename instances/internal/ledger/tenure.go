@@ -16,13 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// tenure is the time in which this replica leads. Whatever goes wrong ends it:
-// nothing that was not committed is believed any more, and the next leader reads
-// what counts.
+// tenure is the term in which this replica leads. Any error ends it: nothing uncommitted
+// is trusted any more, and the next leader reads what counts.
 type tenure struct {
 	l *Ledger
 
-	// The ledger's lock guards the fields below, up to the next line.
+	// The ledger's lock guards the fields below, up to the blank line.
 	store     *statebackend.Store
 	lock      *statebackend.Lock
 	number    int // of the repository
@@ -30,23 +29,23 @@ type tenure struct {
 	committed page
 	clock     *clock
 	flying    *batch // what is being committed
-	pending   *batch // what comes next
+	pending   *batch // what is committed next
 	size      int    // of the document, in bytes
-	over      error  // why this ends; nil: it does not
+	over      error  // why the term ended; nil: it has not
 
 	effects queue
-	wake    chan struct{} // there is something pending
+	wake    chan struct{} // signals that something is pending
 	stop    context.CancelCauseFunc
 	running sync.WaitGroup
-	fixed   atomic.Bool // nothing can be removed
+	fixed   atomic.Bool // old versions cannot be removed
 
-	// Of the goroutine that commits.
+	// Fields of the committing goroutine.
 	commits int              // under this lock
-	prune   int              // when so many were made
+	prune   int              // the number of commits at which to prune next
 	again   <-chan time.Time // when to tidy again; nil: after the next commit
 }
 
-// batch is what one commit keeps.
+// batch is the content of one commit.
 type batch struct {
 	doc     *lifecycle.Document
 	effects []lifecycle.Effect
@@ -82,13 +81,13 @@ func newTenure(l *Ledger, store *statebackend.Store, lock *statebackend.Lock, s 
 	return t
 }
 
-// run leads until ctx ends or something goes wrong.
+// run leads until ctx ends or there is an error.
 func (t *tenure) run(ctx context.Context) {
 	l := t.l
 	l.o.Logger.InfoContext(ctx, "this server is the leader", "ledger", t.store.Repo().String(), "serial", t.committed.Serial)
 	leads, stop := context.WithCancelCause(ctx)
 	t.stop = stop
-	// A commit under way may end when ctx does, but not when the lease does.
+	// A running commit may finish when ctx ends, but not when the lease does.
 	commits, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	late := context.AfterFunc(leads, func() {
@@ -115,7 +114,7 @@ func (t *tenure) run(ctx context.Context) {
 	l.save(ctx)
 }
 
-// begin has what is outstanding delivered, and says how the clock is.
+// begin delivers the outstanding effects, and updates the hold on expiry.
 func (t *tenure) begin() {
 	l := t.l
 	l.mu.Lock()
@@ -133,7 +132,7 @@ func (t *tenure) fresh() bool {
 	return t.over == nil && age < ttl
 }
 
-// head is the document with all that was taken. l.mu is held.
+// head returns the document with all accepted commands. l.mu is held.
 func (t *tenure) head() *lifecycle.Document {
 	switch {
 	case t.pending != nil:
@@ -144,8 +143,8 @@ func (t *tenure) head() *lifecycle.Document {
 	return t.committed.doc
 }
 
-// take steps a command. What is refused is an error at once; else the answer comes
-// when all that it rests on is committed. l.mu is held.
+// take steps a command. A refusal is returned at once; otherwise the answer comes when
+// all that it is based on is committed. l.mu is held.
 func (t *tenure) take(c lifecycle.Command) (*waiter, error) {
 	if err := t.renew(); err != nil {
 		return nil, err
@@ -165,7 +164,7 @@ func adds(e lifecycle.Event) bool {
 	return false
 }
 
-// renew has the document say whether expiry is held. l.mu is held.
+// renew updates in the document whether expiry is held. l.mu is held.
 func (t *tenure) renew() error {
 	t.clock.observe(t.lock.Heartbeat())
 	if t.clock.reason == t.head().Clock.Held {
@@ -212,7 +211,7 @@ func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
 	case b == nil:
 		b = t.flying
 	}
-	if b == nil { // it rests on nothing but what is committed
+	if b == nil { // it is based only on what is committed
 		close(w.done)
 		return w, nil
 	}
@@ -220,8 +219,8 @@ func (t *tenure) apply(c lifecycle.Command) (*waiter, error) {
 	return w, nil
 }
 
-// commitAll commits what is pending, one batch after the other, until something
-// goes wrong or this leader's time ends.
+// commitAll commits pending batches, one after the other, until there is an error or this
+// leader's term ends.
 func (t *tenure) commitAll(leads, commits context.Context) error {
 	for {
 		select {
@@ -242,7 +241,7 @@ func (t *tenure) commitAll(leads, commits context.Context) error {
 	}
 }
 
-// commit writes what is pending. Only then it is answered and its effects begin.
+// commit writes what is pending, then answers its callers and begins its effects.
 func (t *tenure) commit(ctx context.Context) error {
 	l := t.l
 	l.mu.Lock()
@@ -282,7 +281,7 @@ func (t *tenure) commit(ctx context.Context) error {
 	return nil
 }
 
-// show makes what was committed the newest that is known. l.mu is held.
+// show records the committed document as the newest known. l.mu is held.
 func (t *tenure) show() {
 	l := t.l
 	l.seen = snapshot{t.committed, t.number, t.version, t.clock.now()}
@@ -309,8 +308,8 @@ func putBytes(ctx context.Context, lock *statebackend.Lock, b []byte) (version i
 	return v.N, len(b), err
 }
 
-// watch ends this leader's time when the last confirmed beat is as old as the
-// lease, and looks at the clocks.
+// watch ends the leader's term when the last confirmed heartbeat is as old as the lease,
+// and checks the clocks.
 func (t *tenure) watch(ctx context.Context) {
 	saved := t.l.o.Now()
 	for {
@@ -341,7 +340,7 @@ func (t *tenure) watch(ctx context.Context) {
 	}
 }
 
-// drop forgets all that was not committed, and says so to who waits for it.
+// drop discards all that was not committed, and reports that to the waiting callers.
 func (t *tenure) drop(err error) {
 	l := t.l
 	l.mu.Lock()

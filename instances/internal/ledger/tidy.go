@@ -12,10 +12,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// errRenew ends a lock before it has used up its numbers.
+// errRenew ends a lock before its version numbers are used up.
 var errRenew = errors.New("the lock is taken anew")
 
-// tidy does between two commits what has to be done now and then.
+// tidy does the periodic maintenance between two commits.
 func (t *tenure) tidy(leads, commits context.Context) error {
 	n := t.lock.Versions()
 	limits := t.l.o.Limits
@@ -32,7 +32,7 @@ func (t *tenure) tidy(leads, commits context.Context) error {
 	return nil
 }
 
-// removeOld removes old versions, beside the commits.
+// removeOld removes old versions, concurrently with commits.
 func (t *tenure) removeOld(ctx context.Context) {
 	_, err := t.store.Prune(ctx, workspace, t.l.o.Limits.Keep)
 	switch {
@@ -44,9 +44,9 @@ func (t *tenure) removeOld(ctx context.Context) {
 	}
 }
 
-// rollOver goes on in the next repository, under the locks of both: the document
-// is its first version, and then this one says where it went. A leader that dies
-// in between leaves a version that nobody reads, since nothing names it.
+// rollOver moves to the next repository, holding both locks: the document becomes its
+// first version, and then this repository says where it went. A leader that dies in
+// between leaves a version that is never read, since nothing names it.
 func (t *tenure) rollOver(ctx context.Context) error {
 	l := t.l
 	number := t.number + 1
@@ -58,7 +58,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	defer cancel()
 	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
-		t.again = time.After(tryEvery) // a leader died in between
+		t.again = time.After(tryEvery) // a leader died while moving
 		return nil
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	return nil
 }
 
-// first writes the first version that counts of the next repository.
+// first writes the first valid version of the next repository.
 func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, number int) (*moved, error) {
 	b, err := p.encode()
 	if err != nil {
@@ -108,8 +108,8 @@ func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, num
 	return &moved{Number: number, Version: n, Digest: digestOf(b)}, nil
 }
 
-// leaveHint says in the first repository which one counts. It saves who begins the
-// way through all of them.
+// leaveHint writes into the first repository which one is current, so that a start need
+// not go through all of them.
 func (t *tenure) leaveHint(ctx context.Context, number int) {
 	s, err := t.l.book.store(1)
 	if err == nil {
