@@ -91,7 +91,7 @@ func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy
 		p.Issuers = append(p.Issuers, issuer)
 	}
 	for _, r := range b.Rules {
-		allow, err := rights(r.Range, r.Allow, parseRuleScope)
+		allow, err := rights(r.Range, r.Allow, ParseRuleScope)
 		if err != nil {
 			return p, err
 		}

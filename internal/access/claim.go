@@ -20,15 +20,15 @@ var (
 // maxClaim bounds the text of a claim in a right, in bytes.
 const maxClaim = 255
 
-// parseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
+// ParseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
 // of the token: {namespace} is one name of the OCI grammar, {module...} are names
 // joined by "/".
-func parseRuleScope(s string) (Scope, error) {
+func ParseRuleScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
 	if err != nil {
 		return scope, err
 	}
-	if _, err := scope.fill(func(string) (string, bool) { return "x", true }); err != nil {
+	if _, err := scope.Fill(func(string) (string, bool) { return "x", true }); err != nil {
 		return Scope{}, fmt.Errorf("scope %q: %w", s, err)
 	}
 	return scope, nil
@@ -39,8 +39,8 @@ var (
 	errBraces  = errors.New("{ and } are around the name of a claim, such as {namespace} or {module...}")
 )
 
-// fill puts the claims into the glob.
-func (s Scope) fill(claim func(name string) (string, bool)) (Scope, error) {
+// Fill puts the claims into the glob.
+func (s Scope) Fill(claim func(name string) (string, bool)) (Scope, error) {
 	if !strings.ContainsAny(s.Glob, "{}") {
 		return s, nil
 	}
@@ -100,20 +100,4 @@ func (s Scope) Within(glob string) bool {
 		}
 	}
 	return addr.Covers(glob, strings.Join(part, "/"))
-}
-
-// rights are those of the rule for an identity; false if they name a claim that it
-// does not have.
-func (r Rule) rights(id identity) ([]Scope, bool) {
-	out := make([]Scope, len(r.Allow))
-	for i, scope := range r.Allow {
-		var err error
-		if out[i], err = scope.fill(func(name string) (string, bool) {
-			text, ok := id.Claims[name].(string)
-			return text, ok
-		}); err != nil {
-			return nil, false
-		}
-	}
-	return out, true
 }

@@ -142,7 +142,7 @@ func TestScopeOfInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.allows(Right{right.Action, right.Kind, right.Glob}); got != tt.want {
+		if got := s.Allows(Right{right.Action, right.Kind, right.Glob}); got != tt.want {
 			t.Errorf("%s allows %s: %v, want %v", tt.scope, tt.right, got, tt.want)
 		}
 		if got := s.String(); got != tt.scope {

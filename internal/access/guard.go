@@ -146,7 +146,7 @@ type Caller struct {
 
 func (c Caller) may(right Right) (rule string, ok bool) {
 	for i, s := range c.scopes {
-		if !s.allows(right) {
+		if !s.Allows(right) {
 			continue
 		}
 		if c.rules != nil {

@@ -85,8 +85,8 @@ func checkKeys(keys []Key) ([]Key, error) {
 	return checked, nil
 }
 
-// shares reports whether two rings have a secret in common.
-func (ring *Keyring) shares(other *Keyring) bool {
+// Shares reports whether two rings have a secret in common.
+func (ring *Keyring) Shares(other *Keyring) bool {
 	return slices.ContainsFunc(*ring.now.Load(), func(k Key) bool {
 		return slices.ContainsFunc(*other.now.Load(), func(o Key) bool { return bytes.Equal(k.Secret, o.Secret) })
 	})

@@ -43,7 +43,23 @@ type Rule struct {
 	Issuer string // empty: any configured one
 	Groups []string
 	Claims map[string]string // claim to glob over its value
-	Allow  []Scope           // their globs may name claims, see [parseRuleScope]
+	Allow  []Scope           // their globs may name claims, see [ParseRuleScope]
+}
+
+// rights are those of the rule for an identity; false if they name a claim that it
+// does not have.
+func (r Rule) rights(id identity) ([]Scope, bool) {
+	out := make([]Scope, len(r.Allow))
+	for i, scope := range r.Allow {
+		var err error
+		if out[i], err = scope.Fill(func(name string) (string, bool) {
+			text, ok := id.Claims[name].(string)
+			return text, ok
+		}); err != nil {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 const (

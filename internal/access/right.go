@@ -183,8 +183,8 @@ func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Scope) String() string { return string(s.Action) + ":" + string(s.Kind) + ":" + s.Glob }
 
-// allows reports whether the scope covers a right.
-func (s Scope) allows(right Right) bool {
+// Allows reports whether the scope covers a right.
+func (s Scope) Allows(right Right) bool {
 	if !s.covers(right.Kind, right.Action) {
 		return false
 	}

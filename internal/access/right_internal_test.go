@@ -55,7 +55,7 @@ func TestScope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.allows(Right{tt.action, tt.kind, tt.address}); got != tt.want {
+		if got := s.Allows(Right{tt.action, tt.kind, tt.address}); got != tt.want {
 			t.Errorf("%s allows %s %s %s: %v, want %v", tt.scope, tt.action, tt.kind, tt.address, got, tt.want)
 		}
 	}
@@ -123,6 +123,45 @@ func TestStateRight(t *testing.T) {
 	for repository, want := range map[string]string{"p/state/shop": "shop", "p/state/acme": "acme", "p/state/acme.prod": "acme/prod"} {
 		if got := RightTo(l, Publish, repository); got != (Right{Write, addr.KindState, want}) {
 			t.Errorf("%s: %v, want that to %s", repository, got, want)
+		}
+	}
+}
+
+// TestWithin: a right lies within a glob if it does whatever the claims are.
+//
+// Shows: operator 3
+func TestWithin(t *testing.T) {
+	for _, test := range []struct {
+		right, glob string
+		want        bool
+	}{
+		{"team-a/**", "team-a/**", true},
+		{"team-a/vpc/*", "team-a/**", true},
+		{"team-a", "team-a/**", true},
+		{"team-a/vp*/aws", "team-a/v*/*", true},
+		{"team-a/{name}/aws", "team-a/**", true},
+		{"team-a/{name}/aws", "team-a/*/aws", true},
+		{"team-a/{name...}", "team-a/**", true},
+		{"team-a/x-{name...}", "team-a/**", true},
+		{"{team}/vpc/aws", "**", true},
+		{"team-*/vpc/aws", "team-a/**", false},
+		{"team-a*/**", "team-a/**", false},
+		{"team-b/vpc/aws", "team-a/**", false},
+		{"**", "team-a/**", false},
+		{"*/vpc/aws", "team-a/**", false},
+		{"{team}/vpc/aws", "team-a/**", false},
+		{"team-{x}/vpc/aws", "team-a/**", false},
+		{"{team}/vpc/aws", "{team}/**", false},
+		{"net/**", "net/*/aws", false},
+		{"net/{name...}", "net/*", false},
+		{"net/x{name...}", "net/x*", false},
+		{"net/{name}/aws", "net/a*/aws", false},
+		{"net/**/aws", "net/**/**/aws", true},
+		{"net/**", "net/*/**", false},
+	} {
+		s := Scope{Read, "module", test.right}
+		if got := s.Within(test.glob); got != test.want {
+			t.Errorf("%s within %s: %t", test.right, test.glob, got)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	for i, r := range doc.Rules {
 		rule := Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims}
 		for _, text := range r.Allow {
-			scope, err := parseRuleScope(text)
+			scope, err := ParseRuleScope(text)
 			if err != nil {
 				return out, fmt.Errorf("rules[%d] %q: %w", i, r.Name, err)
 			}

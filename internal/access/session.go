@@ -58,7 +58,7 @@ func (s *Sessions) validate() error {
 		return errors.New("sessions: keys are needed")
 	case s.TTL < 0 || s.TTL > maxLogin:
 		return errors.New("sessions: at most 90 days")
-	case s.Portals != nil && s.Keyring.shares(s.Portals):
+	case s.Portals != nil && s.Keyring.Shares(s.Portals):
 		return errors.New("sessions: portals and full servers have a key in common, so that a portal could make sessions of both")
 	}
 	return nil

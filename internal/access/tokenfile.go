@@ -20,6 +20,28 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
+// Token is a static token. The configuration holds its hash, not the token.
+type Token struct {
+	ID      string
+	Hash    [sha256.Size]byte // SHA-256 of the whole token, "oks_<id>_<secret>"
+	Scopes  []Scope
+	Expires time.Time // zero: never
+}
+
+// tokenPrefix marks static tokens; the shape of a token selects the one way in
+// which it is checked.
+const tokenPrefix = "oks_"
+
+// HashToken returns the identifier and the hash of a static token.
+func HashToken(token string) (id string, hash [sha256.Size]byte, err error) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	id, secret, found := strings.Cut(rest, "_")
+	if !ok || !found || id == "" || len(secret) < 20 {
+		return "", hash, errors.New("a static token has the form oks_<id>_<secret> with a secret of at least 20 characters")
+	}
+	return id, sha256.Sum256([]byte(token)), nil
+}
+
 // expiresField begins the end of a token in a token file.
 const expiresField = "expires="
 
