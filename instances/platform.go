@@ -33,6 +33,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -49,7 +51,7 @@ type platform struct {
 	quotas  []settings.Quota
 	base    server.Base
 	storage string // absolute
-	keys    *access.Keyring
+	keys    *keyring.Ring
 	log     *slog.Logger
 
 	machine    *lifecycle.Machine
@@ -68,7 +70,7 @@ type platform struct {
 // newPlatform returns what launches instances, which does nothing yet.
 func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, error) {
 	l := &platform{o: e.options, quotas: e.blocks.Quotas, base: b, log: b.Env.Log, machine: &lifecycle.Machine{Limits: e.options.Limits}}
-	keys, err := access.NewKeyring(b.Keys)
+	keys, err := keyring.New(b.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func (l *platform) open() (err error) {
 // addressKeys are by which replicas verify the leader, of what they share: servers
 // their archive keys, portals those of their sessions. None of them is the secret
 // itself.
-func addressKeys(shared []access.Key) [][]byte {
+func addressKeys(shared []keyring.Key) [][]byte {
 	var keys [][]byte
 	for _, k := range shared {
 		mac := hmac.New(sha256.New, k.Secret)
@@ -365,9 +367,9 @@ func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, erro
 }
 
 // reads are the rights of a run here.
-func (l *platform) reads(s run.Spec) []access.Scope {
-	scopes := []access.Scope{
-		{Action: access.Read, Kind: addr.KindProvider, Glob: access.Everything}, {Action: access.Read, Kind: addr.KindMirror, Glob: access.Everything},
+func (l *platform) reads(s run.Spec) []rights.Scope {
+	scopes := []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindProvider, Glob: rights.Everything}, {Action: rights.Read, Kind: addr.KindMirror, Glob: rights.Everything},
 	}
 	globs := l.o.Executor.Reads
 	if s.Remote != nil { // its modules are what it uploads; others are read by whom the operator says
@@ -377,7 +379,7 @@ func (l *platform) reads(s run.Spec) []access.Scope {
 		globs = []string{namespace + "/**"}
 	}
 	for _, glob := range globs {
-		scopes = append(scopes, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: glob})
+		scopes = append(scopes, rights.Scope{Action: rights.Read, Kind: addr.KindModule, Glob: glob})
 	}
 	return scopes
 }
@@ -490,7 +492,7 @@ func (l *platform) kept() access.Kept {
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
 		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
-			k.Groups = append(k.Groups, access.Everything)
+			k.Groups = append(k.Groups, rights.Everything)
 		case t.Owner == template.OwnerGroup:
 			k.Groups = slices.Concat(k.Groups, t.Groups)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -334,12 +335,12 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 
 // remoteScopes are the rights of an attempt of a workspace: to read its state for a
 // plan, and to write it for an apply.
-func remoteScopes(s run.Spec) []access.Scope {
-	action := access.Read
+func remoteScopes(s run.Spec) []rights.Scope {
+	action := rights.Read
 	if s.Ref.Kind == lifecycle.RunApply {
-		action = access.Write
+		action = rights.Write
 	}
-	return []access.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
+	return []rights.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
 }
 
 // remoteOver reports whether an attempt of a workspace is known to have ended: only

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -78,9 +78,9 @@ func TestRunsRefused(t *testing.T) {
 
 // TestRemoteScopes shows that a plan reads, that an apply writes, and nothing else.
 func TestRemoteScopes(t *testing.T) {
-	for kind, want := range map[lifecycle.RunKind]access.Action{lifecycle.RunPlan: access.Read, lifecycle.RunApply: access.Write} {
+	for kind, want := range map[lifecycle.RunKind]rights.Action{lifecycle.RunPlan: rights.Read, lifecycle.RunApply: rights.Write} {
 		s := run.Spec{Ref: lifecycle.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
-		if got := remoteScopes(s); !slices.Equal(got, []access.Scope{{Action: want, Kind: addr.KindState, Glob: "acme/prod"}}) {
+		if got := remoteScopes(s); !slices.Equal(got, []rights.Scope{{Action: want, Kind: addr.KindState, Glob: "acme/prod"}}) {
 			t.Errorf("%s may %v", kind, got)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -29,7 +29,7 @@ type socketToken struct {
 type runRegistry struct {
 	registry http.Handler
 	layout   addr.Layout
-	keys     *access.Keyring
+	keys     *keyring.Ring
 	now      func() time.Time
 }
 

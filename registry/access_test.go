@@ -13,7 +13,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -26,15 +28,15 @@ const (
 	statesToken    = "oks_states_0123456789abcdefghij"
 )
 
-func newToken(t testing.TB, token string, scopes ...string) access.Token {
+func newToken(t testing.TB, token string, scopes ...string) statictoken.Token {
 	t.Helper()
-	id, hash, err := access.HashToken(token)
+	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := access.Token{ID: id, Hash: hash}
+	out := statictoken.Token{ID: id, Hash: hash}
 	for _, s := range scopes {
-		out.Scopes = append(out.Scopes, must(access.ParseScope(s)))
+		out.Scopes = append(out.Scopes, must(rights.ParseScope(s)))
 	}
 	return out
 }
@@ -42,7 +44,7 @@ func newToken(t testing.TB, token string, scopes ...string) access.Token {
 // private makes a front-end that nobody may use without a token.
 func private(t testing.TB) func(*server.Options) {
 	return func(o *server.Options) {
-		o.Access = access.Policy{Tokens: []access.Token{
+		o.Access = access.Policy{Tokens: []statictoken.Token{
 			newToken(t, readerToken, "read:*:**"),
 			newToken(t, publisherToken, "publish:module:net/**", "write:state:shop"),
 		}}

@@ -10,22 +10,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // parser parses the path of a request into the object that it is about and the
 // right that it requires. Its error is shown only to callers with that right.
-type parser[A any] func(r *http.Request) (at A, right access.Right, err error)
+type parser[A any] func(r *http.Request) (at A, right rights.Right, err error)
 
-func moduleIn(r *http.Request) (addr.Module, access.Right, error) {
+func moduleIn(r *http.Request) (addr.Module, rights.Right, error) {
 	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	return m, access.Right{Kind: addr.KindModule, Address: m.String()}, m.Validate()
+	return m, rights.Right{Kind: addr.KindModule, Address: m.String()}, m.Validate()
 }
 
-func moduleVersionIn(r *http.Request) (addr.ModuleVersion, access.Right, error) {
+func moduleVersionIn(r *http.Request) (addr.ModuleVersion, rights.Right, error) {
 	m, right, err := moduleIn(r)
 	if err != nil {
 		return addr.ModuleVersion{}, right, err
@@ -40,9 +41,9 @@ type group struct{ namespace, name string }
 
 func (g group) String() string { return strings.Trim(g.namespace+"/"+g.name, "/") }
 
-func groupIn(r *http.Request) (group, access.Right, error) {
+func groupIn(r *http.Request) (group, rights.Right, error) {
 	g := group{r.PathValue("namespace"), r.PathValue("name")}
-	return g, access.Right{Kind: addr.KindModule, Address: g.String()}, nil
+	return g, rights.Right{Kind: addr.KindModule, Address: g.String()}, nil
 }
 
 // stored is a version of a module or of a provider of this front-end.
@@ -51,7 +52,7 @@ type stored struct {
 	version addr.Version
 }
 
-func storedModuleIn(r *http.Request) (stored, access.Right, error) {
+func storedModuleIn(r *http.Request) (stored, rights.Right, error) {
 	m, right, err := moduleVersionIn(r)
 	return stored{m.Item(), m.Version}, right, err
 }
@@ -70,9 +71,9 @@ func (h hostname) is(r *http.Request, p addr.Provider) bool {
 
 // provider parses the address of a provider of this front-end, or of a mirrored
 // one below /origin/ and /mirror/.
-func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error) {
+func (h hostname) provider(r *http.Request) (addr.Provider, rights.Right, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	right := access.Right{Kind: addr.KindProvider}
+	right := rights.Right{Kind: addr.KindProvider}
 	if host := r.PathValue("hostname"); host != "" {
 		source = host + "/" + source
 		right.Kind = addr.KindMirror
@@ -96,12 +97,12 @@ type providerVersion struct {
 	version addr.Version
 }
 
-func (h hostname) release(r *http.Request) (providerVersion, access.Right, error) {
+func (h hostname) release(r *http.Request) (providerVersion, rights.Right, error) {
 	return h.releaseOf(r, r.PathValue("version"))
 }
 
 // document is release for the document of a network mirror.
-func (h hostname) document(r *http.Request) (providerVersion, access.Right, error) {
+func (h hostname) document(r *http.Request) (providerVersion, rights.Right, error) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".json")
 	at, right, err := h.releaseOf(r, name)
 	if !ok {
@@ -110,7 +111,7 @@ func (h hostname) document(r *http.Request) (providerVersion, access.Right, erro
 	return at, right, err
 }
 
-func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, access.Right, error) {
+func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, rights.Right, error) {
 	p, right, err := h.provider(r)
 	if err != nil {
 		return providerVersion{}, right, err
@@ -119,7 +120,7 @@ func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, a
 	return providerVersion{p, v}, right, err
 }
 
-func (h hostname) stored(r *http.Request) (stored, access.Right, error) {
+func (h hostname) stored(r *http.Request) (stored, rights.Right, error) {
 	p, right, err := h.release(r)
 	return stored{p.Item(), p.version}, right, err
 }
@@ -130,7 +131,7 @@ type build struct {
 	platform addr.Platform
 }
 
-func (h hostname) build(r *http.Request) (build, access.Right, error) {
+func (h hostname) build(r *http.Request) (build, rights.Right, error) {
 	at, right, err := h.release(r)
 	return build{at, addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}}, right, err
 }
@@ -148,7 +149,7 @@ const (
 // links creates and verifies the paths of archives. A link names one blob of
 // one repository under one file name, for a limited time.
 type links struct {
-	keys   *access.Keyring
+	keys   *keyring.Ring
 	ttl    time.Duration
 	now    func() time.Time
 	sealed string // the caller's credential, included in every link; "" without pass-through

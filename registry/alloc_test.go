@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -30,13 +30,13 @@ const warmAllocations = 48
 //
 // Shows: opendepot-defects 5
 func TestWarmAllocations(t *testing.T) {
-	cost := func(versions, rights int) map[string]float64 {
+	cost := func(versions, scopes int) map[string]float64 {
 		f := newFront(t, func(o *server.Options) {
 			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
-			for range rights {
-				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(access.ParseScope("read:*:none/**")))
+			for range scopes {
+				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(rights.ParseScope("read:*:none/**")))
 			}
-			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(access.ParseScope("read:*:**")))
+			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(rights.ParseScope("read:*:**")))
 		})
 		for i := range versions {
 			v := fmt.Sprintf("1.%d.0", i)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -226,7 +226,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("two replicas link to\n%s and\n%s", got, want)
 	}
 	c := newFrontAt(t, host, nil, func(o *server.Options) {
-		o.Keys = []access.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
+		o.Keys = []keyring.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
 	})
 	if resp, _ := ask(t, http.MethodGet, must(url.Parse(c.URL+u.Path))); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a front-end with another key: %d, want 403", resp.StatusCode)

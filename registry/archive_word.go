@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -21,8 +21,8 @@ import (
 // only blobs that the server would sign a link for now, not the rest of the
 // repository, such as versions that were withdrawn or that the policy refuses.
 func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
-	right := access.RightTo(a.layout, access.Read, b.Repository)
-	if right.Kind == addr.KindState || right == access.Server() {
+	right := rights.RightTo(a.layout, rights.Read, b.Repository)
+	if right.Kind == addr.KindState || right == rights.Server() {
 		return delivery{}, "", notFound("archive %s: not found", b.File)
 	}
 	g, err := a.kit.Guard.Allow(r, right)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -56,8 +57,8 @@ func TestAudit(t *testing.T) {
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
 		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
 		o.Access.Rules = []access.Rule{
-			{Name: "others", Groups: []string{"ops"}, Allow: access.AnonymousAll()},
-			{Name: "team", Groups: []string{"platform"}, Allow: access.AnonymousRead()},
+			{Name: "others", Groups: []string{"ops"}, Allow: rights.AnonymousAll()},
+			{Name: "team", Groups: []string{"platform"}, Allow: rights.AnonymousRead()},
 		}
 		o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -27,7 +27,7 @@ import (
 // it answers to its own names only; no server makes a change that a page of another site asks for
 func TestWebPages(t *testing.T) {
 	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	start := func(anonymous []access.Scope) *front {
+	start := func(anonymous []rights.Scope) *front {
 		return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *server.Options) {
 			o.Access.Anonymous = anonymous
 			o.Hostname, o.PublicURL = "okara.example.com", "https://tf.example.org:8443/x"
@@ -35,7 +35,7 @@ func TestWebPages(t *testing.T) {
 			o.Stores = func(context.Context, string) (*statebackend.Store, error) { return nil, oci.ErrNotFound }
 		})
 	}
-	open, closed := start(access.AnonymousAll()), start(access.AnonymousRead())
+	open, closed := start(rights.AnonymousAll()), start(rights.AnonymousRead())
 	routes := []string{
 		"GET /state/shop/default", "POST /state/shop/default", "LOCK /state/shop/default", "DELETE /state/shop/default", "GET /metrics", "GET /healthz",
 		"GET /v2/", "GET /v2/acme/state/shop/tags/list", "PUT /v2/acme/state/shop/manifests/x", "DELETE /v2/acme/state/shop/manifests/x",

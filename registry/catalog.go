@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -108,7 +109,7 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 // readable returns the items that the caller may read.
 func readable(g access.Grant, items []addr.Item) []addr.Item {
 	return slices.DeleteFunc(items, func(it addr.Item) bool {
-		return !g.May(access.Right{Action: access.Read, Kind: access.Kind(it.Kind), Address: it.String()})
+		return !g.May(rights.Right{Action: rights.Read, Kind: rights.Kind(it.Kind), Address: it.String()})
 	})
 }
 

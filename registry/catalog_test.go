@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 const describedModule = `
@@ -80,7 +80,7 @@ func TestModuleLists(t *testing.T) {
 	const partly, publisher = "oks_partly_0123456789abcdefghij", "oks_all_0123456789abcdefghij"
 	f := newFront(t, func(o *server.Options) {
 		o.Access.Anonymous = nil
-		o.Access.Tokens = []access.Token{newToken(t, publisher, "publish:module:**"), newToken(t, partly, "read:module:net/**")}
+		o.Access.Tokens = []statictoken.Token{newToken(t, publisher, "publish:module:**"), newToken(t, partly, "read:module:net/**")}
 	})
 	archive := depottest.ZipOf(t, map[string]string{"main.tf": describedModule, "modules/sub/main.tf": "", "README.md": "# hi"})
 	for _, v := range []string{"net/vpc/aws/1.0.0", "net/vpc/aws/1.1.0", "net/vpc/aws/2.0.0-rc.1", "net/vpc/gcp/0.1.0", "net/dns/aws/1.0.0", "app/web/aws/3.0.0", "app/pre/aws/1.0.0-beta"} {

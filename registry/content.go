@@ -13,11 +13,11 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/pieces"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -74,7 +74,7 @@ func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (pa
 
 // publishes reports whether the caller may publish to the address that is read.
 func (c *content) publishes(r call[stored]) bool {
-	return r.grant.May(access.Right{Action: access.Publish, Kind: access.Kind(r.at.Kind), Address: r.at.String()})
+	return r.grant.May(rights.Right{Action: rights.Publish, Kind: rights.Kind(r.at.Kind), Address: r.at.String()})
 }
 
 // served returns the digest of the version's manifest, or a

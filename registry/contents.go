@@ -9,6 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -25,16 +26,16 @@ type contents struct {
 // everything is the object of a request that names none.
 type everything struct{}
 
-func everythingIn(*http.Request) (everything, access.Right, error) {
-	return everything{}, access.Right{Kind: access.AnyKind}, nil
+func everythingIn(*http.Request) (everything, rights.Right, error) {
+	return everything{}, rights.Right{Kind: rights.AnyKind}, nil
 }
 
-func itemIn(r *http.Request) (addr.Item, access.Right, error) {
+func itemIn(r *http.Request) (addr.Item, rights.Right, error) {
 	it, err := addr.ParseItem(r.PathValue("address"))
 	if err != nil {
-		return it, access.Right{Kind: access.AnyKind, Address: r.PathValue("address")}, err
+		return it, rights.Right{Kind: rights.AnyKind, Address: r.PathValue("address")}, err
 	}
-	return it, access.Right{Kind: access.Kind(it.Kind), Address: it.String()}, nil
+	return it, rights.Right{Kind: rights.Kind(it.Kind), Address: it.String()}, nil
 }
 
 type contentsDoc struct {

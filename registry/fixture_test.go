@@ -19,7 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -52,7 +54,7 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	layout := addr.Layout{Prefix: "acme"}
 	o := server.Options{
 		Options: registry.Options{Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}), Layout: layout, Hostname: "example.com"}, // the host of httptest.NewRequest
-		Access:  access.Policy{Anonymous: access.AnonymousAll()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Access:  access.Policy{Anonymous: rights.AnonymousAll()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 	}
 	if change != nil {
 		change(&o)

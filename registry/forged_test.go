@@ -14,7 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 // forgedManifests has a registry answer for the manifests of one repository with
@@ -52,8 +54,8 @@ func TestForgedArchives(t *testing.T) {
 				return newFrontAt(t, host, forgedManifests(public.Repository(layout), private.Repository(layout)), func(o *server.Options) {
 					o.Blobs = cache.BlobOptions{Dir: dir, Bytes: 1 << 24}
 					o.Access = access.Policy{
-						Anonymous: []access.Scope{{Action: access.Read, Kind: access.Kind(public.Kind), Glob: tt.glob}},
-						Tokens:    []access.Token{newToken(t, adminToken, "admin:*:**")},
+						Anonymous: []rights.Scope{{Action: rights.Read, Kind: rights.Kind(public.Kind), Glob: tt.glob}},
+						Tokens:    []statictoken.Token{newToken(t, adminToken, "admin:*:**")},
 					}
 				})
 			}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -49,7 +49,7 @@ func FuzzLogin(f *testing.F) {
 // FuzzBody sends arbitrary bodies to everything that takes one from somebody who
 // may publish all: none ends in a server error or a version that was not there.
 func FuzzBody(f *testing.F) {
-	front := newFront(f, func(o *server.Options) { o.Access.Anonymous = access.AnonymousAll() })
+	front := newFront(f, func(o *server.Options) { o.Access.Anonymous = rights.AnonymousAll() })
 	for _, body := range []string{
 		`{"receipts":["x"],"keys":["-----BEGIN PGP"]}`, `{"action":"yank","message":"x"}`, `{"digest":"sha256:00","payload":"e30=","signature":"eA=="}`, `{"digest":"x"}`, "PK\x03\x04", "\x1f\x8b", "",
 	} {

@@ -20,7 +20,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -31,11 +33,11 @@ func newTestServer(t *testing.T, transport http.RoundTripper) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := access.New(access.Options{Policy: access.Policy{Anonymous: access.AnonymousAll()}, Keyring: keys})
+	guard, err := access.New(access.Options{Policy: access.Policy{Anonymous: rights.AnonymousAll()}, Keyring: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 var testBlob = blobName{Repository: "acme/modules/net/vpc/aws", Hex: strings.Repeat("ab", 32), File: "net-vpc-aws-1.0.0.zip"}
 
-func testKey(b byte) access.Key { return access.Key{Secret: bytes.Repeat([]byte{b}, 32)} }
+func testKey(b byte) keyring.Key { return keyring.Key{Secret: bytes.Repeat([]byte{b}, 32)} }
 
-func newTestLinks(t testing.TB, now *time.Time, keys ...access.Key) *links {
+func newTestLinks(t testing.TB, now *time.Time, keys ...keyring.Key) *links {
 	t.Helper()
-	ring, err := access.NewKeyring(keys)
+	ring, err := keyring.New(keys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -193,7 +194,7 @@ func TestLoginTokens(t *testing.T) {
 	token := first.token(t)
 	with := func(change func(*server.Options)) *front { // the same keys
 		return newFront(t, func(o *server.Options) {
-			o.Access = access.Policy{Rules: []access.Rule{{Groups: []string{"platform"}, Allow: access.AnonymousRead()}}}
+			o.Access = access.Policy{Rules: []access.Rule{{Groups: []string{"platform"}, Allow: rights.AnonymousRead()}}}
 			o.Now = func() time.Time { return now }
 			o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}
 			change(o)

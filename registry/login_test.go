@@ -20,6 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -87,7 +89,7 @@ func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{Rules: []access.Rule{{
-			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: access.AnonymousRead(),
+			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: rights.AnonymousRead(),
 		}}}
 		o.Now = func() time.Time { return *now }
 		o.Login = &access.Login{
@@ -319,7 +321,7 @@ func TestDirectLogin(t *testing.T) {
 	if status, _ := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", token, nil); token == "" || status != 401 {
 		t.Errorf("a token of a login by way of a server with the same keys: %d, want 401", status)
 	}
-	o := server.Options{Options: registry.Options{Client: f.client}, Keys: []access.Key{{Secret: make([]byte, 32)}}}
+	o := server.Options{Options: registry.Options{Client: f.client}, Keys: []keyring.Key{{Secret: make([]byte, 32)}}}
 	o.Login = &access.Login{Direct: true, Issuer: access.Issuer{URL: i.URL}, ClientID: "tools"}
 	if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), "not among those that are accepted") {
 		t.Errorf("an issuer whose tokens are refused: %v", err)

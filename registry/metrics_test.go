@@ -16,7 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -89,7 +91,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAreForAdministrators(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Metrics = server.NewMetrics()
-		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{
+		o.Access = access.Policy{Anonymous: rights.AnonymousRead(), Tokens: []statictoken.Token{
 			newToken(t, readerToken, "read:*:**"), newToken(t, publisherToken, "publish:*:**", "write:state:**"),
 			newToken(t, narrowToken, "admin:*:net/**", "admin:*:*", "admin:module:**"), newToken(t, adminToken, "admin:*:**"),
 		}}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -87,7 +88,7 @@ func sign(alg jose.SignatureAlgorithm, key any, kid string, claims map[string]an
 }
 
 func (i *issuer) access(allow string, rule access.Rule) access.Policy {
-	rule.Allow = []access.Scope{must(access.ParseScope(allow))}
+	rule.Allow = []rights.Scope{must(rights.ParseScope(allow))}
 	return access.Policy{Issuers: []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []access.Rule{rule}}
 }
 
@@ -276,8 +277,8 @@ func TestCITokens(t *testing.T) {
 		return c
 	}
 	rules := []access.Rule{
-		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}},
-		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}},
 	}
 	tests := []struct {
 		name   string
@@ -302,7 +303,7 @@ func TestCITokens(t *testing.T) {
 			i := newIssuer(t)
 			to := i.at(tt.claims["iss"].(string))
 			f := newFront(t, func(o *server.Options) {
-				o.Access = access.Policy{Anonymous: access.AnonymousRead(), Rules: rules}
+				o.Access = access.Policy{Anonymous: rights.AnonymousRead(), Rules: rules}
 				for _, r := range rules {
 					o.Access.Issuers = append(o.Access.Issuers, access.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
 				}

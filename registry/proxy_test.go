@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -23,7 +24,7 @@ import (
 //
 // Shows: registries 10 | absolute addresses made of the request's Host | several
 func TestBehindProxy(t *testing.T) {
-	f := newFront(t, func(o *server.Options) { o.BasePath, o.Access.Anonymous = "/tf/", access.AnonymousRead() })
+	f := newFront(t, func(o *server.Options) { o.BasePath, o.Access.Anonymous = "/tf/", rights.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
 	f.module(t, "net/vpc/aws", "1.0.0", files)
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})

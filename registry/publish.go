@@ -25,6 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -48,8 +50,8 @@ type publishedDoc struct {
 // publishing handles requests that publish content or change published content.
 type publishing struct {
 	layout  addr.Layout
-	keys    *access.Keyring // signs receipts
-	beside  string          // host of the registry if it is part of this server; "": it is elsewhere
+	keys    *keyring.Ring // signs receipts
+	beside  string        // host of the registry if it is part of this server; "": it is elsewhere
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -74,7 +76,7 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 		return p.dryRun(w, r, dir, o)
 	}
 	out, err := r.depot.PublishModule(r.Context(), os.DirFS(dir), r.at, o)
-	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: access.Publish, Version: r.at.Version.String()}, out, err)
+	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: rights.Publish, Version: r.at.Version.String()}, out, err)
 	if err != nil {
 		return p.refused(r.Request, err)
 	}
@@ -269,7 +271,7 @@ func (p *publishing) published(v *view, g access.Grant, address string, c access
 	case out.Existing:
 		c.Status = http.StatusOK
 	}
-	if c.Action == access.Publish {
+	if c.Action == rights.Publish {
 		p.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
 	}
 	g.Record(address, c)
@@ -333,7 +335,7 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return missing(err, "%s %s %s", r.at.Kind, r.at, v)
 	}
-	p.published(r.view, r.grant, r.at.String(), access.Change{Action: access.Action(in.Action), Version: v.String()}, depot.Published{}, err)
+	p.published(r.view, r.grant, r.at.String(), access.Change{Action: rights.Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}

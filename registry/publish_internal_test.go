@@ -19,7 +19,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -66,7 +66,7 @@ func TestPublishError(t *testing.T) {
 // it expires.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
-	keys, err := access.NewKeyring([]access.Key{testKey(1)})
+	keys, err := keyring.New([]keyring.Key{testKey(1)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -19,7 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -45,9 +47,9 @@ func TestPublishOrigin(t *testing.T) {
 	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 	f := newFront(t, func(o *server.Options) {
 		o.Transport = ci
-		allow := []access.Scope{must(access.ParseScope("publish:*:**"))}
+		allow := []rights.Scope{must(rights.ParseScope("publish:*:**"))}
 		o.Access = access.Policy{
-			Tokens: []access.Token{newToken(t, publisherToken, "publish:*:**")},
+			Tokens: []statictoken.Token{newToken(t, publisherToken, "publish:*:**")},
 			Rules:  []access.Rule{{Name: "all", Allow: allow}},
 		}
 		for _, url := range []string{github, gitlab} {

@@ -23,6 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -210,7 +212,7 @@ func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) er
 		}
 	}
 	out, err := r.depot.PublishProvider(r.Context(), os.DirFS(dir), r.at.Provider, r.at.version, o)
-	p.published(r.view, r.grant, r.at.Provider.String(), access.Change{Action: access.Publish, Version: r.at.version.String()}, out, err)
+	p.published(r.view, r.grant, r.at.Provider.String(), access.Change{Action: rights.Publish, Version: r.at.version.String()}, out, err)
 	if err != nil {
 		return p.refused(r.Request, err)
 	}
@@ -290,7 +292,7 @@ func (u *upload) stored(ctx context.Context, repo *oci.Repo, at providerVersion)
 }
 
 // newReceipt returns "<kid>.<content>.<mac>".
-func newReceipt(keys *access.Keyring, u upload) (string, error) {
+func newReceipt(keys *keyring.Ring, u upload) (string, error) {
 	b, err := json.Marshal(u)
 	if err != nil {
 		return "", err
@@ -302,7 +304,7 @@ func newReceipt(keys *access.Keyring, u upload) (string, error) {
 
 // readReceipt verifies a receipt; its content is read only after its signature
 // is verified.
-func readReceipt(keys *access.Keyring, receipt string, now time.Time) (upload, error) {
+func readReceipt(keys *keyring.Ring, receipt string, now time.Time) (upload, error) {
 	forged := unprocessable(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")
 	if len(part) != 3 || !keys.Verify(signReceipt, part[0], part[2], part[1]) {

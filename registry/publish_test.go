@@ -18,12 +18,13 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -164,11 +165,11 @@ func TestPublishTooLarge(t *testing.T) {
 // another, and installs it.
 func TestPublishProvider(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
-		o.Access.Anonymous = access.AnonymousRead()
-		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+		o.Access.Anonymous = rights.AnonymousRead()
+		o.Access.Tokens = []statictoken.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	replica := newFrontAt(t, f.client.Host(), nil, func(o *server.Options) {
-		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+		o.Access.Tokens = []statictoken.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	const base = "/v1/providers/acme/dns/1.0.0"
 	archive := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})

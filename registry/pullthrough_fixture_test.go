@@ -19,7 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -60,7 +62,7 @@ func newOffline(t testing.TB, h http.Handler, change func(*server.Options)) *fro
 		Options: registry.Options{
 			Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"},
 		},
-		Access: access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Access: access.Policy{Anonymous: rights.AnonymousRead()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 	}
 	if change != nil {
 		change(&o)

@@ -19,9 +19,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -225,7 +228,7 @@ func TestRequireRefuses(t *testing.T) {
 	}
 	for want, require := range tests {
 		o := server.Options{Options: registry.Options{Client: newClient(t, "127.0.0.1:1", oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}, Require: require}}
-		o.Keys = []access.Key{{Secret: make([]byte, 32)}}
+		o.Keys = []keyring.Key{{Secret: make([]byte, 32)}}
 		if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -241,7 +244,7 @@ func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()
 	f := newFront(t, func(o *server.Options) {
-		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{newToken(t, readerToken, "read:*:**")}}
+		o.Access = access.Policy{Anonymous: rights.AnonymousRead(), Tokens: []statictoken.Token{newToken(t, readerToken, "read:*:**")}}
 		o.Require = map[string]trust.Policy{
 			"module":   {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
 			"provider": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},

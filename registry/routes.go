@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -23,33 +24,33 @@ func (s *server) routes() http.Handler {
 	pub := s.publishing
 	name := hostname(s.o.Hostname)
 
-	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", to(s, moduleIn, access.Read, m.versions))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", to(s, moduleVersionIn, access.Read, m.download))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", to(s, moduleIn, rights.Read, m.versions))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", to(s, moduleVersionIn, rights.Read, m.download))
 
-	meta("GET /v1/modules/{namespace}/{name}/{system}/download", to(s, moduleIn, access.Read, m.latest))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, access.Read, m.detail))
-	meta("GET /v1/modules/{namespace}/{name}/{system}", to(s, moduleIn, access.Read, m.latestDetail))
-	meta("GET /v1/modules/{namespace}/{name}", to(s, groupIn, access.List, m.list))
-	meta("GET /v1/modules/{namespace}", to(s, groupIn, access.List, m.list))
-	meta("GET /v1/modules/search", to(s, groupIn, access.List, m.list))
-	meta("GET /v1/modules/{$}", to(s, groupIn, access.List, m.list))
-	meta("GET /v1/modules", to(s, groupIn, access.List, m.list))
-	large("PUT /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, access.Publish, pub.module))
-	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", to(s, storedModuleIn, access.Publish, pub.status))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, access.Read, pub.signatures))
-	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, access.Publish, pub.sign))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/download", to(s, moduleIn, rights.Read, m.latest))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, rights.Read, m.detail))
+	meta("GET /v1/modules/{namespace}/{name}/{system}", to(s, moduleIn, rights.Read, m.latestDetail))
+	meta("GET /v1/modules/{namespace}/{name}", to(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/{namespace}", to(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/search", to(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules/{$}", to(s, groupIn, rights.List, m.list))
+	meta("GET /v1/modules", to(s, groupIn, rights.List, m.list))
+	large("PUT /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, rights.Publish, pub.module))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", to(s, storedModuleIn, rights.Publish, pub.status))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, rights.Read, pub.signatures))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, rights.Publish, pub.sign))
 
-	meta("GET /v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
-	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
-	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, access.Publish, pub.file))
-	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, access.Publish, pub.knownFile))
-	large("POST /v1/providers/{namespace}/{type}/{version}", to(s, name.release, access.Publish, pub.provider))
-	large("POST /v1/providers/{namespace}/{type}/{version}/status", to(s, name.stored, access.Publish, pub.status))
-	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Read, pub.signatures))
-	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Publish, pub.sign))
+	meta("GET /v1/providers/{namespace}/{type}/versions", to(s, name.provider, rights.Read, p.versions))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, rights.Read, p.build))
+	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.file))
+	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, rights.Publish, pub.knownFile))
+	large("POST /v1/providers/{namespace}/{type}/{version}", to(s, name.release, rights.Publish, pub.provider))
+	large("POST /v1/providers/{namespace}/{type}/{version}/status", to(s, name.stored, rights.Publish, pub.status))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, rights.Read, pub.signatures))
+	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, rights.Publish, pub.sign))
 	meta("GET /origin/{hostname}/.well-known/terraform.json", s.originDiscovery)
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, rights.Read, p.versions))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, rights.Read, p.build))
 
 	for base, parse := range map[string]parser[stored]{
 		"/v1/modules/{namespace}/{name}/{system}/{version}":            storedModuleIn,
@@ -57,18 +58,18 @@ func (s *server) routes() http.Handler {
 		"/origin/{hostname}/v1/providers/{namespace}/{type}/{version}": name.stored,
 	} {
 		c := s.content
-		meta("GET "+base+"/content", to(s, parse, access.Read, c.about))
-		meta("GET "+base+"/content/tags/list", to(s, parse, access.Read, c.tags))
-		meta("GET "+base+"/content/manifests/{reference}", to(s, parse, access.Read, c.manifest))
-		meta("GET "+base+"/content/referrers/{digest}", to(s, parse, access.Read, c.referrers))
-		large("GET "+base+"/content/blobs/{digest}", to(s, parse, access.Read, c.blob))
+		meta("GET "+base+"/content", to(s, parse, rights.Read, c.about))
+		meta("GET "+base+"/content/tags/list", to(s, parse, rights.Read, c.tags))
+		meta("GET "+base+"/content/manifests/{reference}", to(s, parse, rights.Read, c.manifest))
+		meta("GET "+base+"/content/referrers/{digest}", to(s, parse, rights.Read, c.referrers))
+		large("GET "+base+"/content/blobs/{digest}", to(s, parse, rights.Read, c.blob))
 	}
 
-	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, access.Read, p.mirrorIndex))
-	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, access.Read, p.mirrorVersion))
+	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, rights.Read, p.mirrorIndex))
+	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, rights.Read, p.mirrorVersion))
 
-	meta("GET /v1/catalog", to(s, everythingIn, access.List, s.contents.list))
-	meta("GET /v1/catalog/{address...}", to(s, itemIn, access.Read, s.contents.versions))
+	meta("GET /v1/catalog", to(s, everythingIn, rights.List, s.contents.list))
+	meta("GET /v1/catalog/{address...}", to(s, itemIn, rights.Read, s.contents.versions))
 
 	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link proves the right
 	meta("/archives/{token}", unknown)                         // otherwise the multiplexer would redirect
@@ -92,7 +93,7 @@ type call[A any] struct {
 // parses the path, checks the right, finds the view of the caller, and calls
 // answer. Nothing is looked up, and no body is read, before the right is
 // checked.
-func to[A any](s *server, parse parser[A], action access.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
+func to[A any](s *server, parse parser[A], action rights.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		at, right, bad := parse(r)
 		right.Action = action
@@ -103,7 +104,7 @@ func to[A any](s *server, parse parser[A], action access.Action, answer func(htt
 		if bad != nil {
 			return unreadable(action, bad)
 		}
-		if action == access.Publish {
+		if action == rights.Publish {
 			if err := s.kit.OpenBody(r); err != nil {
 				return err
 			}
@@ -118,8 +119,8 @@ func to[A any](s *server, parse parser[A], action access.Action, answer func(htt
 
 // unreadable returns the error for an invalid address. For reads it is 404, not
 // 400: the clients then try their next source.
-func unreadable(action access.Action, err error) error {
-	if action == access.Publish {
+func unreadable(action rights.Action, err error) error {
+	if action == rights.Publish {
 		return unprocessable(err)
 	}
 	return notFound("%v", err)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -21,8 +23,8 @@ import (
 func TestSearchAPI(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{
-			Anonymous: []access.Scope{must(access.ParseScope("read:module:net/**"))},
-			Tokens:    []access.Token{newToken(t, readerToken, "read:*:**")},
+			Anonymous: []rights.Scope{must(rights.ParseScope("read:module:net/**"))},
+			Tokens:    []statictoken.Token{newToken(t, readerToken, "read:*:**")},
 		}
 	})
 	for _, address := range []string{"net/vpc/aws", "net/dns/aws", "shut/vault/aws"} {

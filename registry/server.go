@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
@@ -24,12 +24,12 @@ import (
 
 // Options configures the protocols. Client, Kit and Keys are required.
 type Options struct {
-	Kit      *service.Kit    // authorizes requests and wraps their handlers
-	Keys     *access.Keyring // signs archive links
-	Client   *oci.Client     // the registry, with the front-end's own credentials
-	Layout   addr.Layout     // layout of modules and providers in the registry
-	Beside   bool            // the registry is served by the same host, under /v2/
-	Hostname string          // host name under which /mirror/ serves own providers; empty: the one that the client used
+	Kit      *service.Kit  // authorizes requests and wraps their handlers
+	Keys     *keyring.Ring // signs archive links
+	Client   *oci.Client   // the registry, with the front-end's own credentials
+	Layout   addr.Layout   // layout of modules and providers in the registry
+	Beside   bool          // the registry is served by the same host, under /v2/
+	Hostname string        // host name under which /mirror/ serves own providers; empty: the one that the client used
 
 	// PublicURL is the URL of the server for clients. Requests to it get
 	// absolute addresses; "": all addresses are relative. If anonymous callers

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/states"
@@ -118,7 +119,7 @@ func TestTofuProtocols(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Modules = registry.Modules{Answer: answer, Registry: strings.TrimPrefix(url, "https://")}
-					o.Access = access.Policy{Anonymous: access.AnonymousRead()}
+					o.Access = access.Policy{Anonymous: rights.AnonymousRead()}
 					if token != "" {
 						private(t)(o)
 					}
@@ -314,7 +315,7 @@ func TestTofuLogin(t *testing.T) {
 				i.public = direct
 				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Access = i.access("read:module:net/**", access.Rule{Groups: []string{"platform"}})
-					o.Access.Rules[0].Allow = append(o.Access.Rules[0].Allow, must(access.ParseScope("write:state:acme")))
+					o.Access.Rules[0].Allow = append(o.Access.Rules[0].Allow, must(rights.ParseScope("write:state:acme")))
 					o.PublicURL = url
 					keepStates(t, o)
 					o.Login = &access.Login{Direct: direct, Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -115,7 +116,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 		doc.Version = m.Version.String()
 		h.kit.Guard.Record(r, access.Record{
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
-			Right:  access.Right{Action: access.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
+			Right:  rights.Right{Action: rights.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
 		id, added, err := h.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
 		if err == nil && !added {
@@ -138,7 +139,7 @@ func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 // The body has not been parsed before.
 func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
-		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
+		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: rights.Right{Action: rights.Publish, Kind: addr.KindModule}})
 		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
 	}
 	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))

@@ -28,7 +28,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -150,7 +152,7 @@ func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 			}},
 			{Owner: "Other", Namespace: "third", Secrets: [][]byte{[]byte(otherHook)}, Origins: origins},
 		},
-	}, Access: access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}, Metrics: h.metrics}))
+	}, Access: access.Policy{Anonymous: rights.AnonymousRead()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}, Metrics: h.metrics}))
 	return h
 }
 

@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 func newToken(a *cli.App) *cobra.Command {
@@ -57,7 +58,7 @@ printed to stderr.`,
 			if err != nil {
 				return err
 			}
-			text, token, err := access.NewToken(args[0], scopes, expires)
+			text, token, err := statictoken.New(args[0], scopes, expires)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -80,10 +81,10 @@ printed to stderr.`,
 	return cmd
 }
 
-func parseScopes(args []string) ([]access.Scope, error) {
-	var scopes []access.Scope
+func parseScopes(args []string) ([]rights.Scope, error) {
+	var scopes []rights.Scope
 	for _, arg := range args {
-		s, err := access.ParseScope(arg)
+		s, err := rights.ParseScope(arg)
 		if err != nil {
 			return nil, cli.UsageError("%w", err)
 		}
@@ -103,12 +104,12 @@ func inDays(days int) (time.Time, error) {
 	return time.Now().AddDate(0, 0, days).Truncate(time.Second), nil
 }
 
-func addToken(a *cli.App, file string, t access.Token) error {
+func addToken(a *cli.App, file string, t statictoken.Token) error {
 	if file == "" {
 		a.Note("the line for the server's token file:\n%s", t.Line())
 		return nil
 	}
-	err := access.AddToken(file, t)
+	err := statictoken.Add(file, t)
 	if errors.Is(err, fs.ErrExist) {
 		return cli.WithHint(&cli.ExitError{Code: cli.ExitConflict, Err: err}, "choose another name, or delete the line of the old token")
 	}
@@ -120,12 +121,12 @@ type tokenDoc struct {
 	Name    string         `json:"name"`
 	Token   string         `json:"token,omitempty"`
 	SHA256  string         `json:"sha256"`
-	Rights  []access.Scope `json:"rights"`
+	Rights  []rights.Scope `json:"rights"`
 	Expires *time.Time     `json:"expires,omitempty"`
 	Expired bool           `json:"expired"`
 }
 
-func tokenOf(t access.Token) tokenDoc {
+func tokenOf(t statictoken.Token) tokenDoc {
 	doc := tokenDoc{Name: t.ID, SHA256: hex.EncodeToString(t.Hash[:]), Rights: t.Scopes}
 	if !t.Expires.IsZero() {
 		doc.Expires = &t.Expires
@@ -136,7 +137,7 @@ func tokenOf(t access.Token) tokenDoc {
 
 // giveToken writes the secret to a file, or prints it. The file has no line end: as the key
 // of a Secret of Kubernetes it is sent as it is.
-func giveToken(a *cli.App, file, text string, t access.Token) error {
+func giveToken(a *cli.App, file, text string, t statictoken.Token) error {
 	doc := tokenOf(t)
 	if file == "" {
 		doc.Token = text
@@ -159,7 +160,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 			if file == "" {
 				return cli.UsageError("name the file of tokens with --token-file")
 			}
-			tokens, err := access.ReadTokens(file)
+			tokens, err := statictoken.Read(file)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -168,7 +169,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 			for _, t := range tokens {
 				doc := tokenOf(t)
 				docs = append(docs, doc)
-				rows = append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
+				rows = append(rows, []string{t.ID, end(doc), rightsText(t.Scopes)})
 			}
 			return a.PrintResult(docs, cli.Table(rows))
 		},
@@ -187,7 +188,7 @@ func end(t tokenDoc) string {
 	return cli.Timestamp(*t.Expires)
 }
 
-func rights(scopes []access.Scope) string {
+func rightsText(scopes []rights.Scope) string {
 	text := make([]string, len(scopes))
 	for i, s := range scopes {
 		text[i] = s.String()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -90,7 +90,7 @@ func (s *admins) instances(r *site.Request) (*site.Page, error) {
 
 // adminPages are those for administrators; nil: the caller does not.
 func adminPages(r *site.Request) []site.Link {
-	if !r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
+	if !r.Grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 		return nil
 	}
 	return []site.Link{{Text: "All instances", Href: "admin/instances"}, {Text: "All templates", Href: "admin/templates"}}
@@ -149,7 +149,7 @@ func (s *admins) templateRow(r *site.Request, t api.AdminTemplate) adminTemplate
 	if t.Backoff.After(s.clock()) {
 		row.BackoffEnd = t.Backoff
 	}
-	if !t.Gone && r.Grant.May(access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
+	if !t.Gone && r.Grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
 		row.Pause = "templates/" + site.EscapePath(t.Name) + "/pause"
 		if row.Paused {
 			row.Pause = "templates/" + site.EscapePath(t.Name) + "/resume"

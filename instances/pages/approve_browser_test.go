@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -22,8 +23,8 @@ const approving = "oks_boss_cccccccccccccccccccccccc"
 func newApproval(t *testing.T) *portaltest.Pages {
 	t.Helper()
 	return portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) {
-		boss := access.Token{ID: "boss", Hash: sha256.Sum256([]byte(approving)), Scopes: webtest.Rule(t, "approve", "approve:instance:lab/*").Allow}
-		p.Tokens = []access.Token{annasToken(t), boss}
+		boss := statictoken.Token{ID: "boss", Hash: sha256.Sum256([]byte(approving)), Scopes: webtest.Rule(t, "approve", "approve:instance:lab/*").Allow}
+		p.Tokens = []statictoken.Token{annasToken(t), boss}
 	})
 }
 

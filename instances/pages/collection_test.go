@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 const keysForm = "run/lab/keys"
@@ -22,7 +23,7 @@ func newKeys(t *testing.T) *portaltest.Pages {
 	t.Helper()
 	return portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, portaltest.Keyed)
-		p.Tokens = []access.Token{annasToken(t)}
+		p.Tokens = []statictoken.Token{annasToken(t)}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 // conditional asks for the number of nodes of large ones only, for tags of two of them, and
@@ -49,7 +50,7 @@ func newConditional(t *testing.T) *portaltest.Pages {
 	t.Helper()
 	return portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, conditional)
-		p.Tokens = []access.Token{annasToken(t)}
+		p.Tokens = []statictoken.Token{annasToken(t)}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -25,8 +26,8 @@ func TestBrowserOffer(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) {
-				ben := access.Token{ID: "ben", Hash: sha256.Sum256([]byte(bens)), Scopes: annasToken(t).Scopes}
-				p.Tokens = []access.Token{annasToken(t), ben}
+				ben := statictoken.Token{ID: "ben", Hash: sha256.Sum256([]byte(bens)), Scopes: annasToken(t).Scopes}
+				p.Tokens = []statictoken.Token{annasToken(t), ben}
 			})
 			tab := logged(t, b, d, script, "run/lab/vpc?p.size=large")
 			tab.Wait("The link that you followed")

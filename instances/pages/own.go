@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -41,14 +41,14 @@ func (s *firstPage) show(r *site.Request) (template.HTML, error) {
 		return "", nil
 	}
 	var b ownBody
-	if mayInstances(r, access.Approve) {
+	if mayInstances(r, rights.Approve) {
 		doc, _ := known[api.Instances](s.api, r, "instances", url.Values{"phase": {"approvable"}})
 		b.Approvals = doc.Count
 		for _, i := range doc.Instances {
 			b.Awaiting = append(b.Awaiting, approvalRowOf(i, s.clock))
 		}
 	}
-	if mayInstances(r, access.Use) {
+	if mayInstances(r, rights.Use) {
 		doc, _ := known[api.Templates](s.api, r, "templates", url.Values{"use": {"yes"}})
 		b.Templates = doc.Count
 		for _, t := range doc.Templates {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -66,8 +66,8 @@ func New(o Options) site.Set {
 
 // listed is the right to lists of templates and instances, which the session of a portal
 // has as well.
-func listed(*site.Request) (access.Right, error) {
-	return access.Right{Action: access.List, Kind: addr.KindInstance}, nil
+func listed(*site.Request) (rights.Right, error) {
+	return rights.Right{Action: rights.List, Kind: addr.KindInstance}, nil
 }
 
 // sees is the check of a form by what its caller sees.
@@ -86,7 +86,7 @@ func (s *backend) menu(r *site.Request) (all []site.Entry) {
 	if admitted(r) {
 		all = append(all, site.Entry{Link: site.Link{Text: "Launch", Href: "templates"}}, site.Entry{Link: site.Link{Text: "Instances", Href: "instances"}, Count: s.quota(r)})
 	}
-	if mayInstances(r, access.Approve) {
+	if mayInstances(r, rights.Approve) {
 		all = append(all, site.Entry{Link: site.Link{Text: "Approvals", Href: "approvals"}, Count: s.awaiting(r)})
 	}
 	return all
@@ -108,19 +108,19 @@ func (s *backend) awaiting(r *site.Request) string {
 
 // admitted reports whether there is something of instances for the caller.
 func admitted(r *site.Request) bool {
-	return mayInstances(r, access.Use) || mayInstances(r, access.Read) ||
-		r.Grant.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere})
+	return mayInstances(r, rights.Use) || mayInstances(r, rights.Read) ||
+		r.Grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere})
 }
 
 // mayInstances reports whether the caller has a right to instances of some template.
-func mayInstances(r *site.Request, action access.Action) bool {
-	return r.Grant.May(access.Right{Action: action, Kind: addr.KindInstance, Address: access.Somewhere})
+func mayInstances(r *site.Request, action rights.Action) bool {
+	return r.Grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }
 
 // quota is how many instances the caller has, and how many he may have; "": nobody
 // counts.
 func (s *backend) quota(r *site.Request) string {
-	if s.mine == nil || !mayInstances(r, access.Use) {
+	if s.mine == nil || !mayInstances(r, rights.Use) {
 		return ""
 	}
 	me, err := ask[api.Me](s, r, asked{method: "GET", path: "me", mine: true})

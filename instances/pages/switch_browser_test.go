@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -49,7 +50,7 @@ func TestBrowserSwitch(t *testing.T) {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d := portaltest.NewPages(t, func(o *portal.Options, p *access.Policy) {
 				o.Catalog = portaltest.NewCatalog(t, nightly)
-				p.Tokens = []access.Token{annasToken(t)}
+				p.Tokens = []statictoken.Token{annasToken(t)}
 			})
 			tab := logged(t, b, d, script, "run/lab/night")
 			tab.Wait("Launch lab/night")

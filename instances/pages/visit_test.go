@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -19,13 +20,13 @@ const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 // visit opens a page as somebody who may launch, and logs in on the way.
 func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Pages, *webtest.Tab) {
 	t.Helper()
-	d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []access.Token{annasToken(t)} })
+	d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []statictoken.Token{annasToken(t)} })
 	return d, logged(t, b, d, script, path)
 }
 
-func annasToken(t *testing.T) access.Token {
+func annasToken(t *testing.T) statictoken.Token {
 	t.Helper()
-	return access.Token{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}
+	return statictoken.Token{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}
 }
 
 // logged opens a page as the bearer of that token.

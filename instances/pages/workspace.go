@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -53,11 +54,11 @@ func NewRuns(o RunsOptions) site.Set {
 	w := &workspaces{runs: o.Runs, states: o.States, background: &site.RenderLimiter{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
 	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/runs", site.List, w.all) // lists what may be read
-		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(access.Read), w.list)
-		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.may(access.Read), w.show)
-		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.may(access.Read), w.follow)
-		r.Show("GET /ui/runs/{organization}/{workspace}/{run}/{act}", w.may(access.Read), w.before)
-		r.Post("POST /ui/runs/{organization}/{workspace}/{run}/{act}", site.Holds(w.may(access.Run)), w.act)
+		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(rights.Read), w.list)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.may(rights.Read), w.show)
+		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.may(rights.Read), w.follow)
+		r.Show("GET /ui/runs/{organization}/{workspace}/{run}/{act}", w.may(rights.Read), w.before)
+		r.Post("POST /ui/runs/{organization}/{workspace}/{run}/{act}", site.Holds(w.may(rights.Run)), w.act)
 	}}
 }
 
@@ -95,12 +96,12 @@ func (p workspaceRef) path(more ...string) string {
 }
 
 // may is the right to do something with the workspace that a path names.
-func (s *workspaces) may(action access.Action) site.Right {
-	return func(r *site.Request) (access.Right, error) { return s.right(action, workspaceOf(r)), nil }
+func (s *workspaces) may(action rights.Action) site.Right {
+	return func(r *site.Request) (rights.Right, error) { return s.right(action, workspaceOf(r)), nil }
 }
 
-func (s *workspaces) right(action access.Action, p workspaceRef) access.Right {
-	return access.StateRight(s.states.Layout(), action, p.organization, p.workspace)
+func (s *workspaces) right(action rights.Action, p workspaceRef) rights.Right {
+	return rights.StateRight(s.states.Layout(), action, p.organization, p.workspace)
 }
 
 // document is what this replica knows. Where no leader answers, the page says of when
@@ -233,7 +234,7 @@ func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow
 	var all []workspaceRow
 	for _, rec := range d.Records {
 		p, ok := workspaceOfRecord(rec)
-		if !ok || !rec.Phase.Live() || !r.Grant.May(s.right(access.Read, p)) {
+		if !ok || !rec.Phase.Live() || !r.Grant.May(s.right(rights.Read, p)) {
 			continue
 		}
 		for _, u := range rec.WorkspaceRuns() {

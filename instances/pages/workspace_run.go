@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -107,7 +108,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 			return nil, err
 		}
 	}
-	if r.Grant.May(s.right(access.Run, w.workspaceRef)) {
+	if r.Grant.May(s.right(rights.Run, w.workspaceRef)) {
 		body.decide(w)
 	}
 	if u.Kind == lifecycle.RunApply {
@@ -265,7 +266,7 @@ func (b *workspaceRunBody) decide(w workspaceRun) {
 // workspaceAct is something to do with a run of a workspace.
 type workspaceAct struct {
 	button, kind, done string
-	action             access.Action // as the audit log has it
+	action             rights.Action // as the audit log has it
 	event              func(w workspaceRun, f *site.Form) lifecycle.Event
 }
 
@@ -347,7 +348,7 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 		}
 		return over, nil
 	}
-	again := func(context.Context) error { return site.Holds(s.may(access.Read))(r) }
+	again := func(context.Context) error { return site.Holds(s.may(rights.Read))(r) }
 	who := r.Grant.Caller
 	return s.streams.Answer(to, r.Request, who.Mode+"\n"+who.Issuer+"\n"+who.Subject, again, next)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestSeen shows what each may see of an instance, field by field.
@@ -430,14 +431,14 @@ func TestRate(t *testing.T) {
 
 // TestAnonymous launches where a request without a token may.
 func TestAnonymous(t *testing.T) {
-	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = access.AnonymousAll() })
+	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = rights.AnonymousAll() })
 	instance := create(t, s, "", `{"template":"lab/one"}`, 201)
 	if instance.Owner == nil || instance.Owner.ID != "anonymous" || instance.CreatedBy == nil {
 		t.Errorf("%+v", instance)
 	}
 	s.Want(t, 202, nil, "", "DELETE", "run/lab/one", "")
 	only := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
-		p.Anonymous = []access.Scope{{Action: access.Read, Kind: "template", Glob: "lab/*"}}
+		p.Anonymous = []rights.Scope{{Action: rights.Read, Kind: "template", Glob: "lab/*"}}
 	})
 	var list api.Templates
 	only.Want(t, 200, &list, "", "GET", "templates", "")

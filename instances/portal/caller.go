@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -67,7 +68,7 @@ const (
 
 // caller tells who asks.
 func (s callers) caller(r *http.Request) (caller, error) {
-	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: addr.KindInstance})
+	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: addr.KindInstance})
 	if err != nil {
 		return caller{}, err
 	}
@@ -89,19 +90,19 @@ func (s callers) caller(r *http.Request) (caller, error) {
 }
 
 // may reports whether the caller has a right to instances of a template.
-func (c caller) may(action access.Action, template string) bool {
-	return c.May(access.Right{Action: action, Kind: addr.KindInstance, Address: template})
+func (c caller) may(action rights.Action, template string) bool {
+	return c.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: template})
 }
 
 // mayAny reports whether the caller has a right to instances of some template.
-func (c caller) mayAny(action access.Action) bool {
-	return c.May(access.Right{Action: action, Kind: addr.KindInstance, Address: access.Somewhere})
+func (c caller) mayAny(action rights.Action) bool {
+	return c.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }
 
 // mayRead reports whether the caller may see a template.
 func (c caller) mayRead(template string) bool {
-	return c.may(access.Use, template) ||
-		c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: template})
+	return c.may(rights.Use, template) ||
+		c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: template})
 }
 
 // reserved reports whether a template stands for the workspaces of remote runs,
@@ -149,21 +150,21 @@ func (j judge) role(r *lifecycle.Record) role {
 func (c caller) rules(template string) role {
 	var have role
 	if reserved(template) { // whoever may everything with instances looks at it; nobody acts on it here
-		if c.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
+		if c.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 			have = reads | administers
 		}
 		return have
 	}
-	if c.may(access.Admin, template) {
+	if c.may(rights.Admin, template) {
 		have |= reads | administers
 	}
-	if c.may(access.Approve, template) {
+	if c.may(rights.Approve, template) {
 		have |= reads | approves
 	}
-	if c.may(access.Read, template) {
+	if c.may(rights.Read, template) {
 		have |= reads
 	}
-	if c.may(access.Use, template) {
+	if c.may(rights.Use, template) {
 		have |= owns
 	}
 	return have
@@ -202,7 +203,7 @@ func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
 	group := o.Kind == template.OwnerGroup && o.Issuer == c.actor.Issuer
-	return c.stale != nil && group && slices.Contains(c.Former(), o.ID) && c.may(access.Use, name)
+	return c.stale != nil && group && slices.Contains(c.Former(), o.ID) && c.may(rights.Use, name)
 }
 
 // owner is the caller as an owner.
@@ -240,7 +241,7 @@ func (s callers) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{
 // knownIn is for those who have a token, and for everybody where anonymous has
 // rights to instances.
 func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
-	if c.mayAny(access.Read) || c.mayAny(access.Use) {
+	if c.mayAny(rights.Read) || c.mayAny(rights.Use) {
 		return struct{}{}, c, nil
 	}
 	return struct{}{}, c, c.unknown()
@@ -249,13 +250,13 @@ func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{},
 // launcherIn is for those who may launch anything: which template it is about is
 // in the body.
 func (s callers) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
-	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: access.Somewhere})
+	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 	return struct{}{}, c, err
 }
 
 // adminIn is for those who may everything with instances.
 func (s callers) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
-	_, err := s.kit.Guard.Allow(r, access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything})
+	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything})
 	return struct{}{}, c, err
 }
 
@@ -288,7 +289,7 @@ func (s callers) pausableIn(r *http.Request, c caller, v lifecycle.View) (string
 	if err != nil {
 		return "", c, err
 	}
-	c.Grant, err = s.kit.Guard.Allow(r, access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: name})
+	c.Grant, err = s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindTemplate, Address: name})
 	c.actor.Admin = err == nil
 	return name, c, err
 }
@@ -308,9 +309,9 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 	if !c.mayRead(name) {
 		return c, noTemplate()
 	}
-	g, err := s.kit.Guard.Allow(r, access.Right{Action: access.Use, Kind: addr.KindInstance, Address: name})
+	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: name})
 	c.Grant = g
-	c.actor.Admin = err == nil && c.may(access.Admin, name)
+	c.actor.Admin = err == nil && c.may(rights.Admin, name)
 	return c, err
 }
 
@@ -319,7 +320,7 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 // an offer is enough for.
 func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
-		if c.anonymous() && !c.mayAny(access.Read) && !c.mayAny(access.Use) {
+		if c.anonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
 			return nil, c, c.unknown()
 		}
 		id := r.PathValue("id")
@@ -343,13 +344,13 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 // act decides whether the caller may do something for which he has to be one of
 // what is needed, and records that. Who may see an instance is told why not.
 func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
-	right := access.Right{Kind: addr.KindInstance, Address: record.Template}
+	right := rights.Right{Kind: addr.KindInstance, Address: record.Template}
 	if have&needed == 0 {
-		right.Action = access.Use
+		right.Action = rights.Use
 		if needed&approves != 0 {
-			right.Action = access.Approve
+			right.Action = rights.Approve
 		} else if needed == administers {
-			right.Action = access.Admin
+			right.Action = rights.Admin
 		}
 		s.kit.Guard.Record(r, access.Record{Caller: c.Caller, Right: right})
 		return c, &access.Refusal{Status: http.StatusForbidden, Text: "you may see instance " + record.ID + " and not do this: that takes " + needed.words()}
@@ -360,11 +361,11 @@ func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, 
 	}
 	switch {
 	case have&needed&(owns|receives) != 0:
-		right.Action = access.Use
+		right.Action = rights.Use
 	case have&needed&approves != 0:
-		right.Action = access.Approve
+		right.Action = rights.Approve
 	default:
-		right.Action = access.Admin
+		right.Action = rights.Admin
 	}
 	g, err := s.kit.Guard.Allow(r, right)
 	c.Grant = g

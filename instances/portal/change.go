@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -44,7 +45,7 @@ func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error)
 
 // do has an event of a caller kept, and records it. The address is that of what
 // it changes.
-func (s *server) do(r *http.Request, c caller, action access.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
+func (s *server) do(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
 	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
 	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
 		return lifecycle.Answer{}, fmt.Errorf("random bytes: %w", err)
@@ -96,7 +97,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer
 
 // change is the way of every verb: its body, whether it was done before, the
 // event, the answer.
-func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action access.Action, event func(body B) (lifecycle.Event, error)) error {
+func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
 	var body B
 	a, err := readBody(r.Request, r.caller, &body)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -171,10 +172,10 @@ func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 // ownActs are what happened to a record between two documents that no request did,
 // oldest first.
 func ownActs(was, is *lifecycle.Record) []access.Own {
-	kind := access.Kind(addr.KindInstance)
+	kind := rights.Kind(addr.KindInstance)
 	address := recordAddress(is)
 	if is.Workspace != "" {
-		kind = access.Kind(addr.KindState)
+		kind = rights.Kind(addr.KindState)
 		address = strings.TrimPrefix(is.Template, addr.TemplateReserved+"/") + "/" + is.Workspace
 	}
 	var acts []access.Own
@@ -182,7 +183,7 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 		if !run.Applied && run.Kind != lifecycle.RunApply && run.Kind != lifecycle.RunDestroy {
 			continue
 		}
-		own := access.Own{Action: access.Action("run-" + string(run.Kind)), Kind: kind, Address: address, Version: run.Source.Version, Digest: run.Source.Digest, Outcome: access.Failed}
+		own := access.Own{Action: rights.Action("run-" + string(run.Kind)), Kind: kind, Address: address, Version: run.Source.Version, Digest: run.Source.Digest, Outcome: access.Failed}
 		if run.Result == lifecycle.Done {
 			own.Outcome = access.Done
 		}
@@ -192,7 +193,7 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 	}
 	for _, h := range fresh(was.Events, is.Events, func(h lifecycle.History) any { return h }) {
 		if h.Actor == "" && h.Run == 0 {
-			acts = append(acts, access.Own{Action: access.Action(h.Action), Kind: kind, Address: address, Version: is.Source.Version, Detail: h.Detail, Outcome: access.Done})
+			acts = append(acts, access.Own{Action: rights.Action(h.Action), Kind: kind, Address: address, Version: is.Source.Version, Detail: h.Detail, Outcome: access.Done})
 		}
 	}
 	return acts

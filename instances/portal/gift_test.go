@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -44,7 +45,7 @@ func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 // Shows: platform 4
 func TestOffer(t *testing.T) {
 	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
-		p.Tokens = []access.Token{{ID: "ben", Hash: sha256.Sum256([]byte(namesake)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
+		p.Tokens = []statictoken.Token{{ID: "ben", Hash: sha256.Sum256([]byte(namesake)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}}
 	})
 	all := tokens(t, s)
 	all["namesake"] = namesake

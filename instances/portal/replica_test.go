@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -69,7 +70,7 @@ var asOf = time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 // newReplica starts one; change may set what is not usual.
 func newReplica(t *testing.T, change func(*portal.ForwardOptions)) *replica {
 	t.Helper()
-	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

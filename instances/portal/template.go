@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -62,7 +62,7 @@ func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error 
 // mayReadTemplates reports whether some template may be shown to the caller. Who brings no
 // token and is shown none might have meant to send one.
 func (c caller) mayReadTemplates() bool {
-	return c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}) || c.mayAny(access.Use)
+	return c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
 // templateFilter is which templates the query asks for: q are words that its texts have,
@@ -82,7 +82,7 @@ func (r call[A]) templateFilter() func(*template.Entry) bool {
 		if !use {
 			return true
 		}
-		return t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(access.Use, t.Name)
+		return t.Enabled && e.Problem == "" && paused(r.view.Document, t.Name) == "" && r.may(rights.Use, t.Name)
 	}
 }
 
@@ -102,7 +102,7 @@ func (s templates) showTemplate(w http.ResponseWriter, r call[string]) error {
 	if !ok {
 		return noTemplate()
 	}
-	if r.may(access.Use, r.at) {
+	if r.may(rights.Use, r.at) {
 		var err error
 		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without
 			s.kit.Log(r.Request).Warn("versions of a template are not offered", "template", r.at, "error", err)
@@ -147,7 +147,7 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 		doc.Parameters = append(doc.Parameters, parameter)
 	}
 	doc.Paused = paused(d, t.Name)
-	mends := c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name)
+	mends := c.May(rights.Right{Action: rights.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(rights.Admin, t.Name)
 	if mends {
 		doc.Behind = e.Behind
 	}
@@ -156,11 +156,11 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 		switch {
 		case mends:
 			doc.Invalid = cmp.Or(e.Cause, e.Problem)
-		case c.may(access.Use, t.Name):
+		case c.may(rights.Use, t.Name):
 			doc.Invalid = e.Problem
 		}
 	}
-	if c.may(access.Use, t.Name) {
+	if c.may(rights.Use, t.Name) {
 		s.own(c, d, t, &doc)
 	} else {
 		doc.Closed = "you may view it, but not launch it"
@@ -194,7 +194,7 @@ func (s templates) own(c caller, d *lifecycle.Document, t *template.Template, do
 	for _, o := range owners {
 		doc.Owners = append(doc.Owners, *ownerDoc(o))
 	}
-	doc.Force = c.may(access.Admin, t.Name)
+	doc.Force = c.may(rights.Admin, t.Name)
 	if !doc.Force && t.PerOwner != 1 { // who may have one, and has it, gets that
 		doc.Closed = full(s.o.Machine, c, d, t, owners)
 	}
@@ -302,8 +302,8 @@ func (s templates) me(w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.counts(r.view.Document)
 	doc := api.Me{
 		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
-		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
-		Approver: r.mayAny(access.Approve),
+		Admin:    r.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}),
+		Approver: r.mayAny(rights.Approve),
 		Quota:    &api.Quota{Limit: s.launches().userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
 		AsOf: r.view.AsOf,
 	}

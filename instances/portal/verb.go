@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -175,7 +175,7 @@ func (s verbs) resume(w http.ResponseWriter, r call[string]) error {
 func (s verbs) switched(w http.ResponseWriter, r call[string], a ask, word string, e lifecycle.Event) error {
 	_, done, err := repeated(r.caller, r.view, a)
 	if err == nil && !done {
-		_, err = s.do(r.Request, r.caller, access.Action(word), r.at, a, e)
+		_, err = s.do(r.Request, r.caller, rights.Action(word), r.at, a, e)
 	}
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
@@ -121,11 +122,11 @@ func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Serv
 	if change != nil {
 		change(&o, &policy)
 	}
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}})
+	sessions, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

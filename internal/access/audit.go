@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -21,7 +22,7 @@ func clip(foreign string) string { return text.Clip(text.Line(foreign), maxClien
 // No token and no link is in it.
 type Record struct {
 	Caller Caller
-	Right  Right
+	Right  rights.Right
 	Rule   string // empty: denied
 }
 
@@ -49,7 +50,7 @@ func (g *Guard) Record(r *http.Request, d Record) {
 
 // Change is what came of something that a [Grant] allowed.
 type Change struct {
-	Action  Action // what was done, such as Publish or "yank"
+	Action  rights.Action // what was done, such as Publish or "yank"
 	Version string
 	Digest  string
 	Detail  string // what of the thing it was about, such as the path of a value; never the value
@@ -58,8 +59,8 @@ type Change struct {
 
 // Own is a change that the server makes by itself.
 type Own struct {
-	Action  Action
-	Kind    Kind
+	Action  rights.Action
+	Kind    rights.Kind
 	Address string
 	Version string
 	Digest  string
@@ -106,7 +107,7 @@ const (
 )
 
 // Kind is the kind of thing that the right is about.
-func (g Grant) Kind() Kind { return g.right.Kind }
+func (g Grant) Kind() rights.Kind { return g.right.Kind }
 
 // Address is that of the thing that the right is about.
 func (g Grant) Address() string { return g.right.Address }
@@ -134,7 +135,7 @@ func (g Grant) Record(address string, c Change) {
 // Proven is the grant of a request that has no token and proves by other means, such
 // as an address that was signed, what its caller was allowed earlier; rule says by
 // what. It is recorded as a decision, and gives no right but this one.
-func (g *Guard) Proven(r *http.Request, c Caller, right Right, rule string) Grant {
+func (g *Guard) Proven(r *http.Request, c Caller, right rights.Right, rule string) Grant {
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}
 }

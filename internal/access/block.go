@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -53,12 +55,12 @@ type ruleBlock struct {
 
 // Policy is what the block means. What check refuses of the rights of one line is an
 // error too; nil: nothing. Errors are those of a [syntax.SettingError].
-func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy, err error) {
+func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p Policy, err error) {
 	if check == nil {
-		check = func(hcl.Range, []Scope) error { return nil }
+		check = func(hcl.Range, []rights.Scope) error { return nil }
 	}
-	rights := func(at hcl.Range, list []string, parse func(string) (Scope, error)) ([]Scope, error) {
-		all := make([]Scope, 0, len(list))
+	scopes := func(at hcl.Range, list []string, parse func(string) (rights.Scope, error)) ([]rights.Scope, error) {
+		all := make([]rights.Scope, 0, len(list))
 		for _, words := range list {
 			scope, err := parse(words)
 			if err != nil {
@@ -69,7 +71,7 @@ func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy
 		return all, check(at, all)
 	}
 	if b.Anonymous != nil {
-		if p.Anonymous, err = rights(b.AnonymousRange, b.Anonymous, ParseScope); err != nil {
+		if p.Anonymous, err = scopes(b.AnonymousRange, b.Anonymous, rights.ParseScope); err != nil {
 			return p, err
 		}
 	}
@@ -78,7 +80,7 @@ func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy
 		if err != nil {
 			return p, err
 		}
-		if token.Scopes, err = rights(t.Range, t.Scopes, ParseScope); err != nil {
+		if token.Scopes, err = scopes(t.Range, t.Scopes, rights.ParseScope); err != nil {
 			return p, err
 		}
 		p.Tokens = append(p.Tokens, token)
@@ -91,7 +93,7 @@ func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy
 		p.Issuers = append(p.Issuers, issuer)
 	}
 	for _, r := range b.Rules {
-		allow, err := rights(r.Range, r.Allow, ParseRuleScope)
+		allow, err := scopes(r.Range, r.Allow, rights.ParseRuleScope)
 		if err != nil {
 			return p, err
 		}
@@ -101,13 +103,13 @@ func (b *Block) Policy(check func(at hcl.Range, rights []Scope) error) (p Policy
 }
 
 // token is the token without its rights.
-func (t tokenBlock) token() (Token, error) {
+func (t tokenBlock) token() (statictoken.Token, error) {
 	hash, err := hex.DecodeString(t.SHA256)
 	if err != nil || len(hash) != 32 {
-		return Token{}, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
+		return statictoken.Token{}, syntax.WrongAt(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
 	}
 	expires, err := syntax.Instant(t.Range, "expires", t.Expires)
-	return Token{ID: t.ID, Hash: [32]byte(hash), Expires: expires}, err
+	return statictoken.Token{ID: t.ID, Hash: [32]byte(hash), Expires: expires}, err
 }
 
 func (i issuerBlock) issuer() (Issuer, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // Screen keeps web pages away from a server that asks for no token, or whose
@@ -44,7 +45,7 @@ func (g *Guard) screenName(r *http.Request, now *rules) error {
 // ownNames are the names by which a server where everybody may write may be
 // called; nil: any.
 func ownNames(p Policy, given []string) []string {
-	if !slices.ContainsFunc(p.Anonymous, func(s Scope) bool { return s.Action != Read }) {
+	if !slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Action != rights.Read }) {
 		return nil
 	}
 	names := []string{"localhost"}

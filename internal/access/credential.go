@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -29,14 +31,14 @@ func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Crede
 // ownToken reports whether a token has a shape of those that this server gives
 // away.
 func ownToken(token string) bool {
-	return strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
+	return strings.HasPrefix(token, statictoken.Prefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
 }
 
 // behind is who brings a credential. The registry decides what it may, so here
 // it may everything.
 func behind(c oci.Credential) Caller {
 	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
-	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []Scope{{Admin, AnyKind, Everything}}}
+	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}}
 }
 
 // parseCredential reads the forms that `okara auth token` prints.

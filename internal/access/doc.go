@@ -6,14 +6,14 @@
 // # The one question
 //
 // A server makes one [Guard] and asks [Guard.Allow] before it looks anything up,
-// so a refusal does not tell whether something exists. The question is a [Right]:
+// so a refusal does not tell whether something exists. The question is a [rights.Right]:
 // an action, a kind, an address. The answer is a [Grant], which knows the caller,
 // or a [Refusal], which the server turns into 401 or 403. A Refusal is
 // [oci.ErrUnauthenticated] or [oci.ErrDenied] like what a registry says; its type
 // tells that it is ours.
 //
 // The decision needs method, path and header, never the body. What a repository
-// holds, and so which right it takes, is decided in one place, [RightTo].
+// holds, and so which right it takes, is decided in one place, [rights.RightTo].
 //
 // # The caller
 //
@@ -37,7 +37,7 @@
 // # Who may
 //
 // Rights are scopes, and those of all matching rules add up: there is no order
-// and no exception. A list is asked for with [List], which everybody who is known
+// and no exception. A list is asked for with [rights.List], which everybody who is known
 // may; what is in it [Grant.May] decides.
 //
 // All of it can be replaced while requests are answered ([Guard.Replace]); each
@@ -58,7 +58,7 @@
 //
 // A login is brokered, because the tools keep the token they get for ever: the
 // issuer says who somebody is, the server issues a token of its own. State, code
-// and token are sealed with the [Keyring], so replicas share them and nothing is
+// and token are sealed with the [keyring.Ring], so replicas share them and nothing is
 // stored. A process takes a code once; another replica would take it again within
 // its minute, but only from who has the verifier too, which only the tool has.
 //

@@ -13,21 +13,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestGroups shows what a grant tells of who owns: an issuer's word on groups counts
 // for a day, although the login is good for longer.
 func TestGroups(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
-	keys, err := NewKeyring([]Key{{Secret: make([]byte, 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	use := Scope{Use, addr.KindInstance, "sandbox/*"}
+	use := rights.Scope{Action: rights.Use, Kind: addr.KindInstance, Glob: "sandbox/*"}
 	g, err := New(Options{
 		Keyring: keys, Now: func() time.Time { return now },
 		Login:  &Login{Issuer: Issuer{URL: "https://issuer.example"}, ClientID: "okara", PublicURL: "https://okara.example"},
-		Policy: Policy{Rules: []Rule{{Name: "all", Allow: []Scope{use}}}, Anonymous: []Scope{use}},
+		Policy: Policy{Rules: []Rule{{Name: "all", Allow: []rights.Scope{use}}}, Anonymous: []rights.Scope{use}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +44,7 @@ func TestGroups(t *testing.T) {
 			}
 			r.Header.Set("Authorization", "Bearer okl_"+sealed)
 		}
-		grant, err := g.Allow(r, Right{Use, addr.KindInstance, Somewhere})
+		grant, err := g.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,15 +136,15 @@ func TestScopeOfInstances(t *testing.T) {
 		{"run:state:shop", "write:state:shop", false},
 		{"write:state:shop", "run:state:shop", false},
 	} {
-		s, err := ParseScope(tt.scope)
+		s, err := rights.ParseScope(tt.scope)
 		if err != nil {
 			t.Fatal(err)
 		}
-		right, err := ParseScope(tt.right)
+		right, err := rights.ParseScope(tt.right)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Allows(Right{right.Action, right.Kind, right.Glob}); got != tt.want {
+		if got := s.Allows(rights.Right{Action: right.Action, Kind: right.Kind, Address: right.Glob}); got != tt.want {
 			t.Errorf("%s allows %s: %v, want %v", tt.scope, tt.right, got, tt.want)
 		}
 		if got := s.String(); got != tt.scope {
@@ -150,13 +152,13 @@ func TestScopeOfInstances(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"use:template:**", "write:instance:**", "publish:instance:**", "approve:template:**", "use:*:**", "admin:state:**", "run:instance:**"} {
-		if _, err := ParseScope(s); err == nil {
+		if _, err := rights.ParseScope(s); err == nil {
 			t.Errorf("%q was accepted", s)
 		}
 	}
 	// On a loopback listener everybody has all kinds.
-	everybody := Caller{scopes: AnonymousAll()}
-	for _, right := range []Right{{Use, addr.KindInstance, "sandbox/vpc"}, {Approve, addr.KindInstance, "sandbox/vpc"}, {Publish, addr.KindTemplate, "sandbox/vpc"}, {Run, addr.KindState, "shop"}} {
+	everybody := Caller{scopes: rights.AnonymousAll()}
+	for _, right := range []rights.Right{{Action: rights.Use, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Approve, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Publish, Kind: addr.KindTemplate, Address: "sandbox/vpc"}, {Action: rights.Run, Kind: addr.KindState, Address: "shop"}} {
 		if _, ok := everybody.may(right); !ok {
 			t.Errorf("everybody may everything, but not %v", right)
 		}

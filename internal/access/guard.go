@@ -15,14 +15,17 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // GuardOptions is everything a [Guard] needs. Keyring is required.
 type Options struct {
 	Policy  Policy
-	Login   *Login   // `tofu login`; nil: none
-	Keyring *Keyring // seals logins
+	Login   *Login        // `tofu login`; nil: none
+	Keyring *keyring.Ring // seals logins
 	// Sessions are those of browsers, on the pages and the API of people; nil: none.
 	Sessions *Sessions
 	// PassThrough says on which requests a token of no other shape is the
@@ -44,8 +47,8 @@ type Options struct {
 
 // Policy says who may do what. The zero value allows nothing to anybody.
 type Policy struct {
-	Anonymous []Scope // rights of a request without a token
-	Tokens    []Token
+	Anonymous []rights.Scope // rights of a request without a token
+	Tokens    []statictoken.Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what they may do
 	// AnyToken takes any token of the tools for none: nothing says who may do what
@@ -139,12 +142,12 @@ type Caller struct {
 	groups []string  // as the issuer has them
 	asked  time.Time // when the issuer was asked for them; zero: it is not known
 
-	scopes []Scope
+	scopes []rights.Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: it is no rule
 	portal bool     // it comes from a portal, which is believed for templates and instances only
 }
 
-func (c Caller) may(right Right) (rule string, ok bool) {
+func (c Caller) may(right rights.Right) (rule string, ok bool) {
 	for i, s := range c.scopes {
 		if !s.Allows(right) {
 			continue
@@ -174,19 +177,19 @@ type Grant struct {
 
 	guard *Guard
 	r     *http.Request
-	right Right
+	right rights.Right
 	rule  string
 }
 
 // May reports whether the caller has another right. It makes no record.
-func (g Grant) May(right Right) bool {
+func (g Grant) May(right rights.Right) bool {
 	_, ok := g.may(right)
 	return ok
 }
 
 // MayRead is [Grant.May] for something of a kind.
 func (g Grant) MayRead(kind, address string) bool {
-	return g.May(Right{Action: Read, Kind: Kind(kind), Address: address})
+	return g.May(rights.Right{Action: rights.Read, Kind: rights.Kind(kind), Address: address})
 }
 
 // defaultGroupAge is how long an issuer's word on who is in a group counts for
@@ -214,15 +217,15 @@ func (g Grant) Former() []string { return g.groups }
 // Allow decides whether the request may do something, and records that. The
 // decision precedes every lookup, so a refusal does not tell whether the thing
 // exists. An error is a [Refusal].
-func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
+func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
 	return g.allow(r, g.rules.Load(), right)
 }
 
 // AllowAll decides about several rights by the same rules, as [Guard.Allow] does
 // about one, up to the first that is refused. The grant is that of the last one.
-func (g *Guard) AllowAll(r *http.Request, rights []Right) (grant Grant, err error) {
+func (g *Guard) AllowAll(r *http.Request, needed []rights.Right) (grant Grant, err error) {
 	now := g.rules.Load()
-	for _, right := range rights {
+	for _, right := range needed {
 		if grant, err = g.allow(r, now, right); err != nil {
 			return grant, err
 		}
@@ -230,13 +233,13 @@ func (g *Guard) AllowAll(r *http.Request, rights []Right) (grant Grant, err erro
 	return grant, nil
 }
 
-func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
+func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, error) {
 	c, err := g.known(r, now, right)
 	if err != nil {
 		return Grant{}, err
 	}
 	rule, ok := c.may(right)
-	if right.Action == List {
+	if right.Action == rights.List {
 		rule = "what may be read"
 		ok = true
 	}
@@ -267,7 +270,7 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 // right is refused as one who may not, so that nobody sends him to log in again.
 // Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
-	right := Right{login, AnyKind, ""}
+	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind, Address: ""}
 	c, err := g.known(r, g.rules.Load(), right)
 	if err != nil {
 		return err
@@ -283,13 +286,13 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 }
 
 // known identifies the caller, as caller does, and records a refusal.
-func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) {
+func (g *Guard) known(r *http.Request, now *rules, right rights.Right) (Caller, error) {
 	c, err := g.caller(r, now)
 	if err != nil {
 		g.Record(r, Record{Caller: Caller{Mode: "refused", Subject: now.named(r)}, Right: right})
 	}
 	if c.strays(r) {
-		c = c.only(func(k Kind) bool { return k != addr.KindState })
+		c = c.only(func(k rights.Kind) bool { return k != addr.KindState })
 	}
 	return c, err
 }
@@ -317,7 +320,7 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		return behind(c), err
 	}
 	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
-	if strings.HasPrefix(token, tokenPrefix) {
+	if strings.HasPrefix(token, statictoken.Prefix) {
 		if c, ok := now.static(token, g.now()); ok {
 			return c, nil
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // Issuer is an OpenID Connect issuer whose tokens are accepted: of people, CI
@@ -43,13 +44,13 @@ type Rule struct {
 	Issuer string // empty: any configured one
 	Groups []string
 	Claims map[string]string // claim to glob over its value
-	Allow  []Scope           // their globs may name claims, see [ParseRuleScope]
+	Allow  []rights.Scope    // their globs may name claims, see [rights.ParseRuleScope]
 }
 
 // rights are those of the rule for an identity; false if they name a claim that it
 // does not have.
-func (r Rule) rights(id identity) ([]Scope, bool) {
-	out := make([]Scope, len(r.Allow))
+func (r Rule) rights(id identity) ([]rights.Scope, bool) {
+	out := make([]rights.Scope, len(r.Allow))
 	for i, scope := range r.Allow {
 		var err error
 		if out[i], err = scope.Fill(func(name string) (string, bool) {
@@ -360,7 +361,7 @@ func groupsOf(claims map[string]any, name string) []string {
 
 // scopes are the rights that the rules give an identity, each with the name of
 // its rule.
-func (id identity) scopes(rules []Rule) (scopes []Scope, names []string) {
+func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) {
 	for _, rule := range rules {
 		if !rule.matches(id) {
 			continue

@@ -21,6 +21,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -61,14 +63,14 @@ func (s signer) token(t *testing.T, issuer string, now time.Time) string {
 // newKeysGuard is one that lets tokens of an issuer read modules.
 func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.Guard {
 	t.Helper()
-	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.Audiences = []string{"okara"}
 	g, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{i},
-		Rules:   []access.Rule{{Name: "all", Issuer: i.URL, Allow: []access.Scope{{Action: access.Read, Kind: "module", Glob: "**"}}}},
+		Rules:   []access.Rule{{Name: "all", Issuer: i.URL, Allow: []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "**"}}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +81,7 @@ func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.G
 func allowed(g *access.Guard, token string) error {
 	r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/v1/modules/a/b/c/versions", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	_, err := g.Allow(r, access.Right{Action: access.Read, Kind: "module", Address: "a/b/c"})
+	_, err := g.Allow(r, rights.Right{Action: rights.Read, Kind: "module", Address: "a/b/c"})
 	return err
 }
 

@@ -5,6 +5,8 @@ package access
 import (
 	"net/http"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // runSubject is what subjects of runs begin with, for whom an issuer such as the
@@ -28,8 +30,8 @@ func (c Caller) strays(r *http.Request) bool {
 }
 
 // only leaves a caller the rights to some kinds.
-func (c Caller) only(keep func(Kind) bool) Caller {
-	var scopes []Scope
+func (c Caller) only(keep func(rights.Kind) bool) Caller {
+	var scopes []rights.Scope
 	var rules []string
 	for i, s := range c.scopes {
 		if !keep(s.Kind) {

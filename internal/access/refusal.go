@@ -5,6 +5,7 @@ package access
 import (
 	"net/http"
 
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -13,8 +14,8 @@ import (
 // nothing that the client could change.
 type Refusal struct {
 	Status int
-	Text   string // for the client; it names no token
-	Right  Right  // that is missing; the zero value: it is not about one
+	Text   string       // for the client; it names no token
+	Right  rights.Right // that is missing; the zero value: it is not about one
 }
 
 func (e *Refusal) Error() string { return e.Text }

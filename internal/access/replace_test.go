@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestReplace changes the policy back and forth under requests that take two
@@ -17,8 +19,8 @@ import (
 // everybody write, none that was screened by the one before gets through under a
 // strange name.
 func TestReplace(t *testing.T) {
-	read, write := access.Policy{Anonymous: access.AnonymousRead()}, access.Policy{Anonymous: access.AnonymousAll()}
-	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	read, write := access.Policy{Anonymous: rights.AnonymousRead()}, access.Policy{Anonymous: rights.AnonymousAll()}
+	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,16 +43,16 @@ func TestReplace(t *testing.T) {
 			}
 		}
 	})
-	rights := []access.Right{
-		{Action: access.Publish, Kind: access.Kind("module"), Address: "acme/a/b"}, {Action: access.Publish, Kind: access.Kind("module"), Address: "acme/c/d"},
+	needed := []rights.Right{
+		{Action: rights.Publish, Kind: rights.Kind("module"), Address: "acme/a/b"}, {Action: rights.Publish, Kind: rights.Kind("module"), Address: "acme/c/d"},
 	}
 	local, strange := httptest.NewRequest(http.MethodPut, "http://localhost/", nil), httptest.NewRequest(http.MethodPut, "http://evil.example/", nil)
 	for range 20_000 {
 		decisions = nil
-		if _, err := g.AllowAll(local, rights); err == nil != slices.Equal(decisions, []string{"allowed", "allowed"}) || err != nil && !slices.Equal(decisions, []string{"denied"}) {
+		if _, err := g.AllowAll(local, needed); err == nil != slices.Equal(decisions, []string{"allowed", "allowed"}) || err != nil && !slices.Equal(decisions, []string{"denied"}) {
 			t.Fatalf("%v: %v", decisions, err)
 		}
-		if _, err := g.AllowAll(strange, rights); err == nil {
+		if _, err := g.AllowAll(strange, needed); err == nil {
 			t.Fatal("a page whose name is not of this server may write")
 		}
 	}
@@ -64,10 +66,10 @@ func TestReplace(t *testing.T) {
 		t.Error("no keys were taken")
 	}
 	id, signature := keys.Sign("a", "line")
-	if err := keys.Replace([]access.Key{{Secret: make([]byte, 33)}, {Secret: make([]byte, 32)}}); err != nil || !keys.Verify("a", id, signature, "line") || keys.Set() != 1 {
+	if err := keys.Replace([]keyring.Key{{Secret: make([]byte, 33)}, {Secret: make([]byte, 32)}}); err != nil || !keys.Verify("a", id, signature, "line") || keys.Set() != 1 {
 		t.Errorf("a key that stays: %v, set %d", err, keys.Set())
 	}
-	if err := keys.Replace([]access.Key{{Secret: make([]byte, 33)}}); err != nil || keys.Verify("a", id, signature, "line") || keys.Set() != 2 {
+	if err := keys.Replace([]keyring.Key{{Secret: make([]byte, 33)}}); err != nil || keys.Verify("a", id, signature, "line") || keys.Set() != 2 {
 		t.Errorf("a key that is gone: %v, set %d", err, keys.Set())
 	}
 }

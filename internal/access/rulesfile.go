@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // Bounds of a file of rules. A ConfigMap of Kubernetes has at most 1 MiB.
@@ -106,7 +108,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	for i, r := range doc.Rules {
 		rule := Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims}
 		for _, text := range r.Allow {
-			scope, err := ParseRuleScope(text)
+			scope, err := rights.ParseRuleScope(text)
 			if err != nil {
 				return out, fmt.Errorf("rules[%d] %q: %w", i, r.Name, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 const rulesJSON = `{
@@ -34,10 +35,10 @@ func TestReadRules(t *testing.T) {
 	}
 	want := RulesFile{
 		Rules: []Rule{
-			{Name: "net", Issuer: "https://k8s.test", Groups: []string{"net", "ops"}, Allow: []Scope{{Publish, "module", "net/**"}, {Read, "mirror", "**"}}},
+			{Name: "net", Issuer: "https://k8s.test", Groups: []string{"net", "ops"}, Allow: []rights.Scope{{Action: rights.Publish, Kind: "module", Glob: "net/**"}, {Action: rights.Read, Kind: "mirror", Glob: "**"}}},
 			{
 				Name: "runs", Issuer: "okara-operator.prod", Claims: map[string]string{"namespace": "*"},
-				Allow: []Scope{{Write, "state", "prod.{namespace}/{workspace}"}, {Read, "module", "{module...}"}},
+				Allow: []rights.Scope{{Action: rights.Write, Kind: "state", Glob: "prod.{namespace}/{workspace}"}, {Action: rights.Read, Kind: "module", Glob: "{module...}"}},
 			},
 		},
 		NotBefore: []NotBefore{{"https://k8s.test", "alice", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)}},
@@ -132,7 +133,7 @@ func TestClaimsInRights(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ParseScope("read:module:{namespace}/**"); err == nil {
+	if _, err := rights.ParseScope("read:module:{namespace}/**"); err == nil {
 		t.Error("the right of a token names a claim")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 const (
@@ -23,9 +24,9 @@ const (
 
 // RunToken is what a run may do with the server that started it.
 type RunToken struct {
-	Run    string        // what [Options.RunOver] is asked for
-	Scopes []Scope       // at least one
-	Limit  time.Duration // of the run, from now on; it is good for 15 minutes more
+	Run    string         // what [Options.RunOver] is asked for
+	Scopes []rights.Scope // at least one
+	Limit  time.Duration  // of the run, from now on; it is good for 15 minutes more
 }
 
 // runClaims are what a token says.
@@ -66,7 +67,7 @@ func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
 	}
 	c := Caller{Mode: "run", Subject: claims.Run}
 	for _, text := range claims.Scopes {
-		s, err := ParseScope(text)
+		s, err := rights.ParseScope(text)
 		if err != nil {
 			return Caller{}, false
 		}

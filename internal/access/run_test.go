@@ -13,11 +13,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-func newKeyring(t *testing.T, secret byte) *access.Keyring {
+func newKeyring(t *testing.T, secret byte) *keyring.Ring {
 	t.Helper()
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte{secret}, 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte{secret}, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,27 +64,27 @@ func TestRunToken(t *testing.T) {
 	g := newGuard(t, access.Options{
 		Keyring: newKeyring(t, 1), Now: func() time.Time { return now }, RunOver: func(run string) bool { return run == "k7m2p9x4tq/3/1" && over },
 	})
-	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{
-		{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: access.Read, Kind: addr.KindModule, Glob: "net/**"}}})
+	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "net/**"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider := access.Right{Action: access.Read, Kind: addr.KindProvider, Address: "acme/dns"}
+	provider := rights.Right{Action: rights.Read, Kind: addr.KindProvider, Address: "acme/dns"}
 	for _, tt := range []struct {
 		name  string
 		path  string
-		right access.Right
+		right rights.Right
 		want  int
 	}{
 		{"a provider", "/v1/providers/acme/dns/versions", provider, 200},
-		{"a module of its namespace", "/v1/modules/net/vpc/aws/versions", access.Right{Action: access.Read, Kind: addr.KindModule, Address: "net/vpc/aws"}, 200},
-		{"another module", "/v1/modules/app/vpc/aws/versions", access.Right{Action: access.Read, Kind: addr.KindModule, Address: "app/vpc/aws"}, 403},
-		{"publish", "/v1/modules/net/vpc/aws/1.0.0", access.Right{Action: access.Publish, Kind: addr.KindModule, Address: "net/vpc/aws"}, 403},
-		{"a state", "/state/shop/default", access.Right{Action: access.Read, Kind: addr.KindState, Address: "shop"}, 403},
-		{"a template", "/v2/templates/net/vpc/tags/list", access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: "net/vpc"}, 403},
-		{"the server", "/metrics", access.Server(), 403},
-		{"a list", "/v1/catalog", access.Right{Action: access.List, Kind: access.AnyKind}, 200},
-		{"a list in the API of people", "/api/v1/instances", access.Right{Action: access.List, Kind: addr.KindInstance}, 401},
+		{"a module of its namespace", "/v1/modules/net/vpc/aws/versions", rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: "net/vpc/aws"}, 200},
+		{"another module", "/v1/modules/app/vpc/aws/versions", rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: "app/vpc/aws"}, 403},
+		{"publish", "/v1/modules/net/vpc/aws/1.0.0", rights.Right{Action: rights.Publish, Kind: addr.KindModule, Address: "net/vpc/aws"}, 403},
+		{"a state", "/state/shop/default", rights.Right{Action: rights.Read, Kind: addr.KindState, Address: "shop"}, 403},
+		{"a template", "/v2/templates/net/vpc/tags/list", rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: "net/vpc"}, 403},
+		{"the server", "/metrics", rights.Server(), 403},
+		{"a list", "/v1/catalog", rights.Right{Action: rights.List, Kind: rights.AnyKind}, 200},
+		{"a list in the API of people", "/api/v1/instances", rights.Right{Action: rights.List, Kind: addr.KindInstance}, 401},
 		{"the API of people", "/api/v1/instances", provider, 401},
 		{"a page", "/ui/templates", provider, 401},
 	} {
@@ -120,26 +122,26 @@ func TestRunToken(t *testing.T) {
 // it, for this workspace alone.
 func TestRunTokenState(t *testing.T) {
 	g := newGuard(t, access.Options{Keyring: newKeyring(t, 1)})
-	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{
-		{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: access.Write, Kind: addr.KindState, Glob: "acme/prod"}}})
+	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: rights.Write, Kind: addr.KindState, Glob: "acme/prod"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	layout := addr.Layout{}
-	prod := func(a access.Action) access.Right { return access.StateRight(layout, a, "acme", "prod") }
+	prod := func(a rights.Action) rights.Right { return rights.StateRight(layout, a, "acme", "prod") }
 	for _, tt := range []struct {
 		name, path string
-		right      access.Right
+		right      rights.Right
 		want       int
 	}{
-		{"its state", "/api/v2/workspaces/ws-x/current-state-version", prod(access.Read), 200},
-		{"its state, to write", "/api/v2/workspaces/ws-x/state-versions", prod(access.Write), 200},
-		{"a run of its own", "/api/v2/runs", prod(access.Run), 403},
-		{"another workspace", "/api/v2/workspaces/ws-x/state-versions", access.StateRight(layout, access.Read, "acme", "prod2"), 403},
-		{"the organization", "/api/v2/organizations/acme", access.StateRight(layout, access.Read, "acme", ""), 403},
-		{"by another door", "/state/acme/prod", prod(access.Read), 403},
-		{"as an artifact", "/v2/state/acme/tags/list", prod(access.Read), 403},
-		{"in the archive", "/archive/x", prod(access.Read), 403},
+		{"its state", "/api/v2/workspaces/ws-x/current-state-version", prod(rights.Read), 200},
+		{"its state, to write", "/api/v2/workspaces/ws-x/state-versions", prod(rights.Write), 200},
+		{"a run of its own", "/api/v2/runs", prod(rights.Run), 403},
+		{"another workspace", "/api/v2/workspaces/ws-x/state-versions", rights.StateRight(layout, rights.Read, "acme", "prod2"), 403},
+		{"the organization", "/api/v2/organizations/acme", rights.StateRight(layout, rights.Read, "acme", ""), 403},
+		{"by another door", "/state/acme/prod", prod(rights.Read), 403},
+		{"as an artifact", "/v2/state/acme/tags/list", prod(rights.Read), 403},
+		{"in the archive", "/archive/x", prod(rights.Read), 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := g.Allow(asking(tt.path, token), tt.right)
@@ -155,10 +157,10 @@ func TestRunTokenState(t *testing.T) {
 func TestRunTokenForged(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	keys := newKeyring(t, 1)
-	provider := access.Right{Action: access.Read, Kind: addr.KindProvider, Address: "acme/dns"}
+	provider := rights.Right{Action: rights.Read, Kind: addr.KindProvider, Address: "acme/dns"}
 	o := access.Options{Keyring: keys, Now: func() time.Time { return now }}
 	g := newGuard(t, o)
-	ask := access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}}}
+	ask := access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindProvider, Glob: "**"}}}
 	token, err := g.NewRunToken(ask)
 	if err != nil {
 		t.Fatal(err)

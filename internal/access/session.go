@@ -11,16 +11,19 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 // Sessions lets browsers stay logged in: the pages and the API of people know their
 // callers by cookies. Nothing is stored: what a cookie says is sealed. Who logs out
 // takes his cookies back; a copy of them is good until its end, or [Policy].NotBefore.
 type Sessions struct {
-	Keyring *Keyring // of its own: who has it can be anybody on the pages, and nobody elsewhere
+	Keyring *keyring.Ring // of its own: who has it can be anybody on the pages, and nobody elsewhere
 	// Portals open the sessions of portals: each is believed for templates and
 	// instances only, and only for the proof inside. Nil: there are no portals.
-	Portals *Keyring
+	Portals *keyring.Ring
 	Portal  bool // this is a portal: its sessions hold their proof
 
 	TTL   time.Duration // 0: 12 hours; one hour without TLS
@@ -157,7 +160,7 @@ func (g *Guard) opened(now *rules, v session) (Caller, error) {
 // says who it is and since when. It is good for templates and instances, whatever
 // rights its holder has beside.
 func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, error) {
-	if strings.HasPrefix(v.Proof, tokenPrefix) {
+	if strings.HasPrefix(v.Proof, statictoken.Prefix) {
 		until, ok := g.lasts(now, "", "", v.Issued)
 		c, known := now.static(v.Proof, g.now())
 		if !ok || !known {
@@ -204,7 +207,7 @@ func (c Caller) atPortal() Caller {
 }
 
 // ofPortal reports whether portals are for things of a kind.
-func ofPortal(k Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
+func ofPortal(k rights.Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
 
 // keep leaves of an identity what the rules and [Sessions].Keep ask for: an issuer may
 // say more of somebody than a cookie holds.
@@ -233,7 +236,7 @@ func (s *Sessions) keep(id identity, rules []Rule) identity {
 }
 
 // static is who has a static token, in a session until a time.
-func static(t Token, until time.Time) Caller {
+func static(t statictoken.Token, until time.Time) Caller {
 	if !t.Expires.IsZero() && t.Expires.Before(until) {
 		until = t.Expires
 	}

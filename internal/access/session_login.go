@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -194,7 +196,7 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 		g.record(r, Caller{Mode: "refused"}, "")
 		return LoggedIn{}, &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	}
-	id, hash, err := HashToken(token)
+	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		return LoggedIn{}, err
 	}
@@ -234,8 +236,8 @@ func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 }
 
 // record writes a login or logout to the audit log; what is "" was refused.
-func (g BrowserLogins) record(r *http.Request, c Caller, what Action) {
-	right := Right{Action: login, Kind: AnyKind}
+func (g BrowserLogins) record(r *http.Request, c Caller, what rights.Action) {
+	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind}
 	if what == "" {
 		g.Record(r, Record{Caller: c, Right: right})
 		return
@@ -246,7 +248,7 @@ func (g BrowserLogins) record(r *http.Request, c Caller, what Action) {
 
 // RuleRight is a right, and the rule that gives it.
 type RuleRight struct {
-	Scope Scope
+	Scope rights.Scope
 	Rule  string // "": no rule does, but the token itself, or what everybody may
 }
 

@@ -15,21 +15,24 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
 const staticToken = "oks_ci_aaaaaaaaaaaaaaaaaaaaaaaa"
 
-func ring(t testing.TB, letter string) *access.Keyring {
+func ring(t testing.TB, letter string) *keyring.Ring {
 	t.Helper()
-	r, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte(letter), 32)}})
+	r, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte(letter), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func seal(t testing.TB, ring *access.Keyring, purpose string, v any) string {
+func seal(t testing.TB, ring *keyring.Ring, purpose string, v any) string {
 	t.Helper()
 	sealed, err := ring.Seal(purpose, v)
 	if err != nil {
@@ -43,7 +46,7 @@ func seal(t testing.TB, ring *access.Keyring, purpose string, v any) string {
 type people struct {
 	*access.Guard
 	issuer            *webtest.Issuer
-	own, portal, keys *access.Keyring
+	own, portal, keys *keyring.Ring
 	now               time.Time
 	policy            access.Policy
 }
@@ -54,8 +57,8 @@ func newPeople(t testing.TB) *people {
 	all := []string{"read:module:**", "use:instance:sandbox/*", "admin:*:**"}
 	rule := webtest.Rule(t, "team", all...)
 	p.policy = access.Policy{
-		Anonymous: access.AnonymousRead(), Rules: []access.Rule{rule},
-		Tokens: []access.Token{{ID: "ci", Hash: sha256.Sum256([]byte(staticToken)), Scopes: rule.Allow}},
+		Anonymous: rights.AnonymousRead(), Rules: []access.Rule{rule},
+		Tokens: []statictoken.Token{{ID: "ci", Hash: sha256.Sum256([]byte(staticToken)), Scopes: rule.Allow}},
 	}
 	var err error
 	p.Guard, err = access.New(access.Options{
@@ -74,7 +77,7 @@ func (p *people) session() map[string]any {
 }
 
 // ask asks for a right with cookies, and returns the status and the caller.
-func (p *people) ask(t *testing.T, method, path string, right access.Right, cookies ...string) (int, access.Grant) {
+func (p *people) ask(t *testing.T, method, path string, right rights.Right, cookies ...string) (int, access.Grant) {
 	r := httptest.NewRequest(method, "https://okara.example.com"+path, nil)
 	for _, c := range cookies {
 		r.Header.Add("Cookie", c)
@@ -84,9 +87,9 @@ func (p *people) ask(t *testing.T, method, path string, right access.Right, cook
 }
 
 var (
-	launch   = access.Right{Action: access.Use, Kind: "instance", Address: "sandbox/vpc"}
-	readNet  = access.Right{Action: access.Read, Kind: "module", Address: "net/vpc/aws"}
-	allLists = access.Right{Action: access.List, Kind: access.AnyKind}
+	launch   = rights.Right{Action: rights.Use, Kind: "instance", Address: "sandbox/vpc"}
+	readNet  = rights.Right{Action: rights.Read, Kind: "module", Address: "net/vpc/aws"}
+	allLists = rights.Right{Action: rights.List, Kind: rights.AnyKind}
 )
 
 // TestSession shows which cookies are somebody, and that none that fails is anybody.
@@ -171,7 +174,7 @@ func TestSession(t *testing.T) {
 // Shows: pages 5
 func TestSealedInPlaceOfAnother(t *testing.T) {
 	p := newPeople(t)
-	for _, ring := range []*access.Keyring{p.own, p.portal, p.keys} {
+	for _, ring := range []*keyring.Ring{p.own, p.portal, p.keys} {
 		for _, purpose := range []string{"session", "session of a portal", "login of a browser", "message of a form", "login state", "login code", "login token", "run token"} {
 			text := seal(t, ring, purpose, p.session())
 			r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/ui/x", nil)
@@ -249,11 +252,11 @@ func TestSessionOfPortal(t *testing.T) {
 			if status != http.StatusOK {
 				return
 			}
-			for _, right := range []access.Right{readNet, allLists, access.Server(), {Action: access.Read, Kind: "state", Address: "shop"}} {
+			for _, right := range []rights.Right{readNet, allLists, rights.Server(), {Action: rights.Read, Kind: "state", Address: "shop"}} {
 				if status, _ := p.ask(t, http.MethodGet, "/ui/x", right, cookie); status != http.StatusForbidden {
 					t.Errorf("%v: %d", right, status)
 				}
-				if right.Action != access.List && g.May(right) {
+				if right.Action != rights.List && g.May(right) {
 					t.Errorf("%v is seen on a page of instances", right)
 				}
 			}

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 // static looks a static token up.
 func (l *rules) static(token string, now time.Time) (Caller, bool) {
-	id, hash, err := HashToken(token)
+	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		return Caller{}, false
 	}
@@ -21,21 +23,21 @@ func (l *rules) static(token string, now time.Time) (Caller, bool) {
 }
 
 // token finds a static token by its hash.
-func (l *rules) token(id string, hash []byte, now time.Time) (Token, bool) {
+func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
 	for _, t := range l.Tokens {
 		if t.ID == id && subtle.ConstantTimeCompare(t.Hash[:], hash) == 1 {
 			return t, t.Expires.IsZero() || now.Before(t.Expires)
 		}
 	}
-	return Token{}, false
+	return statictoken.Token{}, false
 }
 
 // named is the id of the static token that a refused request claims to have; "" if
 // there is none of that id. Nothing else of what was sent is ever shown.
 func (l *rules) named(r *http.Request) string {
 	token, _ := bearer(r)
-	id, _, err := HashToken(token)
-	known := err == nil && slices.ContainsFunc(l.Tokens, func(t Token) bool { return t.ID == id })
+	id, _, err := statictoken.Hash(token)
+	known := err == nil && slices.ContainsFunc(l.Tokens, func(t statictoken.Token) bool { return t.ID == id })
 	if !known {
 		return ""
 	}

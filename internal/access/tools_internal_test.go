@@ -8,12 +8,15 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestAnyToken takes whatever the tools send for nothing, but only where nothing says
 // who may do what, and only where they send it.
 func TestAnyToken(t *testing.T) {
-	keys, err := NewKeyring([]Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +36,13 @@ func TestAnyToken(t *testing.T) {
 		{true, "/metrics", "Bearer anonymous", "", "not valid"},
 		{false, "/api/v2/organizations", "Bearer anonymous", "", "not valid"},
 	} {
-		g, err := New(Options{Policy: Policy{Anonymous: AnonymousAll(), AnyToken: tt.any}, Keyring: keys})
+		g, err := New(Options{Policy: Policy{Anonymous: rights.AnonymousAll(), AnyToken: tt.any}, Keyring: keys})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest("GET", "http://localhost"+tt.path, nil)
 		r.Header.Set("Authorization", tt.header)
-		grant, err := g.Allow(r, Right{Write, "state", "shop"})
+		grant, err := g.Allow(r, rights.Right{Action: rights.Write, Kind: "state", Address: "shop"})
 		if (err != nil) != (tt.refused != "") || grant.Mode != tt.mode {
 			t.Errorf("any %v, %s with %q: as %q, %v", tt.any, tt.path, tt.header, grant.Mode, err)
 		}

@@ -23,8 +23,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/client"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -45,13 +48,13 @@ func newServer(t *testing.T, around func(http.Handler) http.Handler) target {
 	connect := func(host string) *oci.Client {
 		return must(oci.New(host, oci.Options{PlainHTTP: true}))
 	}
-	id, hash, err := access.HashToken(secret)
+	id, hash, err := statictoken.Hash(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var h http.Handler = must(server.New(server.Options{
-		Options: registry.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
-		Access: access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}}}},
+		Options: registry.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Access: access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Scopes: []rights.Scope{must(rights.ParseScope("publish:*:acme/**"))}}}},
 	}))
 	if around != nil {
 		h = around(h)

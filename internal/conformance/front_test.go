@@ -13,6 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -31,7 +33,7 @@ func TestFrontEnd(t *testing.T) {
 		d := depot.New(depot.Options{Client: c, Layout: layout})
 		front, err := server.New(server.Options{
 			Options: registry.Options{Client: c, Layout: layout},
-			Access:  access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+			Access:  access.Policy{Anonymous: rights.AnonymousRead()}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 		})
 		if err != nil {
 			t.Fatal(err)

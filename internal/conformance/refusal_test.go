@@ -14,7 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -31,13 +34,13 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	const token = "oks_net_0123456789abcdefghij"
-	id, hash, err := access.HashToken(token)
+	id, hash, err := statictoken.Hash(token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var scopes []access.Scope
+	var scopes []rights.Scope
 	for _, text := range []string{"publish:module:net/**", "read:module:**"} {
-		scope, err := access.ParseScope(text)
+		scope, err := rights.ParseScope(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,8 +48,8 @@ func TestRefusals(t *testing.T) {
 	}
 	front, err := server.New(server.Options{
 		Options:  registry.Options{Client: client, Layout: addr.Layout{}},
-		Access:   access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: scopes}}},
-		Keys:     []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Access:   access.Policy{Tokens: []statictoken.Token{{ID: id, Hash: hash, Scopes: scopes}}},
+		Keys:     []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 		Embedded: built,
 	})
 	if err != nil {

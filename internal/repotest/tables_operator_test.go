@@ -47,6 +47,8 @@ operator/internal/fluxobj: objects of Flux; it knows no runs
 operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
 	oci
 	internal/access
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/catalog
 	internal/files
@@ -85,6 +87,7 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	oci/artifact
 	oci/artifact/evidence
 	internal/access
+	internal/rights
 	internal/addr
 	internal/depot
 	internal/scan
@@ -178,6 +181,8 @@ operator/internal/pages: a test package: what the pages about Kubernetes say, do
 	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/catalog
 	internal/depot

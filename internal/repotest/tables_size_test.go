@@ -8,7 +8,6 @@ const larger = `
 cmd/okara files 74: a command a file
 instances/api names 87: what the server, its clients and its pages say to each other
 instances/lifecycle names 142: events are its language
-internal/access names 121: rights, tokens and logins use 106 names of each other
 internal/addr names 85: every name there is
 internal/depot names 96: what publishes is used by commands and services alike
 operator/api/v1alpha1 names 222: the kinds of the cluster

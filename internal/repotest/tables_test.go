@@ -70,6 +70,8 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	oci/artifact
 	oci/artifact/evidence
 	internal/access
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/archive
 	internal/cache
@@ -116,6 +118,8 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	oci/artifact
 	statebackend
 	internal/access
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/archive
 	internal/httpserve
@@ -172,6 +176,8 @@ internal/sample: made-up content of a server to try; it publishes as a client do
 	oci/artifact
 	oci/artifact/evidence
 	internal/access
+	internal/statictoken
+	internal/rights
 	internal/addr
 	internal/depot
 	internal/files
@@ -255,6 +261,9 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	statebackend/httpbackend
 	statebackend/tfe
 	internal/access
+	internal/statictoken
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/cache
 	internal/catalog
@@ -335,7 +344,18 @@ internal/description: configuration or documentation in, description out
 	internal/archive
 	internal/syntax
 	internal/text
+internal/rights: what a right is, compared with what a rule grants; pure
+	internal/addr
+	internal/text
+internal/keyring: signing and sealing with the keys of a server; nothing of ours is below it
+internal/statictoken: static tokens and the files that list them
+	internal/files
+	internal/rights
+	internal/text
 internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
+	internal/statictoken
+	internal/rights
+	internal/keyring
 	internal/netaddr
 	oci
 	internal/addr
@@ -459,6 +479,8 @@ instances: it mounts the platform into a server, as an extension that the core k
 	statebackend
 	statebackend/tfe
 	internal/access
+	internal/rights
+	internal/keyring
 	internal/addr
 	internal/catalog
 	internal/embedded
@@ -512,6 +534,7 @@ instances/portal: the API of instances over a store that is passed in
 	oci/artifact
 	statebackend
 	internal/access
+	internal/rights
 	internal/addr
 	internal/catalog
 	internal/httpserve
@@ -538,6 +561,7 @@ instances/pages: pages of templates and instances, which show what the API answe
 	instances/lifecycle
 	instances/template
 	internal/access
+	internal/rights
 	internal/addr
 	internal/service
 	internal/states
@@ -575,6 +599,7 @@ internal/workspaceclient: it asks a front-end for workspaces; how one is reached
 	internal/client
 internal/web: it puts the pages together, and has those of who runs the server; other sets come in as values; it knows no registry and no other server
 	internal/access
+	internal/rights
 	internal/addr
 	internal/catalog
 	internal/service
@@ -591,6 +616,7 @@ internal/web/site: the frame of all pages, and their words; it knows no set of p
 	oci
 	oci/artifact
 	internal/access
+	internal/rights
 	internal/addr
 	internal/service
 	internal/states
@@ -601,6 +627,7 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 	oci/artifact
 	oci/artifact/evidence
 	internal/access
+	internal/rights
 	internal/addr
 	internal/archive
 	internal/cache
@@ -620,6 +647,7 @@ internal/web/statepages: pages of states over what is known of them, which comes
 	oci
 	oci/artifact
 	internal/access
+	internal/rights
 	internal/addr
 	internal/envelope
 	internal/states
@@ -640,6 +668,7 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/text
 internal/webtest: a real browser for tests, and whom people log in at; it knows no page
 	internal/access
+	internal/rights
 internal/syntax: text in, syntax trees and settings out
 	internal/text
 internal/buildinfo: leaf: what a program was built from

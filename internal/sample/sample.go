@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 //go:embed content
@@ -70,15 +71,15 @@ func Write(dir string, o Options) (*Server, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# A sample, gone when the server ends.\nstorage = %q\n", filepath.Join(dir, "data"))
 	for _, p := range accounts() {
-		var scopes []access.Scope
+		var scopes []rights.Scope
 		for _, scope := range p.scopes {
-			parsed, err := access.ParseScope(scope)
+			parsed, err := rights.ParseScope(scope)
 			if err != nil {
 				return nil, err
 			}
 			scopes = append(scopes, parsed)
 		}
-		secret, token, err := access.NewToken(p.Name, scopes, time.Now().Add(lifetime))
+		secret, token, err := statictoken.New(p.Name, scopes, time.Now().Add(lifetime))
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -73,10 +75,10 @@ func (s *Settings) access() (access.Policy, error) {
 
 // policy combines the settings file, the token file and the flags.
 func (s *Settings) policy() (access.Policy, error) {
-	var tokens []access.Token
+	var tokens []statictoken.Token
 	var err error
 	if s.TokenFile != "" {
-		if tokens, err = access.ReadTokens(s.TokenFile); err != nil {
+		if tokens, err = statictoken.Read(s.TokenFile); err != nil {
 			return access.Policy{}, &syntax.SettingError{Err: err}
 		}
 		for _, t := range tokens {
@@ -93,9 +95,9 @@ func (s *Settings) policy() (access.Policy, error) {
 	policy.Tokens = append(tokens, policy.Tokens...)
 	switch {
 	case s.AnonymousWrite:
-		policy.Anonymous = access.AnonymousAll()
+		policy.Anonymous = rights.AnonymousAll()
 	case s.AnonymousRead:
-		policy.Anonymous = access.AnonymousRead()
+		policy.Anonymous = rights.AnonymousRead()
 	}
 	return policy, err
 }
@@ -145,7 +147,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 		return syntax.WrongAt(*at, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
-	policy.Anonymous = access.AnonymousAll()
+	policy.Anonymous = rights.AnonymousAll()
 	policy.AnyToken = true
 	return nil
 }

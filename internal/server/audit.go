@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -71,7 +71,7 @@ const stallExport = time.Minute
 // audit answers with the content of the audit page: one page of it as JSON, or all
 // matching records for download as CSV or JSON lines.
 func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
-	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
 	}
 	q, err := auditlog.ParseQuery(r.URL.Query())

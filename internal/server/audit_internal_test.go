@@ -20,20 +20,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/auditlog"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
 
 // newAudited starts a server with an audit log. Who brings no token may what anonymous says.
-func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...access.Scope) (*httptest.Server, Options) {
+func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.Scope) (*httptest.Server, Options) {
 	t.Helper()
 	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := Options{
-		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []access.Key{{Secret: []byte(strings.Repeat("k", 32))}},
+		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []keyring.Key{{Secret: []byte(strings.Repeat("k", 32))}},
 		Access: access.Policy{Anonymous: anonymous}, Metrics: NewMetrics(),
 	}
 	if err := o.keepAuditLog(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}); err != nil {
@@ -77,7 +79,7 @@ func askAudit(t *testing.T, srv *httptest.Server, query string) (*http.Response,
 // TestAuditRoute answers the same as JSON, as lines of it, and as CSV for download, to
 // who runs the server.
 func TestAuditRoute(t *testing.T) {
-	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, access.AnonymousAll()...)
+	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, rights.AnonymousAll()...)
 	for _, address := range []string{"net/vpc/aws", "=net/vpn/aws"} {
 		o.Audit.Info("change", "action", "publish", "kind", "module", "address", address, "subject", "anna", "status", 201)
 	}
@@ -113,11 +115,11 @@ func TestAuditRoute(t *testing.T) {
 // TestAuditRouteRefused has no right, or no registry.
 func TestAuditRouteRefused(t *testing.T) {
 	for _, format := range []string{"", "?format=csv", "?format=jsonl"} {
-		srv, _ := newAudited(t, ocitest.Direct{Handler: http.NotFoundHandler()}, access.AnonymousRead()...)
+		srv, _ := newAudited(t, ocitest.Direct{Handler: http.NotFoundHandler()}, rights.AnonymousRead()...)
 		if resp, body := askAudit(t, srv, format); resp.StatusCode != http.StatusUnauthorized || strings.Contains(body, "records") {
 			t.Errorf("%s: status %d, %s", format, resp.StatusCode, body)
 		}
-		srv, _ = newAudited(t, &ocitest.Fault{Times: -1, Do: ocitest.Refuse}, access.AnonymousAll()...)
+		srv, _ = newAudited(t, &ocitest.Fault{Times: -1, Do: ocitest.Refuse}, rights.AnonymousAll()...)
 		want := http.StatusBadGateway
 		if format == "" { // says what it knows, and that it knows no more
 			want = http.StatusOK
@@ -132,7 +134,7 @@ func TestAuditRouteRefused(t *testing.T) {
 // cut, so that nobody takes a part for the whole.
 func TestAuditCut(t *testing.T) {
 	var outage atomic.Bool
-	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, access.AnonymousAll()...)
+	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, rights.AnonymousAll()...)
 	queue, err := o.Client.Repo(o.Layout.QueueRepo())
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +168,7 @@ func TestAuditCut(t *testing.T) {
 
 // TestAuditMetrics counts what was altered, and shows it where metrics are.
 func TestAuditMetrics(t *testing.T) {
-	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, access.AnonymousAll()...)
+	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, rights.AnonymousAll()...)
 	queue, err := o.Client.Repo(o.Layout.QueueRepo())
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -23,7 +23,7 @@ func TestBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := New(Options{Options: registry.Options{Client: client}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}})
+	f, err := New(Options{Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

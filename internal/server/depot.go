@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -244,7 +245,7 @@ func (r *depotRunner) note(res supply.Result) {
 
 // depotSync lets an administrator request a run of the depot file.
 func (f *Front) depotSync(w http.ResponseWriter, r *http.Request) error {
-	grant, err := f.kit.Guard.Allow(r, access.Server())
+	grant, err := f.kit.Guard.Allow(r, rights.Server())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -64,21 +65,21 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 // distributionRights returns the rights that a request of the distribution API needs: one
 // to the repository in its path, and one to each repository that it mounts a blob from.
 // They follow from method, path and query alone.
-func distributionRights(l addr.Layout, r *http.Request) []access.Right {
+func distributionRights(l addr.Layout, r *http.Request) []rights.Right {
 	if r.URL.Path == "/v2/" {
 		return nil // the answer says only that there is a registry
 	}
-	action := access.Publish
+	action := rights.Publish
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = access.Read
+		action = rights.Read
 	}
-	var rights []access.Right
+	var needed []rights.Right
 	for _, from := range r.URL.Query()["from"] {
 		if from != "" {
-			rights = append(rights, access.RightTo(l, access.Read, from))
+			needed = append(needed, rights.RightTo(l, rights.Read, from))
 		}
 	}
-	return append(rights, access.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
+	return append(needed, rights.RightTo(l, action, embedded.RepositoryOf(r.URL.Path)))
 }
 
 // isForm reports whether a library that reads a form value would take it from the body.
@@ -125,7 +126,7 @@ func recordState(g access.Grant, r *http.Request, made []httpbackend.Change, sta
 		made = []httpbackend.Change{{Action: stateAction(r.Method), Lock: r.URL.Query().Get("ID")}}
 	}
 	for _, m := range made {
-		c := access.Change{Action: access.Action(m.Action), Status: status}
+		c := access.Change{Action: rights.Action(m.Action), Status: status}
 		if m.Version > 0 {
 			c.Version = strconv.FormatInt(m.Version, 10)
 		}
@@ -176,7 +177,7 @@ func (f *Front) recordPush(g access.Grant, r *http.Request, rec *httpserve.Respo
 }
 
 // changesStatus is a change of a version's status, such as a yank.
-const changesStatus access.Action = "status"
+const changesStatus rights.Action = "status"
 
 // readStatus copies action, version and message of a status event to the change. If the
 // event cannot be read or is invalid, the change stays as it is.
@@ -190,7 +191,7 @@ func (f *Front) readStatus(r *http.Request, repository, tag string, c *access.Ch
 		return
 	}
 	if e, err := evidence.ParseStatusEvent(tag, m); err == nil {
-		c.Action = access.Action(e.Action)
+		c.Action = rights.Action(e.Action)
 		c.Version = e.Version
 		c.Detail = e.Message
 	}
@@ -236,7 +237,7 @@ func pushedVersion(tag string, put bool) access.Change {
 	v, version := addr.VersionFromTag(tag)
 	switch {
 	case version && put:
-		return access.Change{Action: access.Publish, Version: v.String()}
+		return access.Change{Action: rights.Publish, Version: v.String()}
 	case version:
 		return access.Change{Action: "delete", Version: v.String()}
 	case evidence.IsStatusTag(tag) && put:
@@ -258,10 +259,10 @@ func pushedState(l addr.Layout, state, tag string, put bool) (address string, c 
 		}
 		return "", c
 	}
-	address = access.StateRight(l, access.Write, state, t.Fragment).Address
+	address = rights.StateRight(l, rights.Write, state, t.Fragment).Address
 	switch {
 	case t.Kind == format.StateNumbered && put:
-		c = access.Change{Action: access.Write, Version: strconv.FormatInt(t.N, 10)}
+		c = access.Change{Action: rights.Write, Version: strconv.FormatInt(t.N, 10)}
 	case t.Kind == format.StateNumbered:
 		c = access.Change{Action: "delete", Version: strconv.FormatInt(t.N, 10)}
 	case t.Kind == format.ForceTombstone && put:

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -59,9 +60,9 @@ type Base struct {
 	Env        Env
 	Client     *oci.Client
 	Layout     addr.Layout
-	Keys       []access.Key // sign and seal tokens and links; the first is used for new ones
-	PortalKeys []access.Key // the keys of Claim.PortalKeys
-	BuiltIn    http.Handler // the registry behind Client if it is in this process; else nil
+	Keys       []keyring.Key // sign and seal tokens and links; the first is used for new ones
+	PortalKeys []keyring.Key // the keys of Claim.PortalKeys
+	BuiltIn    http.Handler  // the registry behind Client if it is in this process; else nil
 	Metrics    prometheus.Registerer
 	Audit      *slog.Logger // for actions of the server itself; nil: not recorded
 }
@@ -118,12 +119,12 @@ func (o *Options) extend(ctx context.Context, s *Settings, back backend, env Env
 }
 
 // readPortalKeys reads the secrets that portals share with this server.
-func (s *Settings) readPortalKeys() ([]access.Key, error) {
-	var keys []access.Key
+func (s *Settings) readPortalKeys() ([]keyring.Key, error) {
+	var keys []keyring.Key
 	for _, file := range s.Claim.PortalKeys {
 		key, err := readArchiveKey(file)
 		if err == nil {
-			_, err = access.NewKeyring([]access.Key{key})
+			_, err = keyring.New([]keyring.Key{key})
 		}
 		if err != nil {
 			return nil, syntax.WrongAt(s.Claim.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -92,12 +93,12 @@ func TestExtension(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("b"), 32)}})
+		ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("b"), 32)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := Options{
-			Options: registry.Options{Client: client}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+			Options: registry.Options{Client: client}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 			Metrics: NewMetrics(), Sessions: &access.Sessions{Keyring: ring}, claim: s.Claim,
 		}
 		if err := o.extend(t.Context(), s, backend{client: client}, Env{}); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -33,7 +34,7 @@ type Options struct {
 
 	Access    access.Policy     // access control; the zero value grants nothing
 	Login     *access.Login     // `tofu login`; nil: off
-	Keys      []access.Key      // sign and seal tokens and links; the first is used for new ones
+	Keys      []keyring.Key     // sign and seal tokens and links; the first is used for new ones
 	Sessions  *access.Sessions  // of browsers; nil: no login to the pages
 	Proxies   []netip.Prefix    // networks whose X-Forwarded-For is trusted
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
@@ -58,7 +59,7 @@ type Options struct {
 
 	depots     *depotRunner     // the runner behind Depot; nil: none in this process
 	claim      Claim            // of the extension
-	portalKeys []access.Key     // keys of the sessions of portals
+	portalKeys []keyring.Key    // keys of the sessions of portals
 	rules      access.RulesFile // the rules of Access that come from a file
 	// certificate and its key are the PEM files that are served; "": none, or
 	// self-signed.
@@ -80,7 +81,7 @@ type Front struct {
 
 	o       Options
 	kit     *service.Kit
-	keys    *access.Keyring
+	keys    *keyring.Ring
 	depot   *depot.Depot
 	finder  *catalog.Finder
 	pages   http.Handler           // nil: off
@@ -121,7 +122,7 @@ func newFront(o Options) (*Front, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	keys, err := access.NewKeyring(o.Keys)
+	keys, err := keyring.New(o.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +228,7 @@ func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // guard returns the guard that decides about requests.
-func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
+func (o Options) guard(keys *keyring.Ring, m *Metrics) (*access.Guard, error) {
 	out := access.Options{
 		Policy: o.Access, Login: o.Login, Keyring: keys, Sessions: o.Sessions, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
 		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now, RunOver: o.RunOver,

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -74,7 +74,7 @@ func (m *Metrics) Handler() http.Handler {
 // serveMetrics is for administrators only: the labels name modules that not every caller
 // may know of.
 func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+	if _, err := f.kit.Guard.Allow(r, rights.Server()); err != nil {
 		return err
 	}
 	f.o.Metrics.Handler().ServeHTTP(w, r)

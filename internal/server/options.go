@@ -12,11 +12,11 @@ import (
 	"net"
 	"path/filepath"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
@@ -155,15 +155,15 @@ func (a *Archives) options() (registry.Archives, error) {
 
 // keys reads the keys of links: the first file signs, all are valid. If no file is named,
 // stored reads or makes one in the storage folder.
-func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
+func (s *Settings) keys(stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if s.Claim.Alone { // a portal has only session keys, and links to no archives
 		return s.UI.keys(s.Storage, archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {
 		key, err := stored(filepath.Join(s.Storage, "archive.key"))
-		return []access.Key{key}, err
+		return []keyring.Key{key}, err
 	}
-	var keys []access.Key
+	var keys []keyring.Key
 	for _, file := range s.Archives.KeyFiles {
 		key, err := readArchiveKey(file)
 		if err != nil {
@@ -201,10 +201,10 @@ func Check(s *Settings, env Env) error {
 
 // storedKey returns the key in the storage folder, or a placeholder before the first
 // start, which makes the key.
-func storedKey(file string) (access.Key, error) {
+func storedKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return access.Key{Secret: make([]byte, sha256.Size)}, nil
+		return keyring.Key{Secret: make([]byte, sha256.Size)}, nil
 	}
 	return key, err
 }

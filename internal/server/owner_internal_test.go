@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestRunDoors: whatever right to states a run has, no door but /state/ opens, and that
@@ -42,9 +43,9 @@ func TestRunDoors(t *testing.T) {
 		t.Fatal(err)
 	}
 	const issuer = "okara-operator.prod"
-	var allow []access.Scope
+	var allow []rights.Scope
 	for _, right := range []string{"write:state:**", "run:state:**", "read:module:**"} {
-		s, err := access.ParseScope(right)
+		s, err := rights.ParseScope(right)
 		if err != nil {
 			t.Fatal(err)
 		}

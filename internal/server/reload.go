@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
 )
@@ -89,9 +90,9 @@ func (l *reloader) content() [sha256.Size]byte {
 // nothing.
 func (l *reloader) reload(front *Front, why string) {
 	s, err := l.read()
-	var now rights
+	var now reloaded
 	if err == nil {
-		now, err = l.rights(s)
+		now, err = l.load(s)
 	}
 	if err == nil {
 		err = front.reload(now)
@@ -108,12 +109,12 @@ func (l *reloader) reload(front *Front, why string) {
 // rights are the settings that are read again.
 type rights struct {
 	policy   access.Policy
-	keys     []access.Key // of links and logins
-	sessions []access.Key // of browser sessions
-	portals  []access.Key // of sessions of portals
+	keys     []keyring.Key // of links and logins
+	sessions []keyring.Key // of browser sessions
+	portals  []keyring.Key // of sessions of portals
 }
 
-func (l *reloader) rights(s *Settings) (now rights, err error) {
+func (l *reloader) load(s *Settings) (now reloaded, err error) {
 	if s.silent() && !l.open {
 		return now, errors.New("nothing says who may do what any more; on a start that would be everybody everything")
 	}
@@ -150,7 +151,7 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 // reload applies all of the rights or none. Whether portals are accepted changes only at
 // a start.
 func (f *Front) reload(now rights) error {
-	rings := map[*access.Keyring][]access.Key{f.keys: now.keys}
+	rings := map[*keyring.Ring][]keyring.Key{f.keys: now.keys}
 	if s := f.o.Sessions; s != nil {
 		rings[s.Keyring] = now.sessions
 		if s.Portals != nil {
@@ -158,7 +159,7 @@ func (f *Front) reload(now rights) error {
 		}
 	}
 	for _, keys := range rings {
-		if _, err := access.NewKeyring(keys); err != nil {
+		if _, err := keyring.New(keys); err != nil {
 			return err
 		}
 	}

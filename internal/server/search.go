@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -44,7 +44,7 @@ type entryDoc struct {
 
 // search answers with the content of the search page as JSON.
 func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
-	g, err := f.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
+	g, err := f.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	hits := v.Search(q, f.Protocols.Downloads().Month)
 	first := min((q.Page-1)*search.PageSize, len(hits))
 	doc := foundDoc{Total: len(hits), Page: q.Page, Complete: complete, Results: f.entryDocs(hits[first:min(first+search.PageSize, len(hits))])}
-	if !complete && g.May(access.Server()) {
+	if !complete && g.May(rights.Server()) {
 		p := f.Protocols.Catalog().Progress()
 		doc.Reading = &readingDoc{p.Read, p.All}
 	}

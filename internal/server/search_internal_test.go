@@ -13,7 +13,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -23,7 +25,7 @@ import (
 // nobody else.
 func TestSearchReading(t *testing.T) {
 	layout, h := addr.Layout{Prefix: "acme"}, ocitest.Handler(t, ocitest.Quirks{})
-	for rights, want := range map[string]string{"all": `"complete":false,"reading":{"read":0,"all":1}`, "read": `"complete":false,"results":[]`} {
+	for given, want := range map[string]string{"all": `"complete":false,"reading":{"read":0,"all":1}`, "read": `"complete":false,"results":[]`} {
 		synctest.Test(t, func(t *testing.T) {
 			hangs := &ocitest.Fault{
 				Base: ocitest.Direct{Handler: h}, Times: -1,
@@ -46,12 +48,12 @@ func TestSearchReading(t *testing.T) {
 			if err := artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}); err != nil {
 				t.Fatal(err)
 			}
-			anonymous := access.AnonymousAll()
-			if rights == "read" {
-				anonymous = access.AnonymousRead()
+			anonymous := rights.AnonymousAll()
+			if given == "read" {
+				anonymous = rights.AnonymousRead()
 			}
 			front, err := New(Options{
-				Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}, Access: access.Policy{Anonymous: anonymous},
+				Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}, Access: access.Policy{Anonymous: anonymous},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +61,7 @@ func TestSearchReading(t *testing.T) {
 			w := httptest.NewRecorder()
 			front.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/search", nil))
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("%s: status %d, want %s in %s", rights, w.Code, want, w.Body)
+				t.Errorf("%s: status %d, want %s in %s", given, w.Code, want, w.Body)
 			}
 			time.Sleep(time.Minute) // the reading goes on without who asked for it
 		})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -60,11 +61,11 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.Keyring, err = access.NewKeyring(keys); err != nil {
+	if out.Keyring, err = keyring.New(keys); err != nil {
 		return nil, syntax.WrongAt(s.UI.Range, fmt.Errorf("session_key_files: %w", err))
 	}
 	if len(o.portalKeys) > 0 {
-		if out.Portals, err = access.NewKeyring(o.portalKeys); err != nil {
+		if out.Portals, err = keyring.New(o.portalKeys); err != nil {
 			return nil, err
 		}
 	}
@@ -73,12 +74,12 @@ func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
 
 // keys reads the keys of sessions: the first file seals, all are valid. If no file is
 // named, stored reads or makes one in the storage folder.
-func (u *UI) keys(storage string, stored func(file string) (access.Key, error)) ([]access.Key, error) {
+func (u *UI) keys(storage string, stored func(file string) (keyring.Key, error)) ([]keyring.Key, error) {
 	if len(u.Keys) == 0 {
 		key, err := stored(filepath.Join(storage, "session.key"))
-		return []access.Key{key}, err
+		return []keyring.Key{key}, err
 	}
-	var keys []access.Key
+	var keys []keyring.Key
 	for _, file := range u.Keys {
 		key, err := readArchiveKey(file)
 		if err != nil {
@@ -100,7 +101,7 @@ func (s *Settings) plain() bool {
 
 // archiveKey reads the secret that signs archive links, and makes it on the first start.
 // Replicas need the same file.
-func archiveKey(file string) (access.Key, error) {
+func archiveKey(file string) (keyring.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newArchiveKey(file)
@@ -108,25 +109,25 @@ func archiveKey(file string) (access.Key, error) {
 	return key, err
 }
 
-func readArchiveKey(file string) (access.Key, error) {
+func readArchiveKey(file string) (keyring.Key, error) {
 	secret, err := files.ReadSecret(file)
-	return access.Key{Secret: secret}, err
+	return keyring.Key{Secret: secret}, err
 }
 
-func newArchiveKey(file string) (access.Key, error) {
+func newArchiveKey(file string) (keyring.Key, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return access.Key{}, err
+		return keyring.Key{}, err
 	}
 	secret := make([]byte, sha256.Size)
 	rand.Read(secret) // never fails
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".key-*")
 	if err != nil {
-		return access.Key{}, err
+		return keyring.Key{}, err
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.WriteString(hex.EncodeToString(secret) + "\n")
 	if err = errors.Join(err, tmp.Close()); err != nil {
-		return access.Key{}, fmt.Errorf("write %s: %w", file, err)
+		return keyring.Key{}, fmt.Errorf("write %s: %w", file, err)
 	}
 	// The file is linked, not renamed: if two servers start at once, one creates it and
 	// the other reads that key.
@@ -134,5 +135,5 @@ func newArchiveKey(file string) (access.Key, error) {
 	if errors.Is(err, fs.ErrExist) {
 		return archiveKey(file)
 	}
-	return access.Key{Secret: secret}, err
+	return keyring.Key{Secret: secret}, err
 }

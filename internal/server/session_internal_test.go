@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 )
 
 // TestSessionSettings reads what is said of sessions, and refuses what means nothing.
@@ -63,7 +64,7 @@ func TestSessionKeys(t *testing.T) {
 	if both, err := s.UI.keys(s.Storage, archiveKey); err != nil || len(both) != 2 {
 		t.Errorf("%d keys, %v", len(both), err)
 	}
-	o := &Options{Pages: true, claim: Claim{On: true}, portalKeys: []access.Key{first[0]}}
+	o := &Options{Pages: true, claim: Claim{On: true}, portalKeys: []keyring.Key{first[0]}}
 	sessions, err := s.sessions(o)
 	if err != nil || sessions.Portals == nil || !sessions.Plain {
 		t.Errorf("%+v, %v", sessions, err)

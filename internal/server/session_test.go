@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,8 +26,8 @@ func TestRoutesOfRoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys := []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}
-		ring, err := access.NewKeyring(keys)
+		keys := []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}
+		ring, err := keyring.New(keys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -95,11 +95,11 @@ func lockAddress(state service.Handler) service.Handler {
 // state passes an authorised request to the state server. Every method but GET and HEAD
 // needs the right to write, locks included.
 func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
-	action := access.Write
+	action := rights.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = access.Read
+		action = rights.Read
 	}
-	grant, err := f.kit.Guard.Allow(r, access.StateRight(f.o.Layout, action, r.PathValue("name"), r.PathValue("workspace")))
+	grant, err := f.kit.Guard.Allow(r, rights.StateRight(f.o.Layout, action, r.PathValue("name"), r.PathValue("workspace")))
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	rec := httpserve.NewResponse(w)
 	var made []httpbackend.Change
 	f.states.For(grant.Run()).Noting(func(c httpbackend.Change) { made = append(made, c) }).ServeHTTP(rec, r)
-	if action == access.Write {
+	if action == rights.Write {
 		recordState(grant, r, made, max(rec.Status(), http.StatusOK)) // 0: nothing was written, which means 200
 	}
 	if r.Method == http.MethodPost && f.o.States != nil && max(rec.Status(), http.StatusOK) == http.StatusOK {

@@ -13,8 +13,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -38,7 +41,7 @@ func doorsFront(t *testing.T) *Front {
 		t.Fatal(err)
 	}
 	front, err := New(Options{
-		Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Pages: true, Embedded: h, TFE: &TFEOptions{Memory: 1 << 30},
 		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
 	})
@@ -108,13 +111,13 @@ func TestStateDoors(t *testing.T) {
 		"acme.prod/default": nil,
 		"acme.prod/**":      nil,
 	} {
-		for _, action := range []access.Action{access.Read, access.Write, access.Run} {
-			id, hash, err := access.HashToken(rightsToken)
+		for _, action := range []rights.Action{rights.Read, rights.Write, rights.Run} {
+			id, hash, err := statictoken.Hash(rightsToken)
 			if err != nil {
 				t.Fatal(err)
 			}
-			token := access.Token{ID: id, Hash: hash, Scopes: []access.Scope{{Action: action, Kind: addr.KindState, Glob: glob}}}
-			if err := front.kit.Guard.Replace(access.Policy{Tokens: []access.Token{token}}); err != nil {
+			token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: action, Kind: addr.KindState, Glob: glob}}}
+			if err := front.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
 				t.Fatal(err)
 			}
 			for _, d := range doors() {
@@ -123,7 +126,7 @@ func TestStateDoors(t *testing.T) {
 				r.Header.Set("Content-Type", "application/vnd.api+json")
 				w := httptest.NewRecorder()
 				front.ServeHTTP(w, r)
-				want := slices.Contains(opens, d.of) && (action == access.Write || d.method == http.MethodGet)
+				want := slices.Contains(opens, d.of) && (action == rights.Write || d.method == http.MethodGet)
 				if got := w.Code != http.StatusForbidden && w.Code != http.StatusUnauthorized; got != want {
 					t.Errorf("%s:state:%s: %s %s is %d, let through: %v, want %v", action, glob, d.method, d.path, w.Code, got, want)
 				}
@@ -136,7 +139,7 @@ func TestStateDoors(t *testing.T) {
 // the protocol: it is one lock.
 func TestLockAddress(t *testing.T) {
 	front := doorsFront(t)
-	if err := front.kit.Guard.Replace(access.Policy{Anonymous: access.AnonymousAll()}); err != nil {
+	if err := front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -161,7 +164,7 @@ func TestLockAddress(t *testing.T) {
 // Shows: cloud 26
 func TestReservedOrganization(t *testing.T) {
 	front := doorsFront(t)
-	if err := front.kit.Guard.Replace(access.Policy{Anonymous: access.AnonymousAll()}); err != nil {
+	if err := front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"acme.prod", "acme.prod/entitlement-set", "acme.prod/workspaces", "acme.prod/workspaces/default"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -111,34 +112,34 @@ func (f *Front) tfeService(_ context.Context, base string) (map[string]any, erro
 
 // right returns the right to a workspace of an organization, or to any workspace of it if
 // none is named.
-func (c *clouds) right(action access.Action, organization, workspace string) access.Right {
+func (c *clouds) right(action rights.Action, organization, workspace string) rights.Right {
 	if workspace == "" {
-		return access.AnyStateRight(c.o.Layout, action, organization)
+		return rights.AnyStateRight(c.o.Layout, action, organization)
 	}
-	return access.StateRight(c.o.Layout, action, organization, workspace)
+	return rights.StateRight(c.o.Layout, action, organization, workspace)
 }
 
 // allow decides about a request. A request about no organization needs any right, except
 // for the action run: its body names the workspace, so its right is checked after the
 // body was read.
-func (c *clouds) allow(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
+func (c *clouds) allow(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
 		return c.guard.Allow(r, c.right(action, organization, workspace))
 	}
-	if action == access.Run {
-		return c.guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
+	if action == rights.Run {
+		return c.guard.Allow(r, rights.Right{Action: rights.Run, Kind: addr.KindState, Address: rights.Somewhere})
 	}
 	if err := c.guard.AllowLogin(r); err != nil {
 		return access.Grant{}, err
 	}
-	return c.guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
+	return c.guard.Allow(r, rights.Right{Action: rights.List, Kind: rights.AnyKind})
 }
 
 // organizations returns those in which the caller may read something.
 func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, error) {
 	var all []string
 	for _, name := range c.o.TFE.Organizations {
-		if g.May(c.right(access.Read, name, "")) {
+		if g.May(c.right(rights.Read, name, "")) {
 			all = append(all, name)
 		}
 	}
@@ -151,11 +152,11 @@ func (c *clouds) organizations(ctx context.Context, g access.Grant) ([]string, e
 	}
 	for _, name := range found {
 		organization := name
-		may := g.May(access.StateRight(c.o.Layout, access.Read, name, ""))
+		may := g.May(rights.StateRight(c.o.Layout, rights.Read, name, ""))
 		if of, _, split := c.o.Layout.SplitState(name); split {
 			organization = of
-			may = g.May(access.StateRight(c.o.Layout, access.Read, name, "default"))
-		} else if !may && g.May(c.right(access.Read, name, "")) {
+			may = g.May(rights.StateRight(c.o.Layout, rights.Read, name, "default"))
+		} else if !may && g.May(c.right(rights.Read, name, "")) {
 			if may, err = c.readsSome(ctx, g, name); err != nil {
 				return nil, err
 			}
@@ -175,7 +176,7 @@ func (c *clouds) readsSome(ctx context.Context, g access.Grant, name string) (bo
 		return false, err
 	}
 	for _, h := range sum.Heads {
-		if g.May(c.right(access.Read, name, h.Workspace)) {
+		if g.May(c.right(rights.Read, name, h.Workspace)) {
 			return true, nil
 		}
 	}
@@ -344,7 +345,7 @@ func (c *Cloud) checkOrganizations(l addr.Layout) error {
 
 // checkReserved refuses rights to states that an organization reserves for its
 // workspaces: such rights grant nothing, and their author means the workspaces.
-func (c *Cloud) checkReserved(at hcl.Range, rights []access.Scope) error {
+func (c *Cloud) checkReserved(at hcl.Range, rights []rights.Scope) error {
 	for _, right := range rights {
 		if right.Kind != addr.KindState {
 			continue

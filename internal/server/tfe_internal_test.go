@@ -16,8 +16,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -36,7 +39,7 @@ func tfeFront(t *testing.T, change func(*Options)) *Front {
 		t.Fatal(err)
 	}
 	o := Options{
-		Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+		Options: registry.Options{Client: client, Layout: layout}, Keys: []keyring.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 		States: states, Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
 		TFE: &TFEOptions{Organizations: []string{"acme", "quiet"}, Fresh: []string{"acme"}, Memory: 1 << 30},
 	}
@@ -144,7 +147,7 @@ func TestPublicURL(t *testing.T) {
 func TestOrganizationList(t *testing.T) {
 	f := tfeFront(t, func(*Options) {})
 	for _, path := range []string{"/state/shop/prod", "/state/acme.eu/default", "/state/hidden/prod"} {
-		policy := access.Policy{Anonymous: access.AnonymousAll()}
+		policy := access.Policy{Anonymous: rights.AnonymousAll()}
 		if err := f.kit.Guard.Replace(policy); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +157,7 @@ func TestOrganizationList(t *testing.T) {
 			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	id, hash, err := access.HashToken(rightsToken)
+	id, hash, err := statictoken.Hash(rightsToken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,14 +173,14 @@ func TestOrganizationList(t *testing.T) {
 		"acme.eu":       nil,
 		"hidden/dev-**": nil,
 	} {
-		token := access.Token{ID: id, Hash: hash, Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindState, Glob: glob}}}
-		if err := f.kit.Guard.Replace(access.Policy{Tokens: []access.Token{token}}); err != nil {
+		token := statictoken.Token{ID: id, Hash: hash, Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindState, Glob: glob}}}
+		if err := f.kit.Guard.Replace(access.Policy{Tokens: []statictoken.Token{token}}); err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v2/organizations", nil)
 		r.Header.Set("Authorization", "Bearer "+rightsToken)
 		c := &clouds{&f.o, f.kit.Guard}
-		g, err := c.allow(r, access.Read, "", "")
+		g, err := c.allow(r, rights.Read, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
@@ -68,7 +71,7 @@ template "shut/gammatemplate" {
 }
 
 // newWholeOf has templates, and callers with these rights beside the admin.
-func newWholeOf(t *testing.T, templates string, rights map[string][]string) *whole {
+func newWholeOf(t *testing.T, templates string, given map[string][]string) *whole {
 	t.Helper()
 	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
 	w.layout = addr.Layout{Prefix: "acme"}
@@ -76,10 +79,10 @@ func newWholeOf(t *testing.T, templates string, rights map[string][]string) *who
 	w.depot = depot.New(depot.Options{Client: w.client, Layout: w.layout})
 	w.api = portaltest.NewServer(t, func(o *portal.Options, p *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, templates)
-		for name, scopes := range rights {
+		for name, scopes := range given {
 			p.Tokens = append(p.Tokens, tokenOf(t, name, webtest.Rule(t, name, scopes...).Allow))
 		}
-		p.Tokens = append(p.Tokens, tokenOf(t, admin, access.AnonymousAll()))
+		p.Tokens = append(p.Tokens, tokenOf(t, admin, rights.AnonymousAll()))
 	})
 	w.now = w.api.Store.Now()
 	queue, err := w.client.Repo(w.layout.QueueRepo())
@@ -91,19 +94,19 @@ func newWholeOf(t *testing.T, templates string, rights map[string][]string) *who
 	return w
 }
 
-func tokenOf(t *testing.T, caller string, scopes []access.Scope) access.Token {
+func tokenOf(t *testing.T, caller string, scopes []rights.Scope) statictoken.Token {
 	t.Helper()
-	id, hash, err := access.HashToken(callerToken(caller))
+	id, hash, err := statictoken.Hash(callerToken(caller))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.Token{ID: id, Hash: hash, Scopes: scopes}
+	return statictoken.Token{ID: id, Hash: hash, Scopes: scopes}
 }
 
 // start serves the pages anew, by a replica that has nothing in its caches.
 func (w *whole) start(t *testing.T) {
 	t.Helper()
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

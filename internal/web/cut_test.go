@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestCut wants no more than a hundred rows in a table, with links to the others, and
 // the tabs to count all of them.
 func TestCut(t *testing.T) {
-	s := New(t, access.AnonymousAll()...)
+	s := New(t, rights.AnonymousAll()...)
 	const n = 130
 	var code, calls strings.Builder
 	code.WriteString("terraform {\n  required_providers {\n")
@@ -68,7 +69,7 @@ func TestCut(t *testing.T) {
 //
 // Shows: page-mistakes 11
 func TestEditions(t *testing.T) {
-	s := New(t, access.AnonymousAll()...)
+	s := New(t, rights.AnonymousAll()...)
 	for _, version := range []string{"1.0.0", "1.0.0-rc.1", "1.1.0"} {
 		s.module(t, "net/vpc/aws", version, map[string]string{"main.tf": ""})
 	}
@@ -100,7 +101,7 @@ func TestEditions(t *testing.T) {
 // TestExample wants the code of an example on its page, with the address of the module
 // in place of the way to it, and of a submodule the call.
 func TestExample(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	const page = "/ui/modules/net/vpc/aws/1.10.0/"
 	if _, body := s.get(t, page+"examples/examples/simple"); !strings.Contains(body, ">okara.example.com/net/vpc/aws<") || strings.Contains(body, ">../..<") {
@@ -127,7 +128,7 @@ func TestMissingRight(t *testing.T) {
 
 // TestNotNull marks the inputs that take no null.
 func TestNotNull(t *testing.T) {
-	s := New(t, access.AnonymousAll()...)
+	s := New(t, rights.AnonymousAll()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "variable \"a\" {\n  type = string\n  default = \"x\"\n}\n"})
 	s.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": "variable \"a\" {\n  type = string\n  default = \"x\"\n  nullable = false\n}\n"})
 	for version, want := range map[string]bool{"1.0.0": false, "1.1.0": true} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -264,7 +265,7 @@ func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if done.Before {
 		return &site.Answer{To: "depot", Text: what + " was published already."}, nil
 	}
-	r.Grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
+	r.Grant.Record(it.String(), access.Change{Action: rights.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
 	var words strings.Builder
 	words.WriteString(what + " is published.")
 	if done.Late {

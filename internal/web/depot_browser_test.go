@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -17,7 +17,7 @@ import (
 // Shows: pages 14
 func TestBrowserDepot(t *testing.T) {
 	b := webtest.New(t)
-	s := newStateSite(t, access.AnonymousAll()...)
+	s := newStateSite(t, rights.AnonymousAll()...)
 	s.depots.fill(s.now)
 	for i, look := range []webtest.Look{{Width: 1280, Theme: "light", Script: true}, {Width: 375, Theme: "dark"}} {
 		t.Run(fmt.Sprintf("%s %d", look.Theme, look.Width), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -49,7 +49,7 @@ func TestDoctorCallers(t *testing.T) {
 
 // TestDoctorPage has the worst first, in words, and nothing of a finding is markup.
 func TestDoctorPage(t *testing.T) {
-	s := newStateSite(t, access.AnonymousAll()...)
+	s := newStateSite(t, rights.AnonymousAll()...)
 	s.findings = findings()
 	_, body := s.ask(t, admin, http.MethodGet, "doctor", nil)
 	last := -1

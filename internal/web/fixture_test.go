@@ -19,7 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -46,13 +48,13 @@ type site struct {
 func clock() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 
 // New starts it for callers with the rights of anonymous.
-func New(t testing.TB, anonymous ...access.Scope) *site {
+func New(t testing.TB, anonymous ...rights.Scope) *site {
 	t.Helper()
 	return newSiteThat(t, nil, anonymous...)
 }
 
 // newSiteThat requires something of versions, by kind.
-func newSiteThat(t testing.TB, require map[string]trust.Policy, anonymous ...access.Scope) *site {
+func newSiteThat(t testing.TB, require map[string]trust.Policy, anonymous ...rights.Scope) *site {
 	t.Helper()
 	return newSiteOf(t, require, access.Policy{Anonymous: anonymous})
 }
@@ -65,7 +67,7 @@ func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Poli
 	s.count = &ocitest.Count{Base: &ocitest.Fault{Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return s.outage.Load() }}}
 	s.client = mustClient(t, host, oci.Options{PlainHTTP: true})
 	s.depot = depot.New(depot.Options{Client: s.client, Layout: s.layout})
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -26,8 +27,8 @@ import (
 // no blob of another repository. What the pages keep of the private ones is then in
 // memory and on the disk already, and must not be found through the public ones.
 func TestForgedManifest(t *testing.T) {
-	s := newSiteOf(t, nil, access.Policy{Tokens: callers(), Anonymous: []access.Scope{
-		{Action: access.Read, Kind: addr.KindModule, Glob: "open/**"}, {Action: access.Read, Kind: addr.KindProvider, Glob: "open/**"},
+	s := newSiteOf(t, nil, access.Policy{Tokens: callers(), Anonymous: []rights.Scope{
+		{Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"}, {Action: rights.Read, Kind: addr.KindProvider, Glob: "open/**"},
 	}}, func(o *registry.Options) { o.Blobs = cache.BlobOptions{Dir: t.TempDir(), Bytes: 1 << 20} })
 	secret := map[string]string{"README.md": "# X\n\nThe readme is private.\n", "main.tf": "# the file is private\nvariable \"private_input\" {}\n", "private.tf": "# and its name\n"}
 	s.module(t, "shut/vpc/aws", "1.10.0", secret)

@@ -16,7 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
@@ -122,7 +124,7 @@ func (s *site) mirror(t *testing.T) {
 func newGallery(t *testing.T) *site {
 	t.Helper()
 	now := clock()
-	policy := access.Policy{Tokens: []access.Token{tokenOf(t, admin, access.AnonymousAll()), tokenOf(t, wrong, []access.Scope{{Action: access.Read, Kind: addr.KindModule, Glob: "elsewhere/**"}})}}
+	policy := access.Policy{Tokens: []statictoken.Token{tokenOf(t, admin, rights.AnonymousAll()), tokenOf(t, wrong, []rights.Scope{{Action: rights.Read, Kind: addr.KindModule, Glob: "elsewhere/**"}})}}
 	s := newSiteOf(t, nil, policy, func(o *registry.Options) { o.Now = func() time.Time { return now } })
 	s.full(t)
 	const day = 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
@@ -21,7 +21,7 @@ import (
 // destroy; approve
 func TestBrowserKeyboard(t *testing.T) {
 	b := webtest.New(t)
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for name, look := range map[string]webtest.Look{"script": {Width: 1280, Theme: "light", Script: true}, "no script": {Width: 375, Theme: "dark"}} {
 		t.Run(name, func(t *testing.T) {

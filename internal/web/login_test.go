@@ -19,8 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,21 +35,21 @@ const (
 )
 
 // tokens are those of an admin, and of somebody who may read one namespace.
-func tokens() []access.Token {
-	return []access.Token{
-		{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: access.AnonymousAll()},
-		{ID: "anna", Hash: sha256.Sum256([]byte(annaToken)), Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindModule, Glob: "net/**"}}},
+func tokens() []statictoken.Token {
+	return []statictoken.Token{
+		{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: rights.AnonymousAll()},
+		{ID: "anna", Hash: sha256.Sum256([]byte(annaToken)), Scopes: []rights.Scope{{Action: rights.Read, Kind: addr.KindModule, Glob: "net/**"}}},
 	}
 }
 
 // ring is the keyring of one letter.
-func ring(t testing.TB, letters ...string) *access.Keyring {
+func ring(t testing.TB, letters ...string) *keyring.Ring {
 	t.Helper()
-	var keys []access.Key
+	var keys []keyring.Key
 	for _, l := range letters {
-		keys = append(keys, access.Key{Secret: bytes.Repeat([]byte(l), 32)})
+		keys = append(keys, keyring.Key{Secret: bytes.Repeat([]byte(l), 32)})
 	}
-	r, err := access.NewKeyring(keys)
+	r, err := keyring.New(keys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -23,15 +25,15 @@ func token(name string) string { return "oks_" + name + "_" + strings.Repeat("x"
 
 // callers are who asks beside anonymous: a reader of one namespace, a publisher of
 // another, an admin, and somebody who may read what there is not.
-func callers() []access.Token {
-	var all []access.Token
-	for name, scope := range map[string]access.Scope{
-		"reader":    {Action: access.Read, Kind: addr.KindModule, Glob: "open/**"},
-		"publisher": {Action: access.Publish, Kind: addr.KindModule, Glob: "shut/**"},
-		"admin":     {Action: access.Admin, Kind: access.AnyKind, Glob: access.Everything},
-		"other":     {Action: access.Read, Kind: addr.KindProvider, Glob: "elsewhere/**"},
+func callers() []statictoken.Token {
+	var all []statictoken.Token
+	for name, scope := range map[string]rights.Scope{
+		"reader":    {Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"},
+		"publisher": {Action: rights.Publish, Kind: addr.KindModule, Glob: "shut/**"},
+		"admin":     {Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything},
+		"other":     {Action: rights.Read, Kind: addr.KindProvider, Glob: "elsewhere/**"},
 	} {
-		all = append(all, access.Token{ID: name, Hash: sha256.Sum256([]byte(token(name))), Scopes: []access.Scope{scope}})
+		all = append(all, statictoken.Token{ID: name, Hash: sha256.Sum256([]byte(token(name))), Scopes: []rights.Scope{scope}})
 	}
 	return all
 }
@@ -161,7 +163,7 @@ func TestMatrix(t *testing.T) {
 // states and 1,000 instances; times are printed by the benchmarks
 // Shows: pages 12 | the registry is down: warm pages stay, cold ones say so
 func TestBudget(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	const modules = 300 // pages are cut at 100 rows
 	catalog, err := s.client.Repo(s.layout.CatalogRepo())
@@ -212,7 +214,7 @@ func TestBudget(t *testing.T) {
 // TestDownloadsPage shows what was fetched: only versions that exist, and neither
 // questions nor parts.
 func TestDownloadsPage(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for _, what := range []downloads.Counted{
 		{Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "opentofu"}, {Kind: "module", Address: "net/vpc/aws", Version: "1.10.0", Tool: "<b>evil"},

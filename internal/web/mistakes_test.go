@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestOptional lists an input as required exactly if it has no default, whatever its
@@ -15,7 +15,7 @@ import (
 //
 // Shows: page-mistakes 3 | an optional input is shown as required | hashicorp/vscode-terraform#1582
 func TestOptional(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `
 variable "of_nothing" {}
 variable "of_null_allowed" {
@@ -61,7 +61,7 @@ variable "with_object" {
 // Shows: page-mistakes 4 | an example without README is an error, submodules are not found |
 // opentofu/registry-ui#188, #273
 func TestSubmodules(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{
 		"main.tf": "", "modules/outer/main.tf": `variable "outside" {}`,
 		"examples/bare/main.tf": `module "x" { source = "../.." }`,

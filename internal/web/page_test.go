@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestPages looks for what each page must say.
@@ -19,7 +19,7 @@ import (
 // Shows: opendepot 19 | a user interface | pages of modules and providers, without script, in a
 // strict policy
 func TestPages(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	s.forgetTimes(t, "net/bare/aws")
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 //
 // Shows: pages 4
 func TestRights(t *testing.T) {
-	s := New(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "open/**"})
+	s := New(t, rights.Scope{Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"})
 	s.module(t, "open/vpc/aws", "1.0.0", map[string]string{"main.tf": `module "x" { source = "okara.example.com/shut/vault/aws" }`})
 	s.module(t, "shut/vault/aws", "1.0.0", map[string]string{"main.tf": ``})
 	for _, path := range []string{"", "search", "search?q=vault", "search?q=valt", "modules/open", "modules/open/vpc/aws/1.0.0/dependencies"} {
@@ -143,7 +143,7 @@ func TestRights(t *testing.T) {
 //
 // Shows: pages 11
 func TestWarm(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for _, path := range []string{"", "search?q=vpc", "modules/net", "modules/net/vpc/aws", "modules/net/vpc/aws/1.10.0/inputs", "modules/net/vpc/aws/versions", "providers/acme/dns"} {
 		s.get(t, "/ui/"+path)
@@ -159,7 +159,7 @@ func TestWarm(t *testing.T) {
 // Shows: pages 11
 // Shows: page-mistakes 6 | megabytes of script | terrareg
 func TestWeight(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for path, most := range map[string]int{
 		"": 30, "search": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/security": 30, "modules/net/vpc/aws/1.10.0/files": 30,
@@ -186,7 +186,7 @@ func TestWeight(t *testing.T) {
 // TestNothingWritten follows no link, but asks for each page, and wants every
 // request to be one that only reads.
 func TestNothingWritten(t *testing.T) {
-	s := New(t, access.AnonymousAll()...)
+	s := New(t, rights.AnonymousAll()...)
 	s.full(t)
 	s.count.Take()
 	for _, path := range []string{"", "search", "modules/net/vpc/aws", "providers/acme/dns", "me"} {
@@ -203,7 +203,7 @@ func TestNothingWritten(t *testing.T) {
 //
 // Shows: page-mistakes 10
 func TestTheme(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	for _, c := range []struct {
 		name, form, origin, contentType string
 		status                          int

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
 )
@@ -18,7 +19,7 @@ import (
 //
 // Shows: pages 9
 func TestContentPolicy(t *testing.T) {
-	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

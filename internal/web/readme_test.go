@@ -11,9 +11,9 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -27,7 +27,7 @@ func TestReadmeOffline(t *testing.T) {
 		panic(http.ErrAbortHandler) // the network is cut
 	}))
 	defer forge.Close()
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	tree := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"main.tf":        "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
@@ -64,7 +64,7 @@ func TestReadmeOffline(t *testing.T) {
 //
 // Shows: pages 8
 func TestReadmeBusy(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	line := strings.Repeat("*a_", 600) + "\n"
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	for _, name := range names {

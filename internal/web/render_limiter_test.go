@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // TestRenderLimiterRequests holds what a page that nobody has opened yet asks the registry,
@@ -29,7 +29,7 @@ func TestRenderLimiterRequests(t *testing.T) {
 		"/1.0.0/security": {list: 1, manifest: 5 + fallback, blob: 2, referrers: 1}, // nine: and two more reports, and the findings of the newest
 	} {
 		t.Run(path, func(t *testing.T) {
-			s := New(t, access.AnonymousRead()...)
+			s := New(t, rights.AnonymousRead()...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `variable "cidr" { type = string }`, "README.md": "# A network\n"})
 			s.vouch(t, "net/vpc/aws", "1.0.0")
 			if _, err := s.protocols.Catalog().Published(t.Context()); err != nil {

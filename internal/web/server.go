@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web/catalogpages"
@@ -100,7 +100,7 @@ func hostsOf(o Options) site.Hosts { return site.Hosts{Server: o.Hostname, Regis
 // administrators is an entry of the menu for who runs the server.
 func administrators(text, path string) func(*site.Request) []site.Entry {
 	return func(r *site.Request) []site.Entry {
-		if !r.Grant.May(access.Server()) {
+		if !r.Grant.May(rights.Server()) {
 			return nil
 		}
 		return []site.Entry{{Link: site.Link{Text: text, Href: path}}}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/registry"
@@ -21,7 +22,7 @@ import (
 func TestSignedLater(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()
-	s := newSiteOf(t, nil, access.Policy{Anonymous: access.AnonymousRead()}, func(o *registry.Options) {
+	s := newSiteOf(t, nil, access.Policy{Anonymous: rights.AnonymousRead()}, func(o *registry.Options) {
 		o.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
 	})
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

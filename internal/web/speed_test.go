@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -43,7 +44,7 @@ const (
 func newLarge(b testing.TB) *site {
 	b.Helper()
 	start := time.Now()
-	s := newSiteOf(b, nil, access.Policy{Anonymous: access.AnonymousRead()}, func(o *registry.Options) { o.Now = func() time.Time { return start } })
+	s := newSiteOf(b, nil, access.Policy{Anonymous: rights.AnonymousRead()}, func(o *registry.Options) { o.Now = func() time.Time { return start } })
 	for n := range largeVersions {
 		s.module(b, "team0/thing0/aws", fmt.Sprintf("1.%d.0", n), map[string]string{
 			"main.tf":   "variable \"cidr\" { type = string }\nvariable \"zones\" {\n  type    = list(string)\n  default = []\n}\nresource \"aws_vpc\" \"this\" {}\noutput \"id\" { value = aws_vpc.this.id }\n",

@@ -20,9 +20,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/auditlog"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/states"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -55,31 +58,31 @@ type stateSite struct {
 }
 
 // newStateSite starts it. Who brings no token has the rights of anonymous.
-func newStateSite(t testing.TB, anonymous ...access.Scope) *stateSite {
+func newStateSite(t testing.TB, anonymous ...rights.Scope) *stateSite {
 	t.Helper()
 	return newStateSiteWithout(t, web.Parts{}, anonymous...)
 }
 
 // newStateSiteWithout starts one without some of its parts.
-func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope) *stateSite {
+func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope) *stateSite {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := &stateSite{audit: &bytes.Buffer{}, now: time.Now()}
 	s.layout, s.count = addr.Layout{Prefix: "acme"}, &ocitest.Count{}
 	s.client = mustClient(t, host, oci.Options{PlainHTTP: true})
 	policy := access.Policy{Anonymous: anonymous}
-	for caller, scopes := range map[string][]access.Scope{
-		reader:    {{Action: access.Read, Kind: addr.KindState, Glob: "shop"}},
-		publisher: {{Action: access.Publish, Kind: addr.KindModule, Glob: "**"}},
-		admin:     access.AnonymousAll(),
-		wrong:     {{Action: access.Read, Kind: addr.KindState, Glob: "other"}},
-		partly:    {{Action: access.Read, Kind: addr.KindState, Glob: "shop/default"}, {Action: access.Write, Kind: addr.KindState, Glob: "*/none"}},
+	for caller, scopes := range map[string][]rights.Scope{
+		reader:    {{Action: rights.Read, Kind: addr.KindState, Glob: "shop"}},
+		publisher: {{Action: rights.Publish, Kind: addr.KindModule, Glob: "**"}},
+		admin:     rights.AnonymousAll(),
+		wrong:     {{Action: rights.Read, Kind: addr.KindState, Glob: "other"}},
+		partly:    {{Action: rights.Read, Kind: addr.KindState, Glob: "shop/default"}, {Action: rights.Write, Kind: addr.KindState, Glob: "*/none"}},
 	} {
-		id, hash, err := access.HashToken(callerToken(caller))
+		id, hash, err := statictoken.Hash(callerToken(caller))
 		if err != nil {
 			t.Fatal(err)
 		}
-		policy.Tokens = append(policy.Tokens, access.Token{ID: id, Hash: hash, Scopes: scopes})
+		policy.Tokens = append(policy.Tokens, statictoken.Token{ID: id, Hash: hash, Scopes: scopes})
 	}
 	queue, err := s.client.Repo(s.layout.QueueRepo())
 	if err != nil {
@@ -87,7 +90,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope)
 	}
 	s.auditLog = auditlog.New(auditlog.Options{Repo: queue})
 	s.records = slog.New(s.auditLog.Handler(slog.NewJSONHandler(s.audit, nil)))
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

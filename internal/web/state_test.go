@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -284,7 +284,7 @@ func TestStateEntries(t *testing.T) {
 
 // TestNoStates says what to do.
 func TestNoStates(t *testing.T) {
-	s := newStateSite(t, access.AnonymousRead()...)
+	s := newStateSite(t, rights.AnonymousRead()...)
 	if _, body := s.ask(t, publisher, http.MethodGet, "states", nil); !strings.Contains(body, "read:state:NAME") {
 		t.Errorf("who has no right is told\n%s", body)
 	}

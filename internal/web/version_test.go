@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
@@ -22,9 +22,9 @@ import (
 // nobody else.
 func TestYanked(t *testing.T) {
 	for name, c := range map[string]struct {
-		rights []access.Scope
+		rights []rights.Scope
 		sees   bool
-	}{"reader": {access.AnonymousRead(), false}, "publisher": {access.AnonymousAll(), true}} {
+	}{"reader": {rights.AnonymousRead(), false}, "publisher": {rights.AnonymousAll(), true}} {
 		t.Run(name, func(t *testing.T) {
 			s := New(t, c.rights...)
 			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -49,7 +49,7 @@ func TestYanked(t *testing.T) {
 
 // TestCompareNothing wants a module without a version to be had to be told so.
 func TestCompareNothing(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: evidence.ActionYank, Version: "1.0.0", Message: "it loses routes"}); err != nil {
@@ -65,7 +65,7 @@ func TestCompareNothing(t *testing.T) {
 func TestRequired(t *testing.T) {
 	key, public := depottest.NewCosignKey(t)
 	require := map[string]trust.Policy{addr.KindModule: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{public}}}
-	s := newSiteThat(t, require, access.AnonymousAll()...)
+	s := newSiteThat(t, require, rights.AnonymousAll()...)
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		s.module(t, "net/vpc/aws", version, map[string]string{"main.tf": ""})
 	}
@@ -89,7 +89,7 @@ func TestRequired(t *testing.T) {
 
 // TestSatisfied wants of each provider what is here and what the caller may read.
 func TestSatisfied(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.provider(t, "1.2.3")
 	s.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": `terraform {
   required_providers {
@@ -105,7 +105,7 @@ resource "terraform_data" "x" {}`})
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	hidden := New(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "**"})
+	hidden := New(t, rights.Scope{Action: rights.Read, Kind: addr.KindModule, Glob: "**"})
 	hidden.provider(t, "1.2.3")
 	hidden.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": "terraform {\n  required_providers { dns = { source = \"okara.example.com/acme/dns\" } }\n}"})
 	if _, body := hidden.get(t, "/ui/modules/net/a/x/1.0.0/dependencies"); !strings.Contains(body, "not here") || strings.Contains(body, "1.2.3\"") {
@@ -117,7 +117,7 @@ resource "terraform_data" "x" {}`})
 //
 // Shows: pages 9
 func TestImage(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	for file, kind := range map[string]string{"dot.png": "image/png", "net.svg": "image/svg+xml"} {
 		resp, err := s.Client().Get(s.URL + "/ui/modules/net/vpc/aws/1.10.0/files/docs/" + file + "?raw=1")
@@ -135,7 +135,7 @@ func TestImage(t *testing.T) {
 // TestRenderLimiter counts what the first look at a module asks the registry: its list,
 // manifest and description, and who vouches for it.
 func TestRenderLimiter(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	s.count.Take()
 	s.get(t, "/ui/modules/net/vpc/aws")
@@ -146,7 +146,7 @@ func TestRenderLimiter(t *testing.T) {
 
 // TestDownload follows the link to a document about a version.
 func TestDownload(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
 	page := "/ui/modules/net/vpc/aws/1.10.0/security"
 	_, body := s.get(t, page)
@@ -169,7 +169,7 @@ func TestDownload(t *testing.T) {
 // TestVersionSummaries wants the list of versions to say of each what its manifest tells, to
 // have no more read at once than one view may, and to ask nothing once all is known.
 func TestVersionSummaries(t *testing.T) {
-	s := New(t, access.AnonymousRead()...)
+	s := New(t, rights.AnonymousRead()...)
 	for i := range 23 {
 		s.described(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i), time.Duration(i)*24*time.Hour, map[string]string{"main.tf": ""})
 	}

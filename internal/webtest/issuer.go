@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 // Issuer is an OpenID Connect issuer in the test process.
@@ -89,7 +90,7 @@ func Rule(t testing.TB, group string, scopes ...string) access.Rule {
 	t.Helper()
 	r := access.Rule{Name: group, Groups: []string{group}}
 	for _, s := range scopes {
-		scope, err := access.ParseScope(s)
+		scope, err := rights.ParseScope(s)
 		if err != nil {
 			t.Fatal(err)
 		}

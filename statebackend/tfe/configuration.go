@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -90,7 +91,7 @@ func (c configurationID) resource(status string) resource {
 // createConfiguration gives the address to which a configuration is sent. It stores
 // nothing.
 func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, access.Run)
+	p, _, g, err := s.allowWorkspace(r, rights.Run)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (s configurations) showConfiguration(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, access.Read, c.workspaceRef); err != nil {
+	if _, err := s.allow(r, rights.Read, c.workspaceRef); err != nil {
 		return err
 	}
 	r, cancel := within(r)
@@ -234,7 +235,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 		return err
 	}
 	defer release()
-	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(access.Run, c.organization, c.workspace), "upload address")
+	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(rights.Run, c.organization, c.workspace), "upload address")
 	f, done, err := files.TempFile("")
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -67,7 +68,7 @@ func (a announcement) check() error {
 // what can be refused is refused here.
 func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	s.setSnapshots(w)
-	p, h, g, err := s.allowWorkspace(r, access.Write)
+	p, h, g, err := s.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}

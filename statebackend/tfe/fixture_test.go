@@ -20,8 +20,11 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -67,19 +70,19 @@ func newServer(t testing.TB, host string, o setup) string {
 	if o.clock == nil {
 		o.clock = &clock{}
 	}
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var policy access.Policy
 	for caller, scope := range tokens() {
-		id, hash, err := access.HashToken(tokenOf(caller))
+		id, hash, err := statictoken.Hash(tokenOf(caller))
 		if err != nil {
 			t.Fatal(err)
 		}
-		token := access.Token{ID: id, Hash: hash}
+		token := statictoken.Token{ID: id, Hash: hash}
 		for text := range strings.FieldsSeq(scope) {
-			s, err := access.ParseScope(text)
+			s, err := rights.ParseScope(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,30 +95,30 @@ func newServer(t testing.TB, host string, o setup) string {
 		t.Fatal(err)
 	}
 	layout := addr.Layout{Split: o.split}
-	right := func(action access.Action, organization, workspace string) access.Right {
+	right := func(action rights.Action, organization, workspace string) rights.Right {
 		if workspace == "" {
-			return access.AnyStateRight(layout, action, organization)
+			return rights.AnyStateRight(layout, action, organization)
 		}
-		return access.StateRight(layout, action, organization, workspace)
+		return rights.StateRight(layout, action, organization, workspace)
 	}
 	stores := &stores{t: t, host: host, o: o, byName: map[string]*statebackend.Store{}}
 	options := tfe.Options{
 		Kit: service.New(service.Options{Guard: guard}), Keys: keys, Open: stores.open, Now: o.clock.now, SnapshotInterval: 30 * time.Second,
 		Right: right,
-		Allow: func(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
+		Allow: func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
 			if organization == "" {
-				if action == access.Run {
-					return guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
+				if action == rights.Run {
+					return guard.Allow(r, rights.Right{Action: rights.Run, Kind: addr.KindState, Address: rights.Somewhere})
 				}
 				if err := guard.AllowLogin(r); err != nil {
 					return access.Grant{}, err
 				}
-				return guard.Allow(r, access.Right{Action: access.List, Kind: addr.KindState})
+				return guard.Allow(r, rights.Right{Action: rights.List, Kind: addr.KindState})
 			}
 			return guard.Allow(r, right(action, organization, workspace))
 		},
 		Organizations: func(_ context.Context, g access.Grant) ([]string, error) {
-			return slices.DeleteFunc([]string{"acme", "other"}, func(name string) bool { return !g.May(right(access.Read, name, "")) }), nil
+			return slices.DeleteFunc([]string{"acme", "other"}, func(name string) bool { return !g.May(right(rights.Read, name, "")) }), nil
 		},
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(o.split, organization), slices.Contains(o.split, organization)

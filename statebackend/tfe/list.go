@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
@@ -32,12 +33,12 @@ func (s *server) readable(ctx context.Context, organization string, g access.Gra
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(w statebackend.Workspace) bool {
-		return !validWorkspace(w.Name) || !g.May(s.o.Right(access.Read, organization, w.Name))
+		return !validWorkspace(w.Name) || !g.May(s.o.Right(rights.Read, organization, w.Name))
 	}), nil
 }
 
 func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.allowOrganization(r, access.Read)
+	organization, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}

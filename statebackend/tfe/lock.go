@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -29,7 +30,7 @@ type lockBody struct {
 // lock takes the lock of a workspace. Held is 409 and not 423, at which the tools do
 // not wait however long they were set to.
 func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, access.Write)
+	p, h, g, err := s.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef
 // command, whose lock is nobody else's, that is as good. A script is refused, since
 // nothing tells its lock from that of another script.
 func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, access.Write)
+	p, h, g, err := s.allowWorkspace(r, rights.Write)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 )
 
 type organizationAttributes struct {
@@ -18,7 +19,7 @@ func (s organizations) organization(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
 		Name: name, Mode: s.defaultMode(name),
 		// Which of its workspaces a caller may make depends on their names.
-		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(access.Write, name, ""))},
+		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(rights.Write, name, ""))},
 	}}
 }
 
@@ -32,7 +33,7 @@ func (s organizations) defaultMode(organization string) string {
 
 // listOrganizations lists those that are known and of which something may be read.
 func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, access.Read, workspaceRef{})
+	g, err := s.allow(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request)
 }
 
 // allowOrganization is allow for the routes with an organization in the path.
-func (s *server) allowOrganization(r *http.Request, action access.Action) (string, access.Grant, error) {
+func (s *server) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
 	name := r.PathValue("organization")
 	if name == "" {
 		return "", access.Grant{}, absent("no organization is named")
@@ -63,7 +64,7 @@ func (s *server) allowOrganization(r *http.Request, action access.Action) (strin
 // showOrganization answers for every name that a state may have: nothing has to be
 // made before it is used.
 func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) error {
-	name, g, err := s.allowOrganization(r, access.Read)
+	name, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) 
 // entitlements says what an organization can do. Without operations the tools run
 // where they are started.
 func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) error {
-	name, _, err := s.allowOrganization(r, access.Read)
+	name, _, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ type userAttributes struct {
 
 // account says whose token it is. The tools test with it one that was pasted.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
-	g, err := s.allow(r, access.Read, workspaceRef{})
+	g, err := s.allow(r, rights.Read, workspaceRef{})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -122,7 +123,7 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 // read one page only. Where there is no state there are none: to the tools, not found
 // would be an error.
 func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, access.Read)
+	p, h, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, access.Read, id.workspaceRef)
+	g, err := s.allow(r, rights.Read, id.workspaceRef)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -37,7 +37,7 @@ func projectOf(organization string, r *statebackend.Record) string {
 
 // list lists the labels of the workspaces that may be read.
 func (p projects) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := p.allowOrganization(r, access.Read)
+	organization, g, err := p.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p projects) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.allow(r, access.Read, workspaceRef{organization: organization}); err != nil {
+	if _, err := p.allow(r, rights.Read, workspaceRef{organization: organization}); err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, document{Data: project(organization, name)})

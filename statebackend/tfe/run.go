@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -95,7 +96,7 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 // createRun queues a run of an uploaded configuration. The body names the workspace,
 // so what decides first is the right to run anything.
 func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.allow(r, access.Run, workspaceRef{}); err != nil {
+	if _, err := s.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body runBody
@@ -106,7 +107,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, access.Run, p)
+	g, err := s.allow(r, rights.Run, p)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := runID{p, c.record, run.N}
-	g.Record(p.String(), access.Change{Action: access.Run, Version: id.record, Detail: fmt.Sprintf("run %d", run.N), Status: http.StatusCreated})
+	g.Record(p.String(), access.Change{Action: rights.Run, Version: id.record, Detail: fmt.Sprintf("run %d", run.N), Status: http.StatusCreated})
 	return answer(w, http.StatusCreated, document{Data: s.runResource(id, run, g)})
 }
 
@@ -196,7 +197,7 @@ func runError(err error) error {
 }
 
 // findRun is the run that an id in the path names.
-func (s runs) findRun(r *http.Request, prefix string, action access.Action) (runID, access.Grant, error) {
+func (s runs) findRun(r *http.Request, prefix string, action rights.Action) (runID, access.Grant, error) {
 	id, err := parseRunID(r.PathValue("id"), prefix)
 	if err != nil {
 		return runID{}, access.Grant{}, err
@@ -246,7 +247,7 @@ func (r Run) confirmable() bool {
 // runResource is a run as a document has it. What is not there (cost estimates,
 // policies, task stages) the tools pass over.
 func (s runs) runResource(id runID, run Run, g access.Grant) resource {
-	may := g.May(s.o.Right(access.Run, id.organization, id.workspace))
+	may := g.May(s.o.Right(rights.Run, id.organization, id.workspace))
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
 	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
 		Status: run.Status, Message: run.Message, Created: date(run.Created), HasChanges: run.HasChanges,
@@ -264,7 +265,7 @@ func (s runs) runResource(id runID, run Run, g access.Grant) resource {
 }
 
 func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
-	id, g, err := s.findRun(r, runPrefix, access.Read)
+	id, g, err := s.findRun(r, runPrefix, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 
 // listRunEvents has nothing: the tools ask for warnings.
 func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.findRun(r, runPrefix, access.Read)
+	id, _, err := s.findRun(r, runPrefix, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -311,7 +312,7 @@ func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 // a run has no other.
 func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.findRun(r, runPrefix, access.Run)
+		id, g, err := s.findRun(r, runPrefix, rights.Run)
 		if err != nil {
 			return err
 		}
@@ -337,7 +338,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 			}
 			return runError(err)
 		}
-		g.Record(id.workspaceRef.String(), access.Change{Action: access.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
+		g.Record(id.workspaceRef.String(), access.Change{Action: rights.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -347,7 +348,7 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 // own run waits for, and counts those that only planned as well; they are left out for
 // it.
 func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, access.Read)
+	p, _, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -381,7 +382,7 @@ func (v RunView) current(p workspaceRef) (runID, bool) {
 
 // waiting is the queue of an organization as far as a caller may see it.
 func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
-	organization, g, err := s.allowOrganization(r, access.Read)
+	organization, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
 		return "", g, RunQueue{}, err
 	}
@@ -390,7 +391,7 @@ func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
 		return "", g, RunQueue{}, runError(err)
 	}
 	q.Waiting = slices.DeleteFunc(slices.Clone(q.Waiting), func(run QueuedRun) bool {
-		return run.Organization != organization || !g.May(s.o.Right(access.Read, organization, run.Name))
+		return run.Organization != organization || !g.May(s.o.Right(rights.Read, organization, run.Name))
 	})
 	return organization, g, q, nil
 }

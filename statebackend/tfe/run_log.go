@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -80,7 +81,7 @@ func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase)
 // showPhase is the handler of plans or of applies.
 func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id, g, err := s.runs().findRun(r, prefixOf(p), access.Read)
+		id, g, err := s.runs().findRun(r, prefixOf(p), rights.Read)
 		if err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (p planDocs) redacted(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocument) (any, error)) error {
-	id, _, err := p.runs().findRun(r, planPrefix, access.Read)
+	id, _, err := p.runs().findRun(r, planPrefix, rights.Read)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -19,8 +21,8 @@ import (
 
 // Options configure a handler. Kit, Keys, Open, Allow and PublicURL are needed.
 type Options struct {
-	Kit  *service.Kit    // what is around each request; opens bodies
-	Keys *access.Keyring // signs the addresses of uploads
+	Kit  *service.Kit  // what is around each request; opens bodies
+	Keys *keyring.Ring // signs the addresses of uploads
 
 	// Open returns the store of a state NAME, the same one at each call, since a
 	// store remembers the locks that its process won. It must read strictly
@@ -32,10 +34,10 @@ type Options struct {
 	// organization about anything at all: then every valid token may read, and who may
 	// run something may run. An error
 	// is an [access.Refusal].
-	Allow func(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error)
+	Allow func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error)
 	// Right is what Allow asks for, for [access.Grant.May]: lists show what may be
 	// read.
-	Right func(action access.Action, organization, workspace string) access.Right
+	Right func(action rights.Action, organization, workspace string) rights.Right
 	// Organizations are the names that a caller may see: those of the configuration,
 	// and those that states were written for. nil: none are listed.
 	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
@@ -127,8 +129,8 @@ func (s *server) variableRoutes() variableRoutes { return variableRoutes{s} }
 // It makes no request.
 func New(o Options) (http.Handler, error) {
 	stores := o.Keys != nil && o.Open != nil
-	rights := o.Allow != nil && o.Right != nil
-	if o.Kit == nil || !stores || !rights || o.PublicURL == nil {
+	checked := o.Allow != nil && o.Right != nil
+	if o.Kit == nil || !stores || !checked || o.PublicURL == nil {
 		return nil, errors.New("no kit, keys, stores, rights or address")
 	}
 	if o.Now == nil {
@@ -312,7 +314,7 @@ func within(r *http.Request) (*http.Request, context.CancelFunc) {
 
 // allow decides whether a request may do something to a place, before anything is
 // looked up. What is not the name of an organization is not found.
-func (s *server) allow(r *http.Request, action access.Action, p workspaceRef) (access.Grant, error) {
+func (s *server) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
@@ -321,7 +323,7 @@ func (s *server) allow(r *http.Request, action access.Action, p workspaceRef) (a
 	if action != manage {
 		return s.o.Allow(r, action, p.organization, p.workspace)
 	}
-	g, err := s.o.Allow(r, access.Write, p.organization, p.workspace)
+	g, err := s.o.Allow(r, rights.Write, p.organization, p.workspace)
 	if err == nil && g.Mode == modeOfRuns {
 		return access.Grant{}, refuse(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")
 	}
@@ -329,15 +331,15 @@ func (s *server) allow(r *http.Request, action access.Action, p workspaceRef) (a
 }
 
 const (
-	// manage is [access.Write] for what no run does to its own workspace, of which it
+	// manage is [rights.Write] for what no run does to its own workspace, of which it
 	// has the right to write the state.
-	manage access.Action = "manage"
+	manage rights.Action = "manage"
 	// modeOfRuns is the mode of callers that are runs.
 	modeOfRuns = "run"
 )
 
 // allowWorkspace is allow for the routes with the id of a workspace in the path.
-func (s *server) allowWorkspace(r *http.Request, action access.Action) (workspaceRef, commandID, access.Grant, error) {
+func (s *server) allowWorkspace(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
 	p, h, err := s.parseWorkspace(r, r.PathValue("id"))
 	if err != nil {
 		return workspaceRef{}, "", access.Grant{}, err

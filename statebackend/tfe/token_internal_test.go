@@ -12,16 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 )
 
-func testKeyring(t testing.TB, secrets ...byte) *access.Keyring {
+func testKeyring(t testing.TB, secrets ...byte) *keyring.Ring {
 	t.Helper()
-	var keys []access.Key
+	var keys []keyring.Key
 	for _, b := range secrets {
-		keys = append(keys, access.Key{Secret: bytes.Repeat([]byte{b}, 32)})
+		keys = append(keys, keyring.Key{Secret: bytes.Repeat([]byte{b}, 32)})
 	}
-	ring, err := access.NewKeyring(keys)
+	ring, err := keyring.New(keys)
 	if err != nil {
 		t.Fatal(err)
 	}

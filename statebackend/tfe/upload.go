@@ -18,6 +18,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -58,7 +60,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(access.Write, p.organization, p.workspace), "upload address")
+	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(rights.Write, p.organization, p.workspace), "upload address")
 	state, err := s.readState(w, r)
 	if err != nil {
 		return err
@@ -172,7 +174,7 @@ func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []
 		err = s.underOwnLock(ctx, p, h, info, do)
 	}
 	if err == nil && !repeated {
-		g.Record(p.String(), access.Change{Action: access.Write, Version: strconv.FormatInt(v.N, 10), Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
+		g.Record(p.String(), access.Change{Action: rights.Write, Version: strconv.FormatInt(v.N, 10), Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
 		s.o.Wrote(ctx, at.name)
 	}
 	return v, err
@@ -339,7 +341,7 @@ func (t signedUpload) caller() access.Caller {
 
 // signer makes and reads the tokens of uploads: "<kid>.<payload>.<mac>".
 type signer struct {
-	keys *access.Keyring
+	keys *keyring.Ring
 	now  func() time.Time
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
@@ -66,7 +67,7 @@ func (h holder) String() string {
 }
 
 // holder is that of a request.
-func (v variableRoutes) holder(r *http.Request, action access.Action) (holder, error) {
+func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
 	switch {
 	case r.PathValue("set") != "":
 		return setRoutes{v}.holder(r, action)
@@ -83,7 +84,7 @@ func (v variableRoutes) holder(r *http.Request, action access.Action) (holder, e
 }
 
 // holderOf is the workspace of an id.
-func (v variableRoutes) holderOf(r *http.Request, id string, action access.Action) (holder, error) {
+func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Action) (holder, error) {
 	p, _, err := v.parseWorkspace(r, id)
 	if err != nil {
 		return holder{}, err
@@ -95,12 +96,12 @@ func (v variableRoutes) holderOf(r *http.Request, id string, action access.Actio
 }
 
 // holderWith is the workspace that has the variable that a request names by its id alone.
-func (v variableRoutes) holderWith(r *http.Request, action access.Action) (holder, error) {
+func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("variable"), variablePrefix)
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
 	}
-	g, err := v.o.Allow(r, access.Read, "", "")
+	g, err := v.o.Allow(r, rights.Read, "", "")
 	if err != nil {
 		return holder{}, err
 	}
@@ -127,13 +128,13 @@ func (v variableRoutes) holderWith(r *http.Request, action access.Action) (holde
 
 // ofWorkspace decides about a request for the variables of a workspace. What a run gets is
 // decided by who may run, also where this server executes none: another one may.
-func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action access.Action) (h holder, err error) {
+func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action rights.Action) (h holder, err error) {
 	h = holder{workspaceRef: p, id: id}
 	if h.g, err = v.allow(r, action, p); err != nil {
 		return h, err
 	}
 	if action == manage {
-		if _, err := v.allow(r, access.Run, p); err != nil {
+		if _, err := v.allow(r, rights.Run, p); err != nil {
 			return h, err
 		}
 	}
@@ -185,7 +186,7 @@ func (h holder) resource(one variables.Variable) resource {
 func (v variableRoutes) list(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
-	h, err := v.holder(r, access.Read)
+	h, err := v.holder(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.V
 func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
-	h, err := v.holder(r, access.Read)
+	h, err := v.holder(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -331,7 +332,7 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
-	if _, err := v.allow(r, access.Run, workspaceRef{}); err != nil {
+	if _, err := v.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
 	}
 	var body variableBody
@@ -402,7 +403,7 @@ func (h holder) record(one variables.Variable, action string, status int) {
 	if h.set != nil {
 		detail += " of set " + printable(h.set.Name)
 	}
-	h.g.Record(h.String(), access.Change{Action: access.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
+	h.g.Record(h.String(), access.Change{Action: rights.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
 
 // full is an error of a book as it is answered.
@@ -438,7 +439,7 @@ func (h holder) named(r *http.Request) (variables.Variable, error) {
 }
 
 // each finds the variable that a request names, and does something about it.
-func (v variableRoutes) each(r *http.Request, action access.Action, do func(*http.Request, holder, variables.Variable) error) error {
+func (v variableRoutes) each(r *http.Request, action rights.Action, do func(*http.Request, holder, variables.Variable) error) error {
 	r, cancel := within(r)
 	defer cancel()
 	h, err := v.holder(r, action)
@@ -453,7 +454,7 @@ func (v variableRoutes) each(r *http.Request, action access.Action, do func(*htt
 }
 
 func (v variableRoutes) show(w http.ResponseWriter, r *http.Request) error {
-	return v.each(r, access.Read, func(_ *http.Request, h holder, one variables.Variable) error {
+	return v.each(r, rights.Read, func(_ *http.Request, h holder, one variables.Variable) error {
 		return answer(w, http.StatusOK, document{Data: h.resource(one)})
 	})
 }

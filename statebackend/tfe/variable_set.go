@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
@@ -37,7 +38,7 @@ func addVariableSets(t table, s setRoutes) {
 }
 
 // whole reports whether a caller may do something to all of an organization.
-func (s setRoutes) whole(g access.Grant, action access.Action, organization string) bool {
+func (s setRoutes) whole(g access.Grant, action rights.Action, organization string) bool {
 	right := s.o.Right(action, organization, "")
 	right.Address = strings.TrimSuffix(right.Address, "/")
 	return g.May(right)
@@ -45,7 +46,7 @@ func (s setRoutes) whole(g access.Grant, action access.Action, organization stri
 
 // allowAll decides about a request that concerns all of an organization. What a run gets
 // is decided by who may run, also where this server executes none: another one may.
-func (s setRoutes) allowAll(r *http.Request, action access.Action, organization string) (access.Grant, error) {
+func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization string) (access.Grant, error) {
 	g, err := s.allow(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
 		return g, err
@@ -58,7 +59,7 @@ func (s setRoutes) allowAll(r *http.Request, action access.Action, organization 
 
 // changes reports whether a caller may change the sets of an organization.
 func (s setRoutes) changes(g access.Grant, organization string) bool {
-	return s.whole(g, access.Write, organization) && s.whole(g, access.Run, organization)
+	return s.whole(g, rights.Write, organization) && s.whole(g, rights.Run, organization)
 }
 
 // allowProject decides about a workspace that comes into a project. Where that uses sets
@@ -81,12 +82,12 @@ func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string)
 }
 
 // holder is the set that a request names.
-func (s setRoutes) holder(r *http.Request, action access.Action) (holder, error) {
+func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("set"), setPrefix)
 	if !ok || !shortRE().MatchString(id) {
 		return holder{}, errNoID()
 	}
-	g, err := s.o.Allow(r, access.Read, "", "")
+	g, err := s.o.Allow(r, rights.Read, "", "")
 	if err != nil {
 		return holder{}, err
 	}
@@ -101,7 +102,7 @@ func (s setRoutes) holder(r *http.Request, action access.Action) (holder, error)
 			return err
 		}
 		for _, set := range sets {
-			if set.ID == id && (set.Global || s.whole(g, access.Read, name)) {
+			if set.ID == id && (set.Global || s.whole(g, rights.Read, name)) {
 				h = holder{workspaceRef: workspaceRef{organization: name}, set: &set, id: setPrefix + id, book: book}
 			}
 		}
@@ -133,7 +134,7 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 	projects := []ref{}
 	for _, u := range uses {
 		switch {
-		case u.Set != set.ID, !g.May(s.o.Right(access.Read, organization, u.Workspace)):
+		case u.Set != set.ID, !g.May(s.o.Right(rights.Read, organization, u.Workspace)):
 		case u.Workspace != "":
 			workspaces = append(workspaces, ref{"workspaces", s.short.id(workspaceRef{organization, u.Workspace})})
 		default:
@@ -149,11 +150,11 @@ func (s setRoutes) setResource(g access.Grant, organization string, set variable
 }
 
 func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
-	organization, g, err := s.allowOrganization(r, access.Read)
+	organization, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
 		return err
 	}
-	all := s.whole(g, access.Read, organization)
+	all := s.whole(g, rights.Read, organization)
 	q := r.URL.Query().Get("q")
 	return s.answerSets(w, r, g, organization, func(set variables.Set, _ []variables.Use) bool {
 		return (all || set.Global) && strings.Contains(set.Name, q)
@@ -162,7 +163,7 @@ func (s setRoutes) list(w http.ResponseWriter, r *http.Request) error {
 
 // listOfWorkspace lists the sets that a workspace uses.
 func (s setRoutes) listOfWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, _, g, err := s.allowWorkspace(r, access.Read)
+	p, _, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -182,11 +183,11 @@ func (s setRoutes) listOfProject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.allow(r, access.Read, workspaceRef{organization: organization})
+	g, err := s.allow(r, rights.Read, workspaceRef{organization: organization})
 	if err != nil {
 		return err
 	}
-	all := s.whole(g, access.Read, organization)
+	all := s.whole(g, rights.Read, organization)
 	return s.answerSets(w, r, g, organization, func(set variables.Set, uses []variables.Use) bool {
 		return (all || set.Global) && len(variables.Applying([]variables.Set{set}, uses, "", name)) > 0
 	})
@@ -370,13 +371,13 @@ func (h holder) putUses(r *http.Request, uses []variables.Use, gone bool) error 
 }
 
 func (h holder) recordSet(action string, status int) {
-	h.g.Record(h.String(), access.Change{Action: access.Action("variables-" + action), Version: h.id, Detail: "set " + printable(h.set.Name), Status: status})
+	h.g.Record(h.String(), access.Change{Action: rights.Action("variables-" + action), Version: h.id, Detail: "set " + printable(h.set.Name), Status: status})
 }
 
 func (s setRoutes) show(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
-	h, err := s.holder(r, access.Read)
+	h, err := s.holder(r, rights.Read)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -196,7 +197,7 @@ func (at located) head(ctx context.Context, states *statebackend.Listing) (state
 
 func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
 	s.setSnapshots(w)
-	p, h, g, err := s.allowWorkspace(r, access.Read)
+	p, h, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, err
 	if err != nil {
 		return stateVersion{}, access.Grant{}, err
 	}
-	g, err := s.allow(r, access.Read, id.workspaceRef)
+	g, err := s.allow(r, rights.Read, id.workspaceRef)
 	return id, g, err
 }
 
@@ -353,7 +354,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.allow(r, access.Read, p); err != nil {
+	if _, err := s.allow(r, rights.Read, p); err != nil {
 		return err
 	}
 	r, cancel := within(r)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -56,13 +57,13 @@ func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *sta
 	if r == nil {
 		r = &statebackend.Record{}
 	}
-	write := g.May(s.o.Right(access.Write, p.organization, p.workspace))
+	write := g.May(s.o.Right(rights.Write, p.organization, p.workspace))
 	// what the tools ask before they run
 	mode := modeLocal
 	run := write
 	if s.configurations().remote(r) {
 		mode = modeRemote
-		run = g.May(s.o.Right(access.Run, p.organization, p.workspace))
+		run = g.May(s.o.Right(rights.Run, p.organization, p.workspace))
 	}
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,
@@ -141,7 +142,7 @@ func date(t time.Time) string {
 
 // named is the workspace that a request names, by its id or by its name, and the
 // handle of the id.
-func (s workspaces) named(r *http.Request, action access.Action) (workspaceRef, commandID, access.Grant, error) {
+func (s workspaces) named(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
 	if r.PathValue("id") != "" {
 		return s.allowWorkspace(r, action)
 	}
@@ -158,7 +159,7 @@ func (s workspaces) named(r *http.Request, action access.Action) (workspaceRef, 
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
 func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.named(r, access.Read)
+	p, h, g, err := s.named(r, rights.Read)
 	if err != nil {
 		return err
 	}
@@ -362,7 +363,7 @@ func bindings(kind string, r *statebackend.Record) []resource {
 }
 
 func (s tags) listTagBindings(w http.ResponseWriter, r *http.Request) error {
-	p, _, _, err := s.workspaces().named(r, access.Read)
+	p, _, _, err := s.workspaces().named(r, rights.Read)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -268,7 +269,7 @@ func (f *finder) know(organization string) {
 // One that is not remembered is looked for in what the caller may see something of; then
 // in organizations that are new.
 func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
-	g, err := f.s.o.Allow(r, access.Read, "", "")
+	g, err := f.s.o.Allow(r, rights.Read, "", "")
 	if err != nil {
 		return workspaceRef{}, err
 	}
@@ -299,7 +300,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 
 // checkVisible refuses a workspace that the caller may not read, as if there was none.
 func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
-	if !g.May(f.s.o.Right(access.Read, p.organization, p.workspace)) {
+	if !g.May(f.s.o.Right(rights.Read, p.organization, p.workspace)) {
 		return errNoID()
 	}
 	return nil
@@ -334,7 +335,7 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 		names = slices.AppendSeq(names, maps.Keys(f.names))
 		f.mu.Unlock()
 		for _, name := range names {
-			if done[name] || organizationLetters(name) != letters || !g.May(f.s.o.Right(access.Read, name, "")) {
+			if done[name] || organizationLetters(name) != letters || !g.May(f.s.o.Right(rights.Read, name, "")) {
 				continue
 			}
 			done[name] = true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -97,7 +98,7 @@ func (b workspaceBody) applier(s *server, r *http.Request, p workspaceRef) func(
 		if err != nil || sameRuns(&old, record) {
 			return err
 		}
-		_, err = s.allow(r, access.Run, p)
+		_, err = s.allow(r, rights.Run, p)
 		return err
 	}
 }
@@ -119,7 +120,7 @@ func (s workspaces) allowMode(r *http.Request, p workspaceRef, b workspaceBody) 
 	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
 	}
-	if _, err := s.allow(r, access.Run, p); err != nil {
+	if _, err := s.allow(r, rights.Run, p); err != nil {
 		return err
 	}
 	if s.o.Runs == nil {

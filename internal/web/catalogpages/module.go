@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -101,9 +101,9 @@ func moduleIn(r *site.Request) (addr.Module, error) {
 }
 
 // moduleRead is the right to the module that a path names.
-func moduleRead(r *site.Request) (access.Right, error) {
+func moduleRead(r *site.Request) (rights.Right, error) {
 	m, err := moduleIn(r)
-	return access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}, err
+	return rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: m.String()}, err
 }
 
 // modules are the pages of modules.

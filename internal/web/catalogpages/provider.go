@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/web/markdown"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -42,8 +42,8 @@ type providerBody struct {
 }
 
 // providerRead is the right to the provider that a path names.
-func providerRead(r *site.Request) (access.Right, error) {
-	kind := access.Kind(addr.KindProvider)
+func providerRead(r *site.Request) (rights.Right, error) {
+	kind := rights.Kind(addr.KindProvider)
 	if r.PathValue("hostname") != "" {
 		kind = addr.KindMirror
 	}
@@ -51,7 +51,7 @@ func providerRead(r *site.Request) (access.Right, error) {
 	if err == nil {
 		address = p.String()
 	}
-	return access.Right{Action: access.Read, Kind: kind, Address: address}, err
+	return rights.Right{Action: rights.Read, Kind: kind, Address: address}, err
 }
 
 // providerIn reads the address of a provider, which it returns as it is written too.

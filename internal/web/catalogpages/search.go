@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/search"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -49,7 +49,7 @@ func (s *searches) reading(r *site.Request, complete bool) *readingBody {
 	switch p := s.catalog.Progress(); {
 	case complete:
 		return nil
-	case r.Grant.May(access.Server()):
+	case r.Grant.May(rights.Server()):
 		return &readingBody{p.Read, p.All}
 	}
 	return &readingBody{}

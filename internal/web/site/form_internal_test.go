@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
 const adminToken = "oks_admin_aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -27,14 +30,14 @@ type forms struct {
 
 func newForms(t testing.TB) *forms {
 	t.Helper()
-	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	guard, err := access.New(access.Options{
 		Keyring: keys, Sessions: &access.Sessions{Keyring: keys},
-		Policy: access.Policy{Tokens: []access.Token{
-			{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: []access.Scope{{Action: access.Admin, Kind: access.AnyKind, Glob: access.Everything}}},
+		Policy: access.Policy{Tokens: []statictoken.Token{
+			{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}},
 			{ID: "none", Hash: sha256.Sum256([]byte("oks_none_aaaaaaaaaaaaaaaaaaaaaaaa"))},
 		}},
 	})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -268,7 +269,7 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusForbidden:
 		body.Hint = "The administrator of this server can give you the right."
 		body.Me = true
-		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (access.Right{}) {
+		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (rights.Right{}) {
 			body.Right = Clip(text.Block(no.Right.String()))
 		}
 	case http.StatusServiceUnavailable:

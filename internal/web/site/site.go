@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -89,7 +90,7 @@ type Routes struct {
 
 // Right is what a page takes, by its path alone. It is asked before an error of the
 // path is reported, and before anything is looked up.
-type Right func(*Request) (access.Right, error)
+type Right func(*Request) (rights.Right, error)
 
 // Show adds a page for who has a right.
 func (r *Routes) Show(pattern string, may Right, answer func(*Request) (*Page, error)) {
@@ -189,7 +190,7 @@ func (r *Request) Part(file, name string, of any) (template.HTML, error) {
 func (r *Request) Log() *slog.Logger { return r.site.o.Kit.Log(r.Request) }
 
 // allow asks for a right, and keeps who the caller is for the page.
-func (r *Request) allow(right access.Right) error {
+func (r *Request) allow(right rights.Right) error {
 	g, err := r.site.o.Kit.Guard.Allow(r.Request, right)
 	if err == nil {
 		r.Grant = g
@@ -212,21 +213,21 @@ func Holds(may Right) Check {
 }
 
 // List is the right to lists, in which each sees what he may read.
-func List(*Request) (access.Right, error) {
-	return access.Right{Action: access.List, Kind: access.AnyKind}, nil
+func List(*Request) (rights.Right, error) {
+	return rights.Right{Action: rights.List, Kind: rights.AnyKind}, nil
 }
 
 // Administer is the right of who runs the server.
-func Administer(*Request) (access.Right, error) { return access.Server(), nil }
+func Administer(*Request) (rights.Right, error) { return rights.Server(), nil }
 
 // Readable reports whether the caller of a page may read an item.
-func (r *Request) Readable(it addr.Item) bool { return r.mayItem(access.Read, it) }
+func (r *Request) Readable(it addr.Item) bool { return r.mayItem(rights.Read, it) }
 
 // Publishes reports whether the caller of a page may publish an item.
-func (r *Request) Publishes(it addr.Item) bool { return r.mayItem(access.Publish, it) }
+func (r *Request) Publishes(it addr.Item) bool { return r.mayItem(rights.Publish, it) }
 
-func (r *Request) mayItem(action access.Action, it addr.Item) bool {
-	return r.Grant.May(access.Right{Action: action, Kind: access.Kind(it.Kind), Address: it.String()})
+func (r *Request) mayItem(action rights.Action, it addr.Item) bool {
+	return r.Grant.May(rights.Right{Action: action, Kind: rights.Kind(it.Kind), Address: it.String()})
 }
 
 // Up is the way from the page of a request to /ui/.

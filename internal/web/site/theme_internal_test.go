@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestThemeCookie wants the choice kept in a cookie like that of a session, for this
 // server alone, shown by the next page, and taken back.
 func TestThemeCookie(t *testing.T) {
-	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"embed"
 	"slices"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web/site"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -60,22 +60,22 @@ func menu(r *site.Request) []site.Entry {
 type visibility struct{ states *states.States }
 
 // read is the right to a workspace of a state, "" for all of them.
-func (v visibility) read(name, workspace string) access.Right {
-	return access.StateRight(v.states.Layout(), access.Read, name, workspace)
+func (v visibility) read(name, workspace string) rights.Right {
+	return rights.StateRight(v.states.Layout(), rights.Read, name, workspace)
 }
 
 // readAny is the right to some workspace of a state.
-func (v visibility) readAny(name string) access.Right {
-	return access.AnyStateRight(v.states.Layout(), access.Read, name)
+func (v visibility) readAny(name string) rights.Right {
+	return rights.AnyStateRight(v.states.Layout(), rights.Read, name)
 }
 
 // one is the right to the workspace that a path names.
-func (v visibility) one(r *site.Request) (access.Right, error) {
+func (v visibility) one(r *site.Request) (rights.Right, error) {
 	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
 }
 
 // some is that to anything of the state that a path names.
-func (v visibility) some(r *site.Request) (access.Right, error) {
+func (v visibility) some(r *site.Request) (rights.Right, error) {
 	return v.readAny(r.PathValue("name")), nil
 }
 
@@ -91,6 +91,6 @@ func (v visibility) of(r *site.Request, name string, sum *states.Summary) *state
 }
 
 // anyState is the right to anything of any state.
-func anyState() access.Right {
-	return access.Right{Action: access.Read, Kind: addr.KindState, Address: access.Somewhere}
+func anyState() rights.Right {
+	return rights.Right{Action: rights.Read, Kind: addr.KindState, Address: rights.Somewhere}
 }

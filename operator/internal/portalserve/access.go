@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
@@ -45,20 +46,20 @@ func (s *Settings) guard(log *slog.Logger, transport http.RoundTripper, kept fun
 
 // sessions configures how browsers stay logged in. The keys must not be shared: their
 // holder can impersonate every user here.
-func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *access.Keyring, error) {
+func (s *Settings) sessions(kept func() access.Kept) (*access.Sessions, *keyring.Ring, error) {
 	ui := s.UI
 	if ui == nil {
 		return nil, nil, &syntax.SettingError{Err: fmt.Errorf("a portal needs keys for the sessions of browsers\nhint: add ui { session_key_files = [\"FILE\"] }, with 32 bytes in hexadecimal")}
 	}
-	var keys []access.Key
+	var keys []keyring.Key
 	for _, file := range ui.Keys {
 		secret, err := files.ReadSecret(file)
 		if err != nil {
 			return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
 		}
-		keys = append(keys, access.Key{Secret: secret})
+		keys = append(keys, keyring.Key{Secret: secret})
 	}
-	ring, err := access.NewKeyring(keys)
+	ring, err := keyring.New(keys)
 	if err != nil {
 		return nil, nil, wrong(ui.Range, "session_key_files: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -189,7 +190,7 @@ func kept(templates *instancectl.Catalog, limits lifecycle.Limits) access.Kept {
 		k.Claims = append(k.Claims, t.Claims()...)
 		switch {
 		case t.Owner == template.OwnerGroup && len(t.Groups) == 0:
-			k.Groups = append(k.Groups, access.Everything)
+			k.Groups = append(k.Groups, rights.Everything)
 		case t.Owner == template.OwnerGroup:
 			k.Groups = append(k.Groups, t.Groups...)
 		}

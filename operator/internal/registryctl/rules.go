@@ -29,6 +29,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
@@ -140,7 +141,7 @@ func ruleOf(o *v1alpha1.AccessRule) access.Rule {
 	for _, right := range o.Spec.Allow {
 		kind := strings.SplitN(string(right), ":", 3)
 		if len(kind) == 3 { // the schema requires three parts
-			rule.Allow = append(rule.Allow, access.Scope{Action: access.Action(kind[0]), Kind: access.Kind(kind[1]), Glob: kind[2]})
+			rule.Allow = append(rule.Allow, rights.Scope{Action: rights.Action(kind[0]), Kind: rights.Kind(kind[1]), Glob: kind[2]})
 		}
 	}
 	return rule
@@ -183,13 +184,13 @@ func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, t
 }
 
 // artifactRight reports whether a right is of a kind that a namespace can grant.
-func artifactRight(s access.Scope) bool {
-	return slices.Contains([]access.Action{access.Read, access.Publish}, s.Action) &&
-		slices.Contains([]access.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
+func artifactRight(s rights.Scope) bool {
+	return slices.Contains([]rights.Action{rights.Read, rights.Publish}, s.Action) &&
+		slices.Contains([]rights.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
 }
 
 // within reports whether one of the addresses covers a right.
-func within(s access.Scope, addresses []string) bool {
+func within(s rights.Scope, addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(rule string) bool {
 		kind, glob, _ := strings.Cut(rule, ":")
 		return kind == string(s.Kind) && s.Within(glob)

@@ -18,6 +18,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
@@ -42,14 +44,14 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 	if err := os.WriteFile(file, keys, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := access.Scope{Action: access.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}
+	right := rights.Scope{Action: rights.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}
 	guard, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
 		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}},
-		Rules:   []access.Rule{{Name: "runs", Issuer: issuer, Allow: []access.Scope{right}}},
+		Rules:   []access.Rule{{Name: "runs", Issuer: issuer, Allow: []rights.Scope{right}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +61,7 @@ func NewStates(t testing.TB, host, issuer string, keys []byte, now func() time.T
 	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) { return other.Store(name) }})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/state/{name}/{workspace}", func(w http.ResponseWriter, r *http.Request) {
-		grant, err := guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, r.PathValue("name"), r.PathValue("workspace")))
+		grant, err := guard.Allow(r, rights.StateRight(addr.Layout{}, rights.Write, r.PathValue("name"), r.PathValue("workspace")))
 		if refusal, ok := errors.AsType[*access.Refusal](err); ok {
 			http.Error(w, refusal.Text, refusal.Status)
 			return

@@ -22,6 +22,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/keyring"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
@@ -51,15 +53,15 @@ func newIssuing(t *testing.T) *issuing {
 		t.Fatal(err)
 	}
 	s.mount()
-	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	policy := access.Policy{Issuers: []access.Issuer{{URL: s.Name(), Audiences: []string{"okara"}, KeysFile: s.file}}}
-	for _, allow := range []access.Scope{
-		{Action: access.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}, {Action: access.Read, Kind: addr.KindModule, Glob: "{module...}"},
+	for _, allow := range []rights.Scope{
+		{Action: rights.Write, Kind: addr.KindState, Glob: "prod.{namespace}/{workspace}"}, {Action: rights.Read, Kind: addr.KindModule, Glob: "{module...}"},
 	} {
-		policy.Rules = append(policy.Rules, access.Rule{Name: allow.String(), Issuer: s.Name(), Allow: []access.Scope{allow}})
+		policy.Rules = append(policy.Rules, access.Rule{Name: allow.String(), Issuer: s.Name(), Allow: []rights.Scope{allow}})
 	}
 	if s.guard, err = access.New(access.Options{Keyring: ring, Now: s.clock, Policy: policy}); err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func (s *issuing) token(r runaccess.Run) string {
 func (s *issuing) may(token, name, workspace string) error {
 	r := httptest.NewRequest(http.MethodPost, "https://okara.example.com/state/"+name+"/"+workspace, nil)
 	r.SetBasicAuth("run", token)
-	_, err := s.guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, name, workspace))
+	_, err := s.guard.Allow(r, rights.StateRight(addr.Layout{}, rights.Write, name, workspace))
 	return err
 }
 
@@ -148,7 +150,7 @@ func TestTokenOpensItsState(t *testing.T) {
 	for module, want := range map[string]bool{"net/vpc/aws": true, "net/vpc/azure": false} {
 		r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/v1/modules/"+module+"/versions", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		if _, err := s.guard.Allow(r, access.Right{Action: access.Read, Kind: addr.KindModule, Address: module}); (err == nil) != want {
+		if _, err := s.guard.Allow(r, rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: module}); (err == nil) != want {
 			t.Errorf("module %s: %v", module, err)
 		}
 	}

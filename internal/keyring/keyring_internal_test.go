@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package keyring
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestKeyringRefuses(t *testing.T) {
 		{"bad id", []Key{{ID: "a.b", Secret: bytes.Repeat([]byte{1}, 32)}}, "lower case"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := NewKeyring(tt.keys); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := New(tt.keys); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
@@ -29,7 +29,7 @@ func TestKeyringRefuses(t *testing.T) {
 // FuzzSealed opens arbitrary values: only what was sealed here for the same
 // purpose opens, and as what it was.
 func FuzzSealed(f *testing.F) {
-	keys, err := NewKeyring([]Key{{Secret: make([]byte, 32)}})
+	keys, err := New([]Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		f.Fatal(err)
 	}

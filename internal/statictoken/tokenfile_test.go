@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access_test
+package statictoken_test
 
 import (
 	"errors"
@@ -15,16 +15,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-func newToken(t *testing.T, id string, expires time.Time) access.Token {
+func newToken(t *testing.T, id string, expires time.Time) statictoken.Token {
 	t.Helper()
-	text, token, err := access.NewToken(id, []access.Scope{{Action: access.Read, Kind: "module", Glob: "acme/**"}}, expires)
+	text, token, err := statictoken.New(id, []rights.Scope{{Action: rights.Read, Kind: "module", Glob: "acme/**"}}, expires)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if known, hash, err := access.HashToken(text); err != nil || known != id || hash != token.Hash {
+	if known, hash, err := statictoken.Hash(text); err != nil || known != id || hash != token.Hash {
 		t.Fatalf("%s is the token of %q: %v", id, known, err)
 	}
 	return token
@@ -37,22 +38,22 @@ func TestAddToken(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := access.AddToken(file, newToken(t, "first", time.Time{})); err != nil {
+	if err := statictoken.Add(file, newToken(t, "first", time.Time{})); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]access.Token{}
+	want := map[string]statictoken.Token{}
 	var running sync.WaitGroup
 	for i := range 8 {
 		token := newToken(t, fmt.Sprint("t", i), time.Date(2027, 1, 1+i, 0, 0, 0, 0, time.UTC))
 		want[token.ID] = token
 		running.Go(func() {
-			if err := access.AddToken(file, token); err != nil {
+			if err := statictoken.Add(file, token); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	running.Wait()
-	got, err := access.ReadTokens(file)
+	got, err := statictoken.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +71,14 @@ func TestAddToken(t *testing.T) {
 // nobody could read tokens from.
 func TestAddTokenRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := access.AddToken(file, newToken(t, "ci", time.Time{})); err != nil {
+	if err := statictoken.Add(file, newToken(t, "ci", time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := access.AddToken(file, newToken(t, "ci", time.Time{})); !errors.Is(err, fs.ErrExist) {
+	if err := statictoken.Add(file, newToken(t, "ci", time.Time{})); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
@@ -95,8 +96,8 @@ func TestAddTokenRefused(t *testing.T) {
 		if err := os.WriteFile(x, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := access.ReadTokens(x)
-		for _, err := range []error{err, access.AddToken(x, newToken(t, "new", time.Time{}))} {
+		_, err := statictoken.Read(x)
+		for _, err := range []error{err, statictoken.Add(x, newToken(t, "new", time.Time{}))} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%.80q: %v, want %q", text, err, want)
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package statictoken
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/files"
+	"github.com/seed-141914ff/okara/internal/rights"
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
@@ -24,17 +25,17 @@ import (
 type Token struct {
 	ID      string
 	Hash    [sha256.Size]byte // SHA-256 of the whole token, "oks_<id>_<secret>"
-	Scopes  []Scope
+	Scopes  []rights.Scope
 	Expires time.Time // zero: never
 }
 
 // tokenPrefix marks static tokens; the shape of a token selects the one way in
 // which it is checked.
-const tokenPrefix = "oks_"
+const Prefix = "oks_"
 
 // HashToken returns the identifier and the hash of a static token.
-func HashToken(token string) (id string, hash [sha256.Size]byte, err error) {
-	rest, ok := strings.CutPrefix(token, tokenPrefix)
+func Hash(token string) (id string, hash [sha256.Size]byte, err error) {
+	rest, ok := strings.CutPrefix(token, Prefix)
 	id, secret, found := strings.Cut(rest, "_")
 	if !ok || !found || id == "" || len(secret) < 20 {
 		return "", hash, errors.New("a static token has the form oks_<id>_<secret> with a secret of at least 20 characters")
@@ -50,7 +51,7 @@ var tokenID = text.Pattern(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 // NewToken makes a static token of an identifier that [HashToken] finds in it
 // again: up to 63 lower-case letters, digits, dots and dashes. The text is the
 // secret, of 160 random bits; the token knows its hash only.
-func NewToken(id string, scopes []Scope, expires time.Time) (text string, t Token, err error) {
+func New(id string, scopes []rights.Scope, expires time.Time) (text string, t Token, err error) {
 	if !tokenID().MatchString(id) {
 		return "", t, fmt.Errorf("the name %q of a token must be 1 to 63 lower-case letters, digits, dots or dashes, the first of them a letter or a digit", id)
 	}
@@ -59,7 +60,7 @@ func NewToken(id string, scopes []Scope, expires time.Time) (text string, t Toke
 	}
 	secret := make([]byte, 20)
 	rand.Read(secret) // never fails
-	text = tokenPrefix + id + "_" + hex.EncodeToString(secret)
+	text = Prefix + id + "_" + hex.EncodeToString(secret)
 	return text, Token{ID: id, Hash: sha256.Sum256([]byte(text)), Scopes: scopes, Expires: expires}, nil
 }
 
@@ -90,7 +91,7 @@ const maxTokenFile = 1 << 20
 //	ci sha256:<64 hex digits>   expires=2027-01-31T00:00:00Z publish:module:acme/**
 //
 // Empty lines and those that begin with # say nothing. An error names file and line.
-func ReadTokens(file string) ([]Token, error) {
+func Read(file string) ([]Token, error) {
 	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func parseToken(field []string) (Token, error) {
 		t.ID = field[0]
 		t.Hash = [sha256.Size]byte(b)
 		rest = rest[1:]
-	} else if t.ID, t.Hash, err = HashToken(field[0]); err != nil {
+	} else if t.ID, t.Hash, err = Hash(field[0]); err != nil {
 		return t, err
 	}
 	if end, ok := strings.CutPrefix(first(rest), expiresField); ok {
@@ -149,10 +150,10 @@ func parseToken(field []string) (Token, error) {
 		return t, noScope(t.ID)
 	}
 	for _, text := range rest {
-		if strings.HasPrefix(text, tokenPrefix) {
+		if strings.HasPrefix(text, Prefix) {
 			return t, fmt.Errorf("the line of token %s has a second token", t.ID) // which no error may show
 		}
-		s, err := ParseScope(text)
+		s, err := rights.ParseScope(text)
 		if err != nil {
 			return t, err
 		}
@@ -172,7 +173,7 @@ func first(s []string) string {
 // mode 0600, where there is none. It is one write, so a server that reads the file
 // meanwhile sees the line or does not. A file that cannot be read as one of tokens,
 // or knows the id already, stays as it is: [fs.ErrExist].
-func AddToken(file string, t Token) error {
+func Add(file string, t Token) error {
 	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package keyring
 
 import (
 	"bytes"
@@ -34,20 +34,20 @@ type Key struct {
 // Keyring signs lines of text and seals values, each for a purpose: what was made
 // for one is worth nothing for another. Nothing of it is
 // stored. It is safe for concurrent use.
-type Keyring struct {
+type Ring struct {
 	now atomic.Pointer[[]Key]
 	set atomic.Int64
 }
 
 // NewKeyring returns a keyring of at least one key.
-func NewKeyring(keys []Key) (*Keyring, error) {
-	ring := &Keyring{}
+func New(keys []Key) (*Ring, error) {
+	ring := &Ring{}
 	return ring, ring.Replace(keys)
 }
 
 // Replace takes other keys from now on. What is wrong with one of them changes
 // nothing.
-func (ring *Keyring) Replace(keys []Key) error {
+func (ring *Ring) Replace(keys []Key) error {
 	checked, err := checkKeys(keys)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (ring *Keyring) Replace(keys []Key) error {
 
 // Set is another number after each change of the keys, so that what was signed
 // before can be told from what would be signed now.
-func (ring *Keyring) Set() int64 { return ring.set.Load() }
+func (ring *Ring) Set() int64 { return ring.set.Load() }
 
 func (k Key) equal(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
 
@@ -86,7 +86,7 @@ func checkKeys(keys []Key) ([]Key, error) {
 }
 
 // Shares reports whether two rings have a secret in common.
-func (ring *Keyring) Shares(other *Keyring) bool {
+func (ring *Ring) Shares(other *Ring) bool {
 	return slices.ContainsFunc(*ring.now.Load(), func(k Key) bool {
 		return slices.ContainsFunc(*other.now.Load(), func(o Key) bool { return bytes.Equal(k.Secret, o.Secret) })
 	})
@@ -94,13 +94,13 @@ func (ring *Keyring) Shares(other *Keyring) bool {
 
 // Sign returns a signature over lines of text, and the id of the key that made
 // it.
-func (ring *Keyring) Sign(purpose string, lines ...string) (id, signature string) {
+func (ring *Ring) Sign(purpose string, lines ...string) (id, signature string) {
 	k := (*ring.now.Load())[0]
 	return k.ID, k.mac(purpose, lines)
 }
 
 // Verify reports whether the key of this id made the signature over the lines.
-func (ring *Keyring) Verify(purpose, id, signature string, lines ...string) bool {
+func (ring *Ring) Verify(purpose, id, signature string, lines ...string) bool {
 	for _, k := range *ring.now.Load() {
 		if k.ID == id && hmac.Equal([]byte(k.mac(purpose, lines)), []byte(signature)) {
 			return true
@@ -124,7 +124,7 @@ var errSealed = errors.New("not a value of this server")
 // Seal encrypts v for a purpose, so that the server need not remember it: only
 // a replica with the same keys can read or make one. The form is
 // "<kid>.<base64url of nonce and AES-256-GCM>".
-func (ring *Keyring) Seal(purpose string, v any) (string, error) {
+func (ring *Ring) Seal(purpose string, v any) (string, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
 		return "", err
@@ -140,7 +140,7 @@ func (ring *Keyring) Seal(purpose string, v any) (string, error) {
 }
 
 // Open reads a sealed value of the same purpose into v.
-func (ring *Keyring) Open(purpose, sealed string, v any) error {
+func (ring *Ring) Open(purpose, sealed string, v any) error {
 	id, text, _ := strings.Cut(sealed, ".")
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

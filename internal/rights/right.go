@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package rights
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ const (
 	// [Grant.May] to say.
 	List Action = "list"
 
-	login Action = "login" // is anything allowed at all
+	LogIn Action = "login" // is anything allowed at all
 )
 
 // Kind is a kind of thing, one of [addr.KindModule] and so on, or AnyKind.
