@@ -106,8 +106,8 @@ func (l *reloader) reload(front *Front, why string) {
 	l.log.Info("rights and keys were read again", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
 }
 
-// rights are the settings that are read again.
-type rights struct {
+// reloaded holds the settings that are read again.
+type reloaded struct {
 	policy   access.Policy
 	keys     []keyring.Key // of links and logins
 	sessions []keyring.Key // of browser sessions
@@ -150,7 +150,7 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 
 // reload applies all of the rights or none. Whether portals are accepted changes only at
 // a start.
-func (f *Front) reload(now rights) error {
+func (f *Front) reload(now reloaded) error {
 	rings := map[*keyring.Ring][]keyring.Key{f.keys: now.keys}
 	if s := f.o.Sessions; s != nil {
 		rings[s.Keyring] = now.sessions
