@@ -20,8 +20,8 @@ func main() {
 	}
 }
 
-// version is that of the module, or else the one in the name of the program, where
-// releases have it: terraform-provider-okara_v1.2.3.
+// version returns the version of the module, or else the one in the name of the program,
+// where releases have it: terraform-provider-okara_v1.2.3.
 func version(program string) string {
 	if v := buildinfo.Version(); v != buildinfo.Devel {
 		return v

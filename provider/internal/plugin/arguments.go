@@ -12,10 +12,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// object is a value of the configuration by the names of its attributes.
+// object holds a value of the configuration by the names of its attributes.
 type object map[string]tftypes.Value
 
-// objectOf reads an object; a null one is empty.
+// objectOf converts an object. A null object is empty.
 func objectOf(v tftypes.Value) (object, error) {
 	o := map[string]tftypes.Value{}
 	if v.IsNull() {
@@ -25,7 +25,7 @@ func objectOf(v tftypes.Value) (object, error) {
 	return o, err
 }
 
-// text is the string of an attribute, "" where there is none.
+// text returns a string attribute, or "" if it is absent or null.
 func (o object) text(name string) (string, error) {
 	v, ok := o[name]
 	if !ok || v.IsNull() {
@@ -36,8 +36,8 @@ func (o object) text(name string) (string, error) {
 	return s, err
 }
 
-// readBackend reads the arguments of a state store or a data source, and from the
-// environment those that it does not have.
+// readBackend reads the arguments of a state store or a data source. Missing arguments
+// are read from the environment.
 func readBackend(raw tftypes.Value, getenv func(string) string) (backendblock.Backend, error) {
 	a := backendblock.New(".")
 	o, err := objectOf(raw)
@@ -67,7 +67,7 @@ func readBackend(raw tftypes.Value, getenv func(string) string) (backendblock.Ba
 	return a.Backend()
 }
 
-// setAll gives the options of one block their values.
+// setAll sets the options of one block.
 func setAll(a *backendblock.Arguments, of string, values object) error {
 	for _, option := range backendblock.Options() {
 		block, name := option.Block()
@@ -86,7 +86,7 @@ func setAll(a *backendblock.Arguments, of string, values object) error {
 	return nil
 }
 
-// blocks are the objects that stand for the blocks of a name: one, or a list.
+// blocks returns the objects that represent the blocks of a name: one object or a list.
 func blocks(v tftypes.Value) ([]object, error) {
 	if v.Type() == nil || v.IsNull() {
 		return nil, nil
@@ -110,7 +110,7 @@ func blocks(v tftypes.Value) ([]object, error) {
 	return all, nil
 }
 
-// ctyOf is a value of the kind that the schema gives to an option.
+// ctyOf converts a value to the type that the schema gives to an option.
 func ctyOf(v tftypes.Value, kind backendblock.Kind) (cty.Value, error) {
 	switch kind {
 	case backendblock.Flag:

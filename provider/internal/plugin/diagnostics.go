@@ -16,19 +16,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// failure is the diagnostic of an error.
+// failure returns the diagnostic of an error.
 func failure(err error) diag.Diagnostic {
 	summary, detail := message(err)
 	return diag.NewErrorDiagnostic(summary, detail)
 }
 
-// warning is the diagnostic of an error after which everything goes on.
+// warning returns the diagnostic of an error that does not stop the operation.
 func warning(err error) diag.Diagnostic {
 	summary, detail := message(err)
 	return diag.NewWarningDiagnostic(summary, detail)
 }
 
-// message is an error as a diagnostic says it: in one line, and what helps.
+// message splits an error into a one-line summary and a detail with a hint.
 func message(err error) (summary, detail string) {
 	remedy := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
@@ -43,13 +43,13 @@ func message(err error) (summary, detail string) {
 	return summary, strings.ReplaceAll(detail, "hint: ", "Hint: ")
 }
 
-// answered reports whether a registry was reached, and failed.
+// answered reports whether a registry responded with a server error.
 func answered(err error) bool {
 	e, ok := errors.AsType[*oci.ResponseError](err)
 	return ok && e.Status >= http.StatusInternalServerError
 }
 
-// hint is what helps against most errors of a class.
+// hint returns the hint for most errors of a class.
 func hint(err error) string {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):

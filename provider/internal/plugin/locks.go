@@ -11,20 +11,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// workspaceRef is one workspace of one repository.
+// workspaceRef identifies a workspace of a repository.
 type workspaceRef struct{ repository, workspace string }
 
-// held is a lock of this process.
+// held is a lock that this process holds.
 type held struct {
 	lock    *statebackend.Lock
-	written atomic.Bool // a state was written under it, so the replicas are behind
-	end     func()      // ends what watches the lease
+	written atomic.Bool // a state was written under it, so the replicas are outdated
+	end     func()      // stops the watch of the lease
 }
 
-// locks are those that this process holds. It ends with its tool, which started it,
+// locks holds the locks of this process. The process ends with the tool that started it,
 // but not in the middle of a write.
 type locks struct {
-	tool    *os.Process // the parent, nil where it is not known
+	tool    *os.Process // the parent, nil if unknown
 	writing sync.RWMutex
 
 	mu   sync.Mutex // guards held
@@ -40,23 +40,23 @@ func newLocks() *locks {
 	return l
 }
 
-// endWith ends this process when its tool is gone. Without that a killed tool would
-// leave a process that keeps the lease of the lock alive. A write that was begun is
-// finished: the last state of a killed tool is worth keeping.
+// endWith ends this process when its tool is gone. Otherwise a killed tool would leave a
+// process that keeps renewing the lease of the lock. A write in progress is finished,
+// since the last state of a killed tool is worth keeping.
 func (l *locks) endWith(tool *os.Process) {
 	waitForParent(tool)
 	l.writing.Lock()
 	os.Exit(1)
 }
 
-// write runs do, in which this process does not end by itself.
+// write calls do, and keeps this process from ending by itself meanwhile.
 func (l *locks) write(do func() error) error {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
 	return do()
 }
 
-// keep remembers a lock, and from now on stops the tool before its lease ends.
+// keep stores a lock, and from now on stops the tool before its lease expires.
 func (l *locks) keep(p workspaceRef, lock *statebackend.Lock, failed func(error)) {
 	h := &held{lock: lock, end: func() {}}
 	if _, ttl := lock.Lease(); ttl > 0 && l.tool != nil {
@@ -67,14 +67,14 @@ func (l *locks) keep(p workspaceRef, lock *statebackend.Lock, failed func(error)
 	l.held[p] = h
 }
 
-// of returns the lock of a place, nil without one.
+// of returns the lock of a workspace, or nil without one.
 func (l *locks) of(p workspaceRef) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[p]
 }
 
-// forget is for a lock that was released.
+// forget removes a lock that was released.
 func (l *locks) forget(p workspaceRef, h *held) {
 	h.end()
 	l.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// waitForParent waits until the process that started this one is gone: then another
-// one is the parent. No system call waits for that everywhere.
+// waitForParent waits until the parent of this process is gone, and polls for a new
+// parent, since no portable system call waits for that.
 func waitForParent(parent *os.Process) {
 	for os.Getppid() == parent.Pid {
 		time.Sleep(time.Second)

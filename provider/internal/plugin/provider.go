@@ -24,18 +24,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// address is how a tool that debugs the provider names it; one that installs it
-// names the registry that it comes from.
+// address is the address of the provider for a tool that debugs it. A tool that installs
+// the provider uses the address of its registry.
 const address = "registry.terraform.io/okara/okara"
 
-// fewBytes is the memory up to which garbage is collected at leisure. A state is in
-// memory as a whole, once more while it grows, and in chunks: garbage as large as the
-// state, which is collected at once.
+// fewBytes is the memory below which garbage is collected lazily. A state is in memory as
+// a whole, once more while the buffer grows, and in chunks: this garbage is as large as
+// the state, and above the limit it is collected at once.
 const fewBytes = 96 << 20
 
-// Serve is the provider until its tool ends it. A signal to stop, which terminals and
-// service managers send to all processes, is the tool's: it needs the provider to store
-// its last state. The framework takes os.Interrupt as well.
+// Serve runs the provider until its tool ends it. Stop signals, which terminals and
+// service managers send to all processes, are ignored, since the tool handles them and
+// needs the provider to store its last state. The framework ignores os.Interrupt as well.
 func Serve(ctx context.Context, version string) error {
 	debug.SetMemoryLimit(fewBytes)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
@@ -43,11 +43,11 @@ func Serve(ctx context.Context, version string) error {
 	return providerserver.Serve(ctx, func() provider.Provider { return p }, providerserver.ServeOpts{Address: address})
 }
 
-// okara is the provider of one process.
+// okara is the provider instance of this process.
 type okara struct {
 	version  string
 	resolver *credentials.Resolver
-	logger   *slog.Logger // to stderr, which the tools keep for TF_LOG
+	logger   *slog.Logger // to stderr, which the tools write to the log of TF_LOG
 	locks    *locks
 }
 
@@ -62,23 +62,23 @@ func newOkara(version string) *okara {
 	}
 }
 
-// Metadata names the provider.
+// Metadata sets the name and version of the provider.
 func (p *okara) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
 	resp.TypeName = "okara"
 	resp.Version = p.version
 }
 
-// Schema has nothing: credentials are where Docker, Podman and okara keep them, and
-// where a registry is, each data source and state store says itself.
+// Schema is empty. Credentials are read from the stores of Docker, Podman and okara, and
+// each data source and state store names its registry.
 func (p *okara) Schema(context.Context, provider.SchemaRequest, *provider.SchemaResponse) {}
 
-// Configure has nothing to do.
+// Configure does nothing.
 func (p *okara) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 
-// Resources are none: what okara keeps is published and stored by commands.
+// Resources returns none: commands publish and store what okara keeps.
 func (p *okara) Resources(context.Context) []func() resource.Resource { return nil }
 
-// DataSources are those of the provider.
+// DataSources returns the data sources of the provider.
 func (p *okara) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &stateData{okara: p} },
@@ -87,12 +87,12 @@ func (p *okara) DataSources(context.Context) []func() datasource.DataSource {
 	}
 }
 
-// StateStores is the one state store.
+// StateStores returns the only state store.
 func (p *okara) StateStores(context.Context) []func() statestore.StateStore {
 	return []func() statestore.StateStore{func() statestore.StateStore { return &stateStore{okara: p} }}
 }
 
-// tool is how the provider names itself to registries, in states and in locks.
+// tool is the name of the provider in requests, states and locks.
 func (p *okara) tool() string { return "terraform-provider-okara/" + p.version }
 
 // open returns the store of one repository.
@@ -104,7 +104,7 @@ func (p *okara) open(b backendblock.Backend) (*statebackend.Store, error) {
 	return backendblock.Open(b, o)
 }
 
-// openOptions are how any registry is reached.
+// openOptions returns the options for reaching any registry.
 func (p *okara) openOptions() (backendblock.OpenOptions, error) {
 	tls := httpserve.TransportOptions{CertDirs: httpserve.CertDirs(os.Getenv)}
 	t, err := httpserve.Transport(tls)

@@ -10,15 +10,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// maker makes the attributes of one kind of schema. The framework has types of its
-// own for each.
+// maker creates the attributes of one kind of schema. The framework has different types
+// for each.
 type maker[A any] struct {
 	value func(o backendblock.Option) A
 	one   func(attributes map[string]A) A
 	list  func(attributes map[string]A) A
 }
 
-// attributes makes a schema of options.
+// attributes creates a schema from options.
 func (m maker[A]) attributes(options []backendblock.Option) map[string]A {
 	all := map[string]A{}
 	blocks := map[string]map[string]A{}
@@ -43,7 +43,7 @@ func (m maker[A]) attributes(options []backendblock.Option) map[string]A {
 	return all
 }
 
-// storeAttributes are those of the state store.
+// storeAttributes returns the attributes of the state store.
 func storeAttributes() map[string]store.Attribute {
 	m := maker[store.Attribute]{
 		value: storeAttribute,
@@ -69,7 +69,7 @@ func storeAttribute(o backendblock.Option) store.Attribute {
 	return store.StringAttribute{Optional: true, MarkdownDescription: o.What}
 }
 
-// dataAttributes are those of a data source that reads states.
+// dataAttributes returns the attributes of a data source that reads states.
 func dataAttributes() map[string]data.Attribute {
 	m := maker[data.Attribute]{
 		value: dataAttribute,

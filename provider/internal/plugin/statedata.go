@@ -23,15 +23,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stateData is okara_state: the outputs of another state.
+// stateData is the data source okara_state, which reads the outputs of another state.
 type stateData struct{ *okara }
 
-// Metadata names the data source.
+// Metadata sets the name of the data source.
 func (*stateData) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_state"
 }
 
-// Schema has those arguments of backend "oci" that matter to a reader.
+// Schema contains the arguments of backend "oci" that apply to reading.
 func (*stateData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	attributes := dataAttributes()
 	maps.Copy(attributes, map[string]schema.Attribute{
@@ -43,7 +43,7 @@ func (*stateData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 	resp.Schema = schema.Schema{MarkdownDescription: "Reads the outputs of a state in an OCI registry.", Attributes: attributes}
 }
 
-// Read reads the newest version: who reads another team's state acts on it at once.
+// Read reads the newest version, since readers of another team's state act on it at once.
 func (d *stateData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	state, v, err := d.read(ctx, req.Config)
 	if err != nil {
@@ -94,7 +94,7 @@ func (*stateData) workspace(config tfsdk.Config) (string, error) {
 	return name, err
 }
 
-// outputs are those of a state, parted by whether they are sensitive.
+// outputs returns the outputs of a state, separated by sensitivity.
 func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	all, err := states.Outputs(state)
 	if errors.Is(err, states.ErrEncrypted) {
@@ -118,11 +118,11 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	return open, sensitive, err
 }
 
-// maxLevels bounds how deep an output and its type nest: reading a type takes time by
-// its length and by its depth.
+// maxLevels bounds the nesting depth of an output and its type, since reading a type
+// takes time proportional to its length and its depth.
 const maxLevels = 100
 
-// output is one output, whose type stands beside its value.
+// output decodes an output from its value and its type.
 func output(value, typ json.RawMessage) (cty.Value, error) {
 	if len(typ) == 0 {
 		return cty.NilVal, errors.New("it has no type")
@@ -137,7 +137,7 @@ func output(value, typ json.RawMessage) (cty.Value, error) {
 	return ctyjson.Unmarshal(value, t)
 }
 
-// dynamic is an object as the value of a dynamic attribute.
+// dynamic returns an object as the value of a dynamic attribute.
 func dynamic(values map[string]cty.Value) (types.Dynamic, error) {
 	o, err := attrOf(cty.ObjectVal(values))
 	return types.DynamicValue(o), err

@@ -22,13 +22,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stateStore is okara_oci. The framework makes one for each request.
+// stateStore is the state store okara_oci. The framework creates one for each request.
 type stateStore struct {
 	*okara
 	*repositories
 }
 
-// repositories are those of one configuration.
+// repositories holds the open repositories of one configuration.
 type repositories struct {
 	backend backendblock.Backend
 	open    func(backendblock.Backend) (*statebackend.Store, error)
@@ -37,7 +37,7 @@ type repositories struct {
 	stores map[string]*statebackend.Store
 }
 
-// at returns the store of a workspace, and what its place is called.
+// at returns the store of a workspace, and its reference.
 func (r *repositories) at(workspace string) (*statebackend.Store, workspaceRef, error) {
 	b := r.backend.ForWorkspace(workspace)
 	p := workspaceRef{repository: b.Repository, workspace: workspace}
@@ -53,12 +53,12 @@ func (r *repositories) at(workspace string) (*statebackend.Store, workspaceRef, 
 	return s, p, err
 }
 
-// Metadata names the state store.
+// Metadata sets the name of the state store.
 func (*stateStore) Metadata(_ context.Context, req statestore.MetadataRequest, resp *statestore.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_oci"
 }
 
-// Schema has the arguments of backend "oci".
+// Schema contains the arguments of backend "oci".
 func (*stateStore) Schema(_ context.Context, _ statestore.SchemaRequest, resp *statestore.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Keeps states, their versions and their locks in an OCI registry. Experimental: the protocol may change, what is stored does not.",
@@ -66,7 +66,7 @@ func (*stateStore) Schema(_ context.Context, _ statestore.SchemaRequest, resp *s
 	}
 }
 
-// ValidateConfig says what is wrong before anything is asked for.
+// ValidateConfig reports mistakes before any request is sent.
 func (*stateStore) ValidateConfig(_ context.Context, req statestore.ValidateConfigRequest, resp *statestore.ValidateConfigResponse) {
 	if !req.Config.Raw.IsFullyKnown() {
 		return
@@ -76,7 +76,7 @@ func (*stateStore) ValidateConfig(_ context.Context, req statestore.ValidateConf
 	}
 }
 
-// Initialize reads the configuration. It asks no registry.
+// Initialize reads the configuration. It sends no request to a registry.
 func (s *stateStore) Initialize(_ context.Context, req statestore.InitializeRequest, resp *statestore.InitializeResponse) {
 	b, err := readBackend(req.Config.Raw, os.Getenv)
 	if err != nil {
@@ -86,21 +86,23 @@ func (s *stateStore) Initialize(_ context.Context, req statestore.InitializeRequ
 	resp.StateStoreData = &repositories{backend: b, open: s.okara.open, stores: map[string]*statebackend.Store{}}
 }
 
-// Configure takes what Initialize read; before that, only a validation comes.
+// Configure takes what Initialize read. Before Initialize, only validation requests
+// arrive.
 func (s *stateStore) Configure(_ context.Context, req statestore.ConfigureRequest, _ *statestore.ConfigureResponse) {
 	if r, ok := req.StateStoreData.(*repositories); ok {
 		s.repositories = r
 	}
 }
 
-// untilSignal is for what may be given up: Terraform sends StopProvider only while it
-// plans and applies, but a terminal sends its signal to this process as well.
+// untilSignal returns a context for operations that may be aborted. Terraform sends
+// StopProvider only while it plans and applies, but a terminal also sends its signal to
+// this process.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
-// GetStates lists the workspaces that have a state. Where each has a repository of
-// its own, those are looked for that the tool has selected.
+// GetStates lists the workspaces that have a state. If each workspace has its own
+// repository, only those that the tool has selected are checked.
 func (s *stateStore) GetStates(ctx context.Context, _ statestore.GetStatesRequest, resp *statestore.GetStatesResponse) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -122,7 +124,7 @@ func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 	var names []string
 	for name, err := range store.Workspaces(ctx) {
 		if errors.Is(err, oci.ErrNotFound) {
-			break // nothing was stored yet
+			break // nothing is stored yet
 		}
 		if err != nil {
 			return nil, err
@@ -132,7 +134,7 @@ func (s *stateStore) workspaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// selected are those of the known workspaces that have a state.
+// selected returns the known workspaces that have a state.
 func (s *stateStore) selected(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range known() {
@@ -150,14 +152,14 @@ func (s *stateStore) selected(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// known are the workspaces that the tool has selected, and the first one.
+// known returns the workspaces that the tool has selected, and the default one.
 func known() []string {
 	names := append(backendblock.Selected(".", os.Getenv), "default")
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Lock takes the lock of a workspace, and waits for it as long as lock_timeout says.
+// Lock acquires the lock of a workspace, and waits for it up to lock_timeout.
 func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp *statestore.LockResponse) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -166,13 +168,13 @@ func (s *stateStore) Lock(ctx context.Context, req statestore.LockRequest, resp 
 		resp.Diagnostics.Append(failure(err))
 		return
 	}
-	_, p, _ := s.at(req.StateID) // the state is open
+	_, p, _ := s.at(req.StateID) // acquire has opened the state
 	s.locks.keep(p, l, func(err error) { s.logger.Error(err.Error()) })
 	resp.LockID = l.Info().ID
 }
 
-// acquire takes a lock. An attempt that was begun is finished, also where the tool
-// is interrupted meanwhile: only the waiting ends.
+// acquire acquires a lock. An attempt in progress is finished even if the tool is
+// interrupted: only the waiting ends.
 func (s *stateStore) acquire(ctx context.Context, workspace, operation string) (*statebackend.Lock, error) {
 	store, _, err := s.at(workspace)
 	if err != nil {
@@ -190,7 +192,7 @@ func (s *stateStore) acquire(ctx context.Context, workspace, operation string) (
 	return l, err
 }
 
-// Unlock releases a lock of this process, and ends one of another process by force.
+// Unlock releases a lock of this process, or breaks one of another process.
 func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, resp *statestore.UnlockResponse) {
 	store, p, err := s.at(req.StateID)
 	if err != nil {
@@ -214,7 +216,7 @@ func (s *stateStore) Unlock(ctx context.Context, req statestore.UnlockRequest, r
 	}
 }
 
-// replicate brings the replicas up to date. One that is behind fails no run.
+// replicate updates the replicas. A replica that cannot be updated does not fail the run.
 func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagnostics {
 	ctx, cancel := context.WithTimeout(ctx, backendblock.ReplicateLimit)
 	defer cancel()
@@ -225,7 +227,7 @@ func (s *stateStore) replicate(ctx context.Context, workspace string) diag.Diagn
 	return diags
 }
 
-// Read returns the current state, nothing where there is none.
+// Read returns the current state, or nothing if there is none.
 func (s *stateStore) Read(ctx context.Context, req statestore.ReadRequest, resp *statestore.ReadResponse) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -250,8 +252,8 @@ func (s *stateStore) read(ctx context.Context, workspace string) ([]byte, error)
 	return state, err
 }
 
-// Write stores a state. The bytes are all here, so it goes on if the tool is
-// interrupted, or gone.
+// Write stores a state. Since all bytes have been received, it continues if the tool is
+// interrupted or gone.
 func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, resp *statestore.WriteResponse) {
 	ctx = context.WithoutCancel(ctx)
 	behind, err := s.underLock(ctx, req.StateID, "write without a lock of the tool", func(l *statebackend.Lock) error {
@@ -264,7 +266,7 @@ func (s *stateStore) Write(ctx context.Context, req statestore.WriteRequest, res
 	}
 }
 
-// DeleteState deletes a workspace; its versions stay.
+// DeleteState deletes a workspace. Its versions stay.
 func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteStateRequest, resp *statestore.DeleteStateResponse) {
 	ctx = context.WithoutCancel(ctx)
 	behind, err := s.underLock(ctx, req.StateID, "delete workspace", func(l *statebackend.Lock) error { return l.Delete(ctx) })
@@ -274,9 +276,9 @@ func (s *stateStore) DeleteState(ctx context.Context, req statestore.DeleteState
 	}
 }
 
-// underLock writes under the lock of this process. Where the tool took none, one is
-// held for this write alone, and the replicas are brought up to date at once; behind
-// are those that could not be.
+// underLock writes under the lock of this process. If the tool took none, a lock is held
+// for this write only, and the replicas are updated at once. behind reports the replicas
+// that could not be updated.
 func (s *stateStore) underLock(ctx context.Context, workspace, operation string, do func(*statebackend.Lock) error) (behind diag.Diagnostics, err error) {
 	_, p, err := s.at(workspace)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// attrOf is a value of a state as the framework has it, of the same type.
+// attrOf converts a value of a state to one of the framework, of the same type.
 func attrOf(v cty.Value) (attr.Value, error) {
 	t, err := typeOf(v.Type())
 	if err != nil {
@@ -33,7 +33,8 @@ func attrOf(v cty.Value) (attr.Value, error) {
 	return primitive(v), nil
 }
 
-// primitive is a string, a number or a bool. A null of no type is one of text.
+// primitive converts a string, a number or a bool. A null without a type becomes a
+// string.
 func primitive(v cty.Value) attr.Value {
 	null := v.IsNull()
 	switch {
@@ -83,14 +84,14 @@ func members(v cty.Value, of func(map[string]attr.Value) (attr.Value, diag.Diagn
 	return a, errorOf(diags)
 }
 
-// typeOf is a type of a state as the framework has it.
+// typeOf converts a type of a state to one of the framework.
 func typeOf(t cty.Type) (attr.Type, error) {
 	switch {
 	case t == cty.Bool:
 		return types.BoolType, nil
 	case t == cty.Number:
 		return types.NumberType, nil
-	case t == cty.String, t == cty.DynamicPseudoType: // the latter of a null
+	case t == cty.String, t == cty.DynamicPseudoType: // the latter for null
 		return types.StringType, nil
 	case t.IsListType():
 		e, err := typeOf(t.ElementType())
@@ -133,7 +134,7 @@ func tupleType(t cty.Type) (attr.Type, error) {
 	return types.TupleType{ElemTypes: all}, nil
 }
 
-// errorOf is the first error of diagnostics.
+// errorOf returns the first error among diagnostics.
 func errorOf(diags diag.Diagnostics) error {
 	for _, d := range diags.Errors() {
 		return errors.New(d.Summary() + ": " + d.Detail())

@@ -22,18 +22,18 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// versionsData is okara_module_versions or okara_provider_versions.
+// versionsData is the data source okara_module_versions or okara_provider_versions.
 type versionsData struct {
 	*okara
 	of string // "module" or "provider"
 }
 
-// Metadata names the data source.
+// Metadata sets the name of the data source.
 func (d *versionsData) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + d.of + "_versions"
 }
 
-// Schema is where the registry is, and what is asked about.
+// Schema contains the registry, and the address of the module or provider.
 func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lists what is published of a " + d.of + " in an OCI registry.",
@@ -57,7 +57,7 @@ func (d *versionsData) example() string {
 	return "acme/cloud` or, of a mirrored one, `registry.opentofu.org/hashicorp/aws"
 }
 
-// Read lists the tags of one repository and reads what was said of its versions.
+// Read lists the tags of one repository and reads the annotations of its versions.
 func (d *versionsData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	r, err := d.repository(req.Config)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *versionsData) Read(ctx context.Context, req datasource.ReadRequest, res
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("deprecated"), l.deprecated)...)
 }
 
-// repository is where the versions are that the configuration asks about.
+// repository opens the repository of the configured module or provider.
 func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
 	o, err := objectOf(config.Raw)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
 	return oci.OpenRepo(host+"/"+it.Repository(addr.Layout{Prefix: prefix}), client)
 }
 
-// registry reads which registry it is, and how it is reached.
+// registry reads the registry's address and how to reach it.
 func (d *versionsData) registry(o object) (host, prefix string, client oci.Options, err error) {
 	name, err := o.text("registry")
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *versionsData) registry(o object) (host, prefix string, client oci.Optio
 	return host, prefix, client, err
 }
 
-// listed is what a data source says of the versions in a repository.
+// listed is the result of a data source for the versions in a repository.
 type listed struct {
 	versions   []string
 	latest     *string
@@ -157,7 +157,7 @@ func list(ctx context.Context, r *oci.Repo) (listed, error) {
 	return l, nil
 }
 
-// versionsOf are the versions among tags, highest first.
+// versionsOf returns the versions among tags, highest first.
 func versionsOf(tags []string) []addr.Version {
 	var versions []addr.Version
 	for _, tag := range tags {
