@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// OneConn serves h on one connection in memory, which holds no byte that its
-// reader has not taken, and returns the client's end of it.
+// OneConn serves h on one in-memory connection, which buffers no bytes, and returns the
+// client's end of it.
 func OneConn(t testing.TB, h http.Handler) net.Conn {
 	t.Helper()
 	l := oneConn{conns: make(chan net.Conn, 1)}

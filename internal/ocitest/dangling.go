@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// DanglingTags is a registry with tags that are listed while their GET answers 404:
-// what a registry leaves that dies between creating a tag's folder and writing
-// its link. A PUT makes the tag real, a DELETE removes it.
+// DanglingTags is a registry with tags that are listed while their GET answers 404, as
+// left by a registry that dies between creating a tag's folder and writing its link. A
+// PUT makes the tag real, a DELETE removes it.
 type DanglingTags struct {
 	http.Handler
 
@@ -18,7 +18,7 @@ type DanglingTags struct {
 	tags map[place]bool
 }
 
-// Add makes a dangling tag of one that does not exist.
+// Add adds a dangling tag unless the tag exists.
 func (g *DanglingTags) Add(repository, tag string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +40,7 @@ func (g *DanglingTags) of(repository string) []string {
 	return tags
 }
 
-// remove returns whether the tag was dangling.
+// remove removes a dangling tag and reports whether there was one.
 func (g *DanglingTags) remove(p place) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

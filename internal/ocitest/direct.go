@@ -7,8 +7,8 @@ import (
 	"net/http/httptest"
 )
 
-// Direct is a transport that calls a handler, whatever host the request is
-// for. There is no connection, so a synctest bubble can wait for the answer.
+// Direct is a transport that calls a handler, regardless of the request's host. There is
+// no connection, so a synctest bubble can wait for the response.
 type Direct struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.

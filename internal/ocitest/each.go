@@ -15,16 +15,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
-// Each runs f as a subtest on every registry in process: distribution in
-// memory, distribution with each quirk that leaves okara able to work, and
-// cue-labs' ociregistry, which has a referrers API. Quirks that make locking
-// refuse, such as a late tag list, are not among them; use [New].
+// Each runs f as a subtest on every registry in process: distribution in memory,
+// distribution with each quirk with which okara still works, and cue-labs' ociregistry,
+// which has a referrers API. Quirks that make okara refuse locking, such as a late tag
+// list, are not included; use [New].
 func Each(t *testing.T, f func(t *testing.T, host string)) {
 	t.Helper()
 	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serve(t, h)) })
 }
 
-// EachHandler is [Each] without listeners, so that waits take no time in a
+// EachHandler is [Each] without listeners, so that waiting takes no real time in a
 // synctest bubble.
 func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
 	t.Helper()
@@ -52,7 +52,7 @@ func New(t testing.TB, q Quirks) string {
 	return serve(t, Handler(t, q))
 }
 
-// Handler is the registry of [New] without a listener.
+// Handler returns the registry of [New] without a listener.
 func Handler(t testing.TB, q Quirks) http.Handler {
 	t.Helper()
 	h, err := embedded.New("", embedded.Options{DisableDelete: q.NoDelete})
@@ -62,9 +62,9 @@ func Handler(t testing.TB, q Quirks) http.Handler {
 	return q.wrap(h)
 }
 
-// newMem is ociregistry's own memory and server. Tags may move. It refuses a
-// manifest whose blobs are missing with a plain error, which its server turns
-// into 500; the specification's answer is MANIFEST_BLOB_UNKNOWN.
+// newMem returns ociregistry's in-memory registry and server. Tags may move. It refuses a
+// manifest whose blobs are missing with a plain error, which its server turns into 500;
+// the specification requires MANIFEST_BLOB_UNKNOWN.
 func newMem() http.Handler {
 	return ociserver.New(ocimem.New(), &ociserver.Options{
 		WriteError: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Fault is a transport that does something else than sending to the nth
-// request that matches.
+// Fault is a transport that calls Do instead of sending the nth matching request.
 type Fault struct {
 	Base  http.RoundTripper        // nil: http.DefaultTransport
 	Match func(*http.Request) bool // nil: every request
@@ -29,7 +28,7 @@ type Fault struct {
 	seen int
 }
 
-// Act answers a request instead of next, or around it.
+// Act answers a request instead of next, or by calling it.
 type Act func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
@@ -53,7 +52,7 @@ func (f *Fault) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.Do(r, base)
 }
 
-// Seen returns how many matching requests came by.
+// Seen returns the number of matching requests so far.
 func (f *Fault) Seen() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,14 +66,14 @@ func orDefault(t http.RoundTripper) http.RoundTripper {
 	return t
 }
 
-// FailBefore loses the request: the connection breaks and nothing arrives,
-// which the client cannot know.
+// FailBefore loses the request: the connection breaks before it arrives, but the client
+// cannot know that.
 func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	closeBody(r)
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// FailAfter loses the answer: the request takes its effect.
+// FailAfter loses the response: the request takes effect.
 func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if err := swallow(r, next); err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) 
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// swallow sends the request and drops the answer.
+// swallow sends the request and drops the response.
 func swallow(r *http.Request, next http.RoundTripper) error {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
@@ -93,13 +92,14 @@ func swallow(r *http.Request, next http.RoundTripper) error {
 	return err
 }
 
-// Refuse is a port on which nobody listens.
+// Refuse fails as if no process listens on the port.
 func Refuse(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	closeBody(r)
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
 
-// Status answers with a status, and Retry-After unless that is negative.
+// Status returns an act that answers with a status, and Retry-After unless that is
+// negative.
 func Status(status, retryAfter int) Act {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		closeBody(r)
@@ -111,7 +111,7 @@ func Status(status, retryAfter int) Act {
 	}
 }
 
-// StatusAfter lets the request take its effect and answers with a status.
+// StatusAfter returns an act that lets the request take effect and answers with a status.
 func StatusAfter(status int) Act {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if err := swallow(r, next); err != nil {
@@ -121,7 +121,7 @@ func StatusAfter(status int) Act {
 	}
 }
 
-// Respond answers 200 with a body of a content type.
+// Respond returns an act that answers 200 with a body of a content type.
 func Respond(contentType, body string) Act {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		closeBody(r)
@@ -129,7 +129,7 @@ func Respond(contentType, body string) Act {
 	}
 }
 
-// CutBody breaks the answer's body off in its middle.
+// CutBody breaks off the response body in its middle.
 func CutBody(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
@@ -148,7 +148,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// Corrupt changes one byte in the middle of the answer's body.
+// Corrupt changes one byte in the middle of the response body.
 func Corrupt(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
@@ -166,14 +166,14 @@ func Corrupt(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return resp, nil
 }
 
-// Hang waits until the request is given up.
+// Hang waits until the request is cancelled.
 func Hang(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	closeBody(r)
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// Slow waits before it sends.
+// Slow returns an act that waits before it sends.
 func Slow(d time.Duration) Act {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		t := time.NewTimer(d)
@@ -188,8 +188,8 @@ func Slow(d time.Duration) Act {
 	}
 }
 
-// Stale returns an act that answers with what the first matching request got:
-// a cache that never learns. Use it with Times: -1.
+// Stale returns an act that repeats the response to the first matching request, like a
+// cache that never updates. Use it with Times: -1.
 func Stale() Act {
 	var mu sync.Mutex // guards kept
 	kept := map[string]*http.Response{}
@@ -233,8 +233,8 @@ func answer(r *http.Request, status int, h http.Header, body string) *http.Respo
 	}
 }
 
-// On matches requests of one method ("" any) and kind ("" any): tags,
-// manifest, blob, upload, referrers, ping, token.
+// On matches requests of one method ("": any) and kind ("": any): tags, manifest, blob,
+// upload, referrers, ping, token.
 func On(method, kind string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return (method == "" || r.Method == method) && (kind == "" || parse(r.URL.Path).kind == kind)
@@ -281,7 +281,7 @@ func (c *Count) Take() map[string]int {
 	return n
 }
 
-// Total is the sum of [Count.Allow] without resetting.
+// Total returns the sum of the counts of [Count.Take] without resetting them.
 func (c *Count) Total() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,26 +29,26 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Guard is a distribution registry with its own authentication, as it runs in
-// the field: Basic from an htpasswd file, or tokens of an issuer beside it.
-// Unlike an [Issuer] it is the registry that decides; the issuer only signs.
+// Guard is a distribution registry with its own authentication, as in production: Basic
+// from an htpasswd file, or tokens of a separate issuer. Unlike with an [Issuer], the
+// registry decides; the issuer only signs.
 type Guard struct {
 	Host string
 
 	t    testing.TB
-	file string // the htpasswd file, if it is that
+	file string // the htpasswd file, or "" with tokens
 	key  *ecdsa.PrivateKey
 
 	mu     sync.Mutex // guards the fields below
 	users  map[string]string
 	claims map[string]map[string]any
-	stale  map[string]string // tokens that Expire has outdated, to an expired duplicate
+	stale  map[string]string // tokens that Expire has outdated, to their expired replacement
 	asked  []string
 }
 
 const guardService = "guarded registry"
 
-// NewHTPasswd starts a registry that wants Basic authentication.
+// NewHTPasswd starts a registry that requires Basic authentication.
 func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
 	g := &Guard{t: t, file: filepath.Join(t.TempDir(), "htpasswd")}
@@ -57,8 +57,8 @@ func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 	return g
 }
 
-// NewTokens starts a registry that wants tokens and the issuer that signs
-// them for these users, for any repository and action.
+// NewTokens starts a registry that requires tokens, and an issuer that signs them for
+// these users, for any repository and action.
 func NewTokens(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -97,8 +97,7 @@ func (g *Guard) start(a configuration.Auth) {
 	}))
 }
 
-// SetUsers replaces all users, as when passwords are rotated. Tokens that were
-// issued stay valid.
+// SetUsers replaces all users, as when passwords are rotated. Issued tokens stay valid.
 func (g *Guard) SetUsers(users map[string]string) {
 	g.t.Helper()
 	g.mu.Lock()
@@ -120,7 +119,7 @@ func (g *Guard) SetUsers(users map[string]string) {
 	}
 }
 
-// Expire makes every token issued so far one that has expired long ago.
+// Expire makes every token issued so far an expired one.
 func (g *Guard) Expire() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,7 +130,7 @@ func (g *Guard) Expire() {
 	}
 }
 
-// Scopes returns what tokens were asked for, in order, one string per token.
+// Scopes returns the requested token scopes in order, one string per token.
 func (g *Guard) Scopes() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,7 +160,7 @@ func (g *Guard) sign(claims map[string]any) string {
 	return raw
 }
 
-// issue answers the GET of the distribution token specification.
+// issue handles the GET request of the distribution token specification.
 func (g *Guard) issue(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
 	g.mu.Lock()

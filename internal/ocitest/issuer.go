@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Issuer guards a registry: with Basic authentication, or with tokens (JWTs)
-// that it issues itself at /token, each for the repositories and actions that
-// were asked for and allowed.
+// Issuer guards a registry: with Basic authentication, or with tokens (JWTs) that it
+// issues itself at /token, each for the repositories and actions that were requested and
+// allowed.
 type Issuer struct {
 	Users  map[string]string                          // name to password; a refresh token is its own user named by itself
-	Allow  func(user, repository, action string) bool // nil: known users everything, others nothing
+	Allow  func(user, repository, action string) bool // nil: known users have all rights, others none
 	Basic  bool                                       // no tokens
 	TTL    time.Duration                              // of a token; 0: five minutes
-	Strict bool                                       // no token at all if a part of what was asked for is not allowed (GHCR)
-	Opaque bool                                       // tokens that show no expiry
+	Strict bool                                       // no token at all if a part of the request is not allowed (GHCR)
+	Opaque bool                                       // tokens without a visible expiry
 	Realm  string                                     // of the challenge; empty: this server's /token
 
 	mu     sync.Mutex // guards the fields below
@@ -33,14 +33,14 @@ type Issuer struct {
 	gone   bool
 }
 
-// Scopes returns what tokens were asked for, in order, one string per token.
+// Scopes returns the requested token scopes in order, one string per token.
 func (i *Issuer) Scopes() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.scopes)
 }
 
-// Revoke makes all tokens issued so far worthless, as when they expire early.
+// Revoke invalidates all tokens issued so far, as when they expire early.
 func (i *Issuer) Revoke() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -130,7 +130,7 @@ func (i *Issuer) authorized(r *http.Request, name string, actions []string) bool
 	if !ok {
 		return false
 	}
-	if name == "" { // the root of the API: any token
+	if name == "" { // the root of the API accepts any token
 		return true
 	}
 	for _, a := range actions {
@@ -159,8 +159,8 @@ func (i *Issuer) may(user, name, action string) bool {
 	return known
 }
 
-// token answers the GET of the distribution token specification and the POST
-// of its OAuth2 variant.
+// token handles the GET request of the distribution token specification and the POST
+// request of its OAuth2 variant.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
 	scopes := r.URL.Query()["scope"]

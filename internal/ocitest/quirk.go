@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// Quirks are deviations that registries in the field have. The zero value is
-// distribution as it is, with deleting enabled.
+// Quirks are deviations of registries in the field. The zero value is unmodified
+// distribution with deletion enabled.
 type Quirks struct {
 	NoDelete         bool    // every DELETE: 405 (distribution's default, GHCR, Docker Hub)
 	DigestDeleteOnly bool    // DELETE of a tag: 405 UNSUPPORTED (Harbor, ACR, distribution 2.8)
@@ -30,14 +30,14 @@ type Quirks struct {
 	Immutable        bool    // PUT of an existing tag with other bytes: 412 (Harbor's rules)
 	RedirectBlobs    string  // GET of a blob: 307 to this URL prefix + digest (S3, GCS)
 	NoRange          bool    // ranges on blobs are ignored
-	HalfLinks        int     // the first n manifest PUTs after a blob's push find its link half written (distribution 2.8)
-	FreshMissing     int     // a digest just pushed answers 404 to its next n reads (GHCR)
-	EchoHeaders      bool    // refusals repeat the request's headers in their text
-	NoMount          bool    // a mount begins an upload (202), whatever there is to mount
+	HalfLinks        int     // the first n manifest PUTs after the push of a blob find its link half written (distribution 2.8)
+	FreshMissing     int     // a digest just pushed answers 404 to the next n reads (GHCR)
+	EchoHeaders      bool    // refusals repeat the request's headers in their messages
+	NoMount          bool    // a mount begins an upload (202), even if the blob exists
 	RefuseMount      bool    // a mount: 405 UNSUPPORTED
 	NoSinglePost     bool    // a POST with the bytes of a blob begins an upload (202; distribution)
-	RefuseSinglePost bool    // such a POST: 400 SIZE_INVALID
-	Auth             *Issuer // who may do what; nil: everybody everything
+	RefuseSinglePost bool    // a POST with the bytes of a blob: 400 SIZE_INVALID
+	Auth             *Issuer // authentication and rights; nil: all requests are allowed
 }
 
 func (q Quirks) wrap(h http.Handler) http.Handler {
@@ -66,7 +66,7 @@ func (q Quirks) wrap(h http.Handler) http.Handler {
 	return h
 }
 
-// keeps reports whether a manifest cannot be deleted by what names it, its tag or its digest.
+// keeps reports whether a manifest cannot be deleted by its tag or its digest.
 func (q Quirks) keeps(p place) bool {
 	if p.digest() {
 		return q.TagDeleteOnly
@@ -74,7 +74,7 @@ func (q Quirks) keeps(p place) bool {
 	return q.DigestDeleteOnly
 }
 
-// simple holds the quirks that need no memory.
+// simple applies the stateless quirks.
 func (q Quirks) simple(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parse(r.URL.Path)
@@ -114,7 +114,7 @@ func (q Quirks) simple(h http.Handler) http.Handler {
 	})
 }
 
-// headerDropper removes one header just before the answer is sent.
+// headerDropper removes one header just before the response is sent.
 type headerDropper struct {
 	http.ResponseWriter
 	name string
@@ -130,8 +130,8 @@ func (d *headerDropper) Write(p []byte) (int, error) {
 	return d.ResponseWriter.Write(p)
 }
 
-// listTags returns the inner registry's list, nil and the answer if that is
-// not one.
+// listTags returns the inner registry's tag list, or nil and the response if that is not
+// a list.
 func listTags(h http.Handler, r *http.Request) ([]string, *httptest.ResponseRecorder) {
 	rec := httptest.NewRecorder()
 	r = r.Clone(r.Context())
@@ -201,8 +201,8 @@ func (q Quirks) link(r *http.Request, size int, last string) string {
 	return "<" + u + `>; rel="next"`
 }
 
-// lateList hides each newly pushed tag from the next n lists. Deleted tags
-// vanish at once. What lists show is always a prefix of the order of pushes.
+// lateList hides each newly pushed tag from the next n lists. Deleted tags vanish at
+// once. Lists always show a prefix of the pushed tags in their order.
 func lateList(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards hidden
 	hidden := map[string]int{}
@@ -263,7 +263,7 @@ func halfLinks(h http.Handler, n int) http.Handler {
 	})
 }
 
-// blobArrives recognizes the request with the last bytes of a blob.
+// blobArrives reports whether a request carries the last bytes of a blob.
 func blobArrives(r *http.Request, p place) bool {
 	return p.kind == "upload" && (r.Method == http.MethodPut || r.Method == http.MethodPost && r.URL.Query().Has("digest"))
 }
@@ -300,7 +300,7 @@ func freshMissing(h http.Handler, n int) http.Handler {
 	})
 }
 
-// immutable refuses to move a tag that exists.
+// immutable refuses to move an existing tag.
 func immutable(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := parse(r.URL.Path)
@@ -341,7 +341,7 @@ func echoHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with codes and their messages in turn.
+// refuse sends an error response. codes are codes and their messages in turn.
 func refuse(w http.ResponseWriter, status int, codes ...string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -352,7 +352,7 @@ func refuse(w http.ResponseWriter, status int, codes ...string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": list})
 }
 
-// mountFrom is the repository that a request mounts a blob from, "" without one.
+// mountFrom returns the repository that a request mounts a blob from, or "".
 func mountFrom(r *http.Request) string {
 	if r.Method != http.MethodPost || parse(r.URL.Path).kind != "upload" {
 		return ""
@@ -360,13 +360,13 @@ func mountFrom(r *http.Request) string {
 	return r.URL.Query().Get("from")
 }
 
-// place is what a path of the distribution API names.
+// place is the parsed path of a request to the distribution API.
 type place struct{ kind, name, ref string }
 
 func (p place) digest() bool { return strings.Contains(p.ref, ":") }
 
-// parse sorts a path into kinds: ping, tags, manifest, blob, upload,
-// referrers; anything outside of /v2/ is "token".
+// parse sorts a path into kinds: ping, tags, manifest, blob, upload, referrers; any path
+// outside of /v2/ is "token".
 func parse(path string) place {
 	rest, ok := strings.CutPrefix(path, "/v2/")
 	if !ok {

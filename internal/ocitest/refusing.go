@@ -15,23 +15,23 @@ import (
 	"testing"
 )
 
-// Refusals are what a registry refuses by rules, in the words of Harbor 2.16 where
-// nothing else is said. The zero value refuses nothing.
+// Refusals are the rules by which a registry refuses requests, in the words of Harbor
+// 2.16 unless noted otherwise. The zero value refuses nothing.
 type Refusals struct {
-	Immutable    []string // patterns of tags that neither move nor go: 412
-	Exempt       []string // patterns of tags that may all the same
+	Immutable    []string // patterns of tags that can be neither moved nor deleted: 412
+	Exempt       []string // patterns of tags exempt from Immutable
 	NoUpdate     bool     // an account that may only create: 403 for a tag that exists (zot without "update")
 	NoDelete     bool     // an account that may not delete: 403 (zot without "delete"), and 401 with Projects
-	NoUntag      bool     // DELETE of a tag: 400 UNSUPPORTED; of a digest it works
-	ContentTrust bool     // reading a manifest that has no signature of cosign: 412
-	// Projects are the first parts of names that exist, with what the account may do
-	// in each: pull, push, delete. Nil: there are no accounts. The account is "robot"
-	// with the password "secret".
+	NoUntag      bool     // DELETE of a tag: 400 UNSUPPORTED; DELETE of a digest works
+	ContentTrust bool     // reading a manifest without a cosign signature: 412
+	// Projects are the existing first path elements of repository names, with the rights
+	// of the account in each: pull, push, delete. Nil disables accounts. The account is
+	// "robot" with the password "secret".
 	Projects map[string][]string
 }
 
-// Refusing is a registry that refuses by rules which may change while it runs, as
-// those of Harbor and zot do.
+// Refusing is a registry that refuses by rules which may change at runtime, as those of
+// Harbor and zot do.
 type Refusing struct {
 	Host string
 
@@ -40,7 +40,7 @@ type Refusing struct {
 	rules Refusals
 }
 
-// NewRefusing starts a registry that refuses.
+// NewRefusing starts a registry with rules.
 func NewRefusing(t testing.TB, rules Refusals) *Refusing {
 	t.Helper()
 	g := &Refusing{inner: Handler(t, Quirks{}), rules: rules}
@@ -81,7 +81,7 @@ func (g *Refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// immutable reports whether a rule keeps the tag as it is.
+// immutable reports whether a rule makes the tag immutable.
 func (rules Refusals) immutable(tag string) bool {
 	matches := func(pattern string) bool {
 		ok, err := path.Match(pattern, tag)
@@ -90,7 +90,7 @@ func (rules Refusals) immutable(tag string) bool {
 	return slices.ContainsFunc(rules.Immutable, matches) && !slices.ContainsFunc(rules.Exempt, matches)
 }
 
-// digestOf is what a tag names, "" where there is none.
+// digestOf returns the digest of a tag, or "" if the tag does not exist.
 func (g *Refusing) digestOf(r *http.Request, name, ref string) string {
 	rec := httptest.NewRecorder()
 	head := httptest.NewRequest(http.MethodHead, "/v2/"+name+"/manifests/"+ref, nil).WithContext(r.Context())
@@ -106,7 +106,7 @@ func refuseImmutable(w http.ResponseWriter, tag string) {
 	refuse(w, http.StatusPreconditionFailed, "PRECONDITION", fmt.Sprintf("Failed to process request due to '%s' configured as immutable.", tag))
 }
 
-// put refuses a tag that exists. Harbor does so for the bytes that it has, too.
+// put refuses to overwrite an existing tag. Harbor does so even for identical bytes.
 func (g *Refusing) put(w http.ResponseWriter, r *http.Request, p place, rules Refusals) {
 	immutable := rules.immutable(p.ref)
 	exists := (immutable || rules.NoUpdate) && g.digestOf(r, p.name, p.ref) != ""
@@ -144,14 +144,14 @@ func (g *Refusing) remove(w http.ResponseWriter, r *http.Request, p place, rules
 	g.inner.ServeHTTP(w, r)
 }
 
-// tagsOf are the tags that name a digest.
+// tagsOf returns the tags of a digest.
 func (g *Refusing) tagsOf(r *http.Request, p place) []string {
 	list := httptest.NewRequest(http.MethodGet, "/v2/"+p.name+"/tags/list", nil).WithContext(r.Context())
 	tags, _ := listTags(g.inner, list)
 	return slices.DeleteFunc(tags, func(tag string) bool { return g.digestOf(r, p.name, tag) != p.ref })
 }
 
-// read hands out what has a signature of cosign, and signatures.
+// read serves manifests with a cosign signature, and signatures.
 func (g *Refusing) read(w http.ResponseWriter, r *http.Request, p place) {
 	d := p.ref
 	if !p.digest() {
@@ -165,11 +165,11 @@ func (g *Refusing) read(w http.ResponseWriter, r *http.Request, p place) {
 	refuse(w, http.StatusPreconditionFailed, "PROJECTPOLICYVIOLATION", "The image is not signed by cosign.")
 }
 
-// Account is the name and the password that the registry knows.
+// Account returns the name and the password of the registry's account.
 func (g *Refusing) Account() (user, password string) { return "robot", "secret" }
 
-// admits answers like Harbor's token server and its check of requests: 401 whatever is
-// missing, with a challenge for Basic to who brought something.
+// admits answers like Harbor's token server and its check of requests: 401 for any
+// missing right, with a Basic challenge for requests with credentials.
 func (rules Refusals) admits(w http.ResponseWriter, r *http.Request, p place) bool {
 	if p.kind == "token" {
 		rules.token(w, r)
@@ -206,7 +206,8 @@ func actionOf(r *http.Request) string {
 	return "push"
 }
 
-// caller is who a request names, "" for nobody; brought reports that it said anything.
+// caller returns the user of a request, or "". authenticated reports whether it has
+// credentials.
 func caller(r *http.Request) (user string, authenticated bool) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		c, _ := (&Issuer{}).read(token)
@@ -230,8 +231,8 @@ func challenge(w http.ResponseWriter, r *http.Request, scope string, authenticat
 	w.Header().Set("WWW-Authenticate", text)
 }
 
-// token gives a token to anybody who names a scope; to a wrong password one that names
-// nobody.
+// token issues a token to any request with a scope. With a wrong password the token names
+// no user.
 func (rules Refusals) token(w http.ResponseWriter, r *http.Request) {
 	user, _ := caller(r)
 	scopes := r.URL.Query()["scope"]

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Twice sends a request a second time, as a network may. The first answer counts.
+// Twice sends a request a second time, as a network may. It returns the first response.
 func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	again, err := keep(r)
 	if err != nil {
@@ -25,7 +25,7 @@ func Twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return resp, nil
 }
 
-// Late answers the first request as if it was lost, and sends it before the fourth or
+// Late answers the first request as if it were lost, and delivers it before the fourth or
 // when deliver is called. Use it with Times: -1.
 func Late() (act Act, deliver func()) {
 	l := &lateRequest{}
@@ -71,7 +71,7 @@ func (l *lateRequest) deliver() {
 	}
 }
 
-// keep returns a copy of a request that can be sent when r is over.
+// keep returns a copy of a request that can be sent after the context of r ends.
 func keep(r *http.Request) (*http.Request, error) {
 	c := r.Clone(context.WithoutCancel(r.Context()))
 	if r.Body == nil || r.Body == http.NoBody {
@@ -84,15 +84,15 @@ func keep(r *http.Request) (*http.Request, error) {
 	return c, err
 }
 
-// send sends a request whose answer nobody waits for.
+// send sends a request and discards the response.
 func send(r *http.Request, next http.RoundTripper) {
 	if resp, err := next.RoundTrip(r); err == nil {
 		resp.Body.Close()
 	}
 }
 
-// Through is a server that answers as a transport does. Where that fails, the
-// connection breaks without an answer.
+// Through returns a server that answers as a transport does. If the transport fails, the
+// connection breaks without a response.
 func Through(t http.RoundTripper) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := r.Clone(r.Context())

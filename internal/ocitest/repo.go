@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Repo opens a repository of the registry at host, for who does not mind which.
+// Repo opens some repository of the registry at host.
 func Repo(t testing.TB, host string) *oci.Repo {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{})
