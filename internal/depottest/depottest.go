@@ -24,21 +24,21 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Where the depots of [NewDepot] keep the provider of [DNS], and net/vpc/aws.
+// Repositories of the provider of [DNS] and of net/vpc/aws in the depots of [NewDepot].
 const (
 	ProviderRepo = "p/providers/acme/dns"
 	ModuleRepo   = "p/modules/net/vpc/aws"
 )
 
-// DNS is an own provider, acme/dns.
+// DNS returns the address of the own provider acme/dns.
 func DNS() addr.Provider { return addr.Provider{Namespace: "acme", Type: "dns"} }
 
-// UpstreamDNS is a provider of that name in somebody else's registry.
+// UpstreamDNS returns the address of a provider of that name in another registry.
 func UpstreamDNS() addr.Provider {
 	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
 }
 
-// VPC is the module net/vpc/aws.
+// VPC returns the address of the module net/vpc/aws.
 func VPC() addr.Module { return addr.Module{Namespace: "net", Name: "vpc", System: "aws"} }
 
 // MustModule parses an address and a version.
@@ -71,7 +71,7 @@ func NewDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Clie
 	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
 }
 
-// MustSubject reads a version that is to be verified or signed.
+// MustSubject reads a version to verify or sign.
 func MustSubject(t *testing.T, d *depot.Depot, it addr.Item, v addr.Version) trust.Subject {
 	t.Helper()
 	s, err := d.Subject(t.Context(), it, v)
@@ -91,9 +91,9 @@ func MustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	return r
 }
 
-// MustTags returns the tags of a repository, sorted, without the bids of publishers,
-// which stay where nothing can be deleted, and without the times of publication; none if
-// it does not exist.
+// MustTags returns the sorted tags of a repository, without those of publishers' bids,
+// which stay where nothing can be deleted, and of publication times. It returns none if
+// the repository does not exist.
 func MustTags(t *testing.T, r *oci.Repo) []string {
 	t.Helper()
 	var tags []string
@@ -123,12 +123,12 @@ func MustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
 }
 
 // NewModule returns a module with text in main.tf, a readme, and a file that is never
-// shipped.
+// published.
 func NewModule(text string) fstest.MapFS {
 	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
 }
 
-// NewKey makes another key.
+// NewKey generates a key.
 func NewKey(t testing.TB, o signing.KeyOptions) *signing.Key {
 	t.Helper()
 	o.ECC = true
@@ -180,7 +180,7 @@ func NewZip(t testing.TB, entries ...ZipEntry) []byte {
 	return b.Bytes()
 }
 
-// ZipOf returns a zip of files by name, in order and all of them executable.
+// ZipOf returns a zip of executable files, in the order of their names.
 func ZipOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var entries []ZipEntry
@@ -190,7 +190,7 @@ func ZipOf(t testing.TB, files map[string]string) []byte {
 	return NewZip(t, entries...)
 }
 
-// Stem is how the names of the files of [NewDist] begin.
+// Stem is the common prefix of the file names of [NewDist].
 const Stem = "terraform-provider-dns_1.2.3_"
 
 // NewDist returns a release of acme/DNS 1.2.3 for the platforms, without
@@ -220,7 +220,7 @@ func Sign(t *testing.T, dist fstest.MapFS, k *signing.Key) {
 	SignSums(t, dist, sums, k, time.Now())
 }
 
-// SignSums adds a SHA256SUMS of these sums, signed at the time now.
+// SignSums adds a SHA256SUMS with these sums and its signature with the given time.
 func SignSums(t *testing.T, dist fstest.MapFS, sums signing.Sums, k *signing.Key, now time.Time) {
 	t.Helper()
 	dist[Stem+"SHA256SUMS"] = &fstest.MapFile{Data: sums.Bytes()}
@@ -231,7 +231,7 @@ func SignSums(t *testing.T, dist fstest.MapFS, sums signing.Sums, k *signing.Key
 	dist[Stem+"SHA256SUMS.sig"] = &fstest.MapFile{Data: sig}
 }
 
-// NewCosignKey makes a pair of keys in the form of cosign's.
+// NewCosignKey generates a key pair in cosign's format.
 func NewCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
 	t.Helper()
 	private, public, err := signing.NewCosignKey()

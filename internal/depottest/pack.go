@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// DeltaBomb is a pack of less than a kilobyte whose two deltas stand for 3.3 GB.
+// DeltaBomb returns a pack of less than a kilobyte whose two deltas expand to 3.3 GB.
 func DeltaBomb() []byte {
 	const base, copies = 1 << 16, 25_600
 	p := &Pack{Objects: 3}
@@ -28,13 +28,13 @@ func DeltaBomb() []byte {
 
 func uvarint(n uint64) []byte { return binary.AppendUvarint(nil, n) }
 
-// Pack writes a pack as gitformat-pack says.
+// Pack builds a pack file in the format of gitformat-pack.
 type Pack struct {
 	Objects uint32
 	Body    []byte
 }
 
-// Add adds an object of a type, with what comes before its content.
+// Add adds an object of a type, with the bytes that precede its content.
 func (p *Pack) Add(kind byte, before, content []byte) {
 	n := len(content)
 	b := kind<<4 | byte(n&15)
@@ -45,12 +45,12 @@ func (p *Pack) Add(kind byte, before, content []byte) {
 	p.Body = append(append(p.Body, b), before...)
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
-	_, _ = z.Write(content) // into memory
+	_, _ = z.Write(content) // never fails: writes to memory
 	_ = z.Close()
 	p.Body = append(p.Body, packed.Bytes()...)
 }
 
-// ToFirst is how far back the first object is, as an offset of the format.
+// ToFirst returns the encoded offset back to the first object.
 func (p *Pack) ToFirst() []byte {
 	n := len(p.Body)
 	out := []byte{byte(n & 0x7f)}
@@ -61,7 +61,7 @@ func (p *Pack) ToFirst() []byte {
 	return out
 }
 
-// Bytes are the whole pack.
+// Bytes returns the whole pack.
 func (p *Pack) Bytes() []byte {
 	out := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), p.Objects)
 	out = append(out, p.Body...)
@@ -69,8 +69,8 @@ func (p *Pack) Bytes() []byte {
 	return append(out, sum[:]...)
 }
 
-// GitHandler serves a repository with the tag v1.0.0 as git does over HTTP, and answers
-// each fetch with a pack. It counts the fetches, if count is not nil.
+// GitHandler serves a repository with the tag v1.0.0 over git's HTTP protocol, and
+// answers each fetch with pack. It counts the fetches if count is not nil.
 func GitHandler(pack []byte, count *atomic.Int64) http.Handler {
 	line := func(s string) string { return fmt.Sprintf("%04x%s", len(s)+4, s) }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,6 +84,6 @@ func GitHandler(pack []byte, count *atomic.Int64) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
 		fmt.Fprint(w, line("NAK\n"))
-		_, _ = w.Write(pack) // the client may end
+		_, _ = w.Write(pack) // the client may disconnect
 	})
 }

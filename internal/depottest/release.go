@@ -18,18 +18,18 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Release is an origin that serves one Release folder and lets a test lie. It is
-// a depot.Source.
+// Release is an origin that serves one release folder. A test can make it serve false
+// metadata. It implements depot.Source.
 type Release struct {
 	Dist   fstest.MapFS
 	Keys   []artifact.SigningKey
 	Has    []string // platforms
 	Offers []addr.Version
-	Change func(*upstream.Package) // what it says that is not so; nil: nothing
-	Opened atomic.Int64            // packages
+	Change func(*upstream.Package) // falsifies the served metadata; nil: no change
+	Opened atomic.Int64            // counts opened packages
 }
 
-// NewRelease returns the origin of a Release that k signed.
+// NewRelease returns the origin of a release that k signed.
 func NewRelease(t *testing.T, k *signing.Key, platforms ...string) *Release {
 	t.Helper()
 	r := &Release{Dist: NewDist(t, platforms...), Has: platforms}
