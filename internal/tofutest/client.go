@@ -15,21 +15,21 @@ import (
 	"strings"
 )
 
-// ErrNotFound is a 404: the tools go on to their next source.
+// ErrNotFound is a 404 response: the tools continue with their next source.
 var ErrNotFound = errors.New("not found")
 
-// Client asks one server as one of the tools does.
+// Client sends requests to one server as one of the tools does.
 type Client struct {
 	Tool  Tool
 	HTTP  *http.Client // nil: [http.DefaultClient]
-	Token string       // of the server's host, sent on metadata, never on archives
+	Token string       // for the server's host, sent with metadata requests, never for archives
 }
 
 // Services are the base URLs of the services of a host.
 type Services struct{ Modules, Providers *url.URL }
 
-// Discover reads the services of a host by its base URL. The tools do it over
-// https only, or take the services from a host block of their configuration.
+// Discover reads the services of a host from its base URL. The tools require https for
+// this, or take the services from a host block of their configuration.
 func (c *Client) Discover(ctx context.Context, base string) (Services, error) {
 	var doc map[string]json.RawMessage
 	at, err := c.metadata(ctx, strings.TrimSuffix(base, "/")+"/.well-known/terraform.json", true, &doc)
@@ -58,8 +58,8 @@ func (c *Client) Discover(ctx context.Context, base string) (Services, error) {
 	return s, err
 }
 
-// metadata reads a JSON document and returns its final URL. Some documents
-// must have exactly the media type of JSON.
+// metadata reads a JSON document and returns its final URL. With strict, the media type
+// must be exactly that of JSON.
 func (c *Client) metadata(ctx context.Context, u string, strict bool, v any) (*url.URL, error) {
 	resp, err := c.send(ctx, http.MethodGet, u, c.Tool.UserAgent, c.Token)
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *Client) metadata(ctx context.Context, u string, strict bool, v any) (*u
 	return resp.Request.URL, nil
 }
 
-// archive fetches a file as the tools do: without credentials, for some kinds
-// of archives after a HEAD whose length must hold.
+// archive fetches a file as the tools do: without credentials, and for some kinds of
+// archives after a HEAD whose length must match.
 func (c *Client) archive(ctx context.Context, u *url.URL, agent string, head bool) ([]byte, error) {
 	if strings.Contains(strings.TrimPrefix(u.Path, "/"), "//") {
 		return nil, fmt.Errorf("%s: the module fetcher takes what follows // for a subdirectory", u)
@@ -94,7 +94,7 @@ func (c *Client) archive(ctx context.Context, u *url.URL, agent string, head boo
 		if err != nil {
 			return nil, err
 		}
-		_ = resp.Body.Close() // HEAD has none
+		_ = resp.Body.Close() // HEAD has no body
 		if err := status(resp, http.StatusOK); err != nil {
 			return nil, fmt.Errorf("HEAD: %w", err)
 		}
@@ -132,7 +132,7 @@ func (c *Client) send(ctx context.Context, method, u, agent, token string) (*htt
 	return client.Do(r)
 }
 
-// StatusError is an answer that stops the tools.
+// StatusError is a response that stops the tools.
 type StatusError struct {
 	URL    string
 	Status int
@@ -145,7 +145,7 @@ func status(resp *http.Response, want ...int) error {
 	if slices.Contains(want, resp.StatusCode) {
 		return nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // only to quote it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // only for quoting it
 	e := &StatusError{URL: resp.Request.URL.String(), Status: resp.StatusCode, Body: strings.TrimSpace(string(body))}
 	if resp.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: %w", ErrNotFound, e)

@@ -8,24 +8,24 @@ import "net/http"
 // 1.12.6 and Terraform 1.11.4.
 type Tool struct {
 	Name      string
-	UserAgent string // on metadata
+	UserAgent string // for metadata
 
-	// ArchiveAgent is sent for module archives. Terraform leaves them to a
-	// library that says only what language it is written in.
+	// ArchiveAgent is the user agent for module archives. Terraform uses the default of
+	// Go's HTTP library there.
 	ArchiveAgent string
 
-	// ReadsLocation: a 200 answer to a module download must be JSON, and its
-	// "location" wins over the header. Terraform ignores the body.
+	// ReadsLocation says that a 200 response to a module download must be JSON, and that
+	// its "location" takes precedence over the header. Terraform ignores the body.
 	ReadsLocation bool
 
-	// HeadsProvider: a HEAD precedes the GET of a provider archive. Both tools
-	// do that for module archives.
+	// HeadsProvider says that a HEAD precedes the GET of a provider archive. For module
+	// archives both tools do that.
 	HeadsProvider bool
 
 	// SkipsUnsigned is the host whose providers need no signing key.
 	SkipsUnsigned string
 
-	// ChecksPackages: the "packages" field of a provider package is checked
+	// ChecksPackages says that the "packages" field of a provider package is checked
 	// against the target.
 	ChecksPackages bool
 }
@@ -46,7 +46,7 @@ func Terraform() Tool {
 	}
 }
 
-// Tools returns both.
+// Tools returns both tools.
 func Tools() []Tool { return []Tool{OpenTofu(), Terraform()} }
 
 // Facts that are the same for both tools.
@@ -56,8 +56,8 @@ const (
 	maxMetadata  = 16 << 20
 )
 
-// moduleStatus reports whether both tools read the location of a module from
-// an answer with this status.
+// moduleStatus reports whether both tools read the location of a module from a response
+// with this status.
 func moduleStatus(code int) bool {
 	return code == http.StatusOK || code == http.StatusNoContent
 }

@@ -27,7 +27,7 @@ func (c *Client) MirrorVersions(ctx context.Context, base *url.URL, provider str
 	return versions, nil
 }
 
-// MirrorArchive is one archive of a network mirror.
+// MirrorArchive is an archive in a network mirror.
 type MirrorArchive struct {
 	URL    string
 	Hashes []string

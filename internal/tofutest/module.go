@@ -60,7 +60,7 @@ func (c *Client) Module(ctx context.Context, service *url.URL, module, version s
 	return Unzip(b)
 }
 
-// ModuleLocation asks where a version of a module is.
+// ModuleLocation requests the location of a version of a module.
 func (c *Client) ModuleLocation(ctx context.Context, service *url.URL, module, version string) (*url.URL, error) {
 	resp, err := c.send(ctx, http.MethodGet, service.String()+module+"/"+version+"/download", c.Tool.UserAgent, c.Token)
 	if err != nil {

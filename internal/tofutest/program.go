@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// Find returns a program that a variable such as OKARA_TEST_TOFU names, that is
-// on PATH, or that make has built in the repository; "" if there is none.
+// Find returns the path of a program that a variable such as OKARA_TEST_TOFU names, that
+// is on PATH, or that make has built in the repository. It returns "" if there is none.
 func Find(name string) string {
 	if path := os.Getenv("OKARA_TEST_" + strings.ToUpper(name)); path != "" {
 		return path
@@ -29,8 +29,8 @@ func Find(name string) string {
 	return ""
 }
 
-// Tofu is a stock tofu, as an absolute name. The first call on a fresh
-// machine waits until make has built it.
+// Tofu returns the absolute path of a stock tofu. The first call on a fresh machine waits
+// until make has built it.
 func Tofu(t testing.TB) string {
 	t.Helper()
 	if path := Find("tofu"); path != "" && !strings.HasPrefix(path, root()) {
@@ -39,10 +39,11 @@ func Tofu(t testing.TB) string {
 	return built(t, "tofu", func() string { return Find("tofu") })
 }
 
-// TimeVersion is that of [TimeProvider].
+// TimeVersion is the version of [TimeProvider].
 const TimeVersion = "0.14.2"
 
-// TimeProvider is the zip of a stock provider for this platform, hashicorp/time.
+// TimeProvider returns the path of the zip of the stock provider hashicorp/time for this
+// platform.
 func TimeProvider(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(root(), ".cache", "provider", "time", TimeVersion, "terraform-provider-time_"+TimeVersion+"_"+Platform()+".zip")
@@ -54,14 +55,14 @@ func TimeProvider(t testing.TB) string {
 	})
 }
 
-// built is what find finds once make has built it, as an absolute name.
+// built returns the absolute path that find returns once make has built it.
 func built(t testing.TB, what string, find func() string) string {
 	t.Helper()
 	cache := filepath.Join(root(), ".cache")
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock() // tests of several packages run at once
+	unlock, err := lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock() // tests of several packages run at the same time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,8 @@ func built(t testing.TB, what string, find func() string) string {
 	return mustAbs(t, find())
 }
 
-// Bubblewrap is the program that makes a sandbox of a run. It is the machine's to
-// have, and to let make namespaces: without it the test is skipped.
+// Bubblewrap returns the path of the program that sandboxes a run. Without it, or if the
+// machine does not let it create namespaces, the test is skipped.
 func Bubblewrap(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("bwrap")
@@ -93,7 +94,7 @@ func Bubblewrap(t testing.TB) string {
 	return path
 }
 
-// root is the folder of the repository: the nearest above with a Makefile.
+// root returns the folder of the repository: the nearest parent with a Makefile.
 func root() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "Makefile")); err == nil {

@@ -26,7 +26,7 @@ type ProviderVersions struct {
 	Warnings []string
 }
 
-// List returns the versions alone.
+// List returns only the version numbers.
 func (v ProviderVersions) List() []string {
 	list := make([]string, 0, len(v.Versions))
 	for _, e := range v.Versions {
@@ -51,7 +51,7 @@ func (c *Client) ProviderVersions(ctx context.Context, service *url.URL, provide
 	return doc, nil
 }
 
-// Package is what a server says about one platform of a provider.
+// Package is a server's description of one platform of a provider.
 type Package struct {
 	Protocols           []string
 	OS, Arch            string
@@ -74,15 +74,15 @@ type Package struct {
 	}
 }
 
-// Installed is what an installation leaves behind.
+// Installed is the result of an installation.
 type Installed struct {
 	Zip    []byte
-	Hashes []string // zh: of each line of SHA256SUMS, as a lock file gets them
+	Hashes []string // zh: of each line of SHA256SUMS, as written to a lock file
 	Package
 }
 
-// Provider installs a provider for one platform, with the checks of the tools
-// in their order. host is that of the provider's address.
+// Provider installs a provider for one platform, with the checks of the tools in their
+// order. host is the host in the provider's address.
 func (c *Client) Provider(ctx context.Context, service *url.URL, host, provider, version, os, arch string) (Installed, error) {
 	var in Installed
 	at, err := c.metadata(ctx, service.String()+provider+"/"+version+"/download/"+os+"/"+arch, false, &in.Package)
@@ -117,7 +117,7 @@ func (c *Client) Provider(ctx context.Context, service *url.URL, host, provider,
 	return in, in.checkSignature(sums, signature)
 }
 
-// reference fetches a URL of an answer, without credentials.
+// reference fetches a URL from a response, without credentials.
 func (c *Client) reference(ctx context.Context, at *url.URL, ref string, head bool) ([]byte, error) {
 	u, err := at.Parse(ref)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Client) reference(ctx context.Context, at *url.URL, ref string, head bo
 	return c.archive(ctx, u, c.Tool.UserAgent, head)
 }
 
-// checkAnswer is what happens before anything is fetched.
+// checkAnswer checks the description before any file is fetched.
 func (p Package) checkAnswer(os, arch string) error {
 	usable := false
 	for _, v := range p.Protocols {
@@ -151,7 +151,7 @@ func (p Package) checkAnswer(os, arch string) error {
 	return nil
 }
 
-// checkPackages holds the hashes of all platforms against the answer.
+// checkPackages compares the hashes of all platforms with the description.
 func (p Package) checkPackages(target string) error {
 	if p.Packages == nil {
 		return nil
@@ -178,8 +178,8 @@ func (p Package) checkPackages(target string) error {
 	return nil
 }
 
-// checkSums holds the archive against SHA256SUMS and returns the zh hashes of
-// all its lines.
+// checkSums compares the archive with SHA256SUMS and returns the zh hashes of all its
+// lines.
 func (in Installed) checkSums(sums []byte) ([]string, error) {
 	var hashes []string
 	listed := ""
@@ -203,9 +203,8 @@ func (in Installed) checkSums(sums []byte) ([]string, error) {
 	return hashes, nil
 }
 
-// checkSignature tries the keys in order. One that cannot be read stops the
-// installation, even if a later one would fit; one that has expired is good
-// enough.
+// checkSignature tries the keys in order. An invalid key stops the installation, even if
+// a later one would match. An expired key is accepted.
 func (p Package) checkSignature(sums, signature []byte) error {
 	for _, k := range p.SigningKeys.GPGPublicKeys {
 		keys, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))

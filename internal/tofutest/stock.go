@@ -14,16 +14,16 @@ import (
 	"testing"
 )
 
-// Stock is an unmodified tool on this machine: the judge of what [Client]
-// believes about it.
+// Stock is an unmodified tool on this machine: the reference for what [Client] assumes
+// about it.
 type Stock struct {
 	Name string // "tofu" or "terraform"
 	Path string
-	Home string // where the tool keeps its settings; "": an empty one for each run
+	Home string // the tool's settings folder; "": an empty one for each run
 }
 
-// StockTools returns tofu, and terraform where there is one: its licence keeps it
-// from being built here.
+// StockTools returns tofu, and terraform if it is installed: its licence forbids building
+// it here.
 func StockTools(t testing.TB) []Stock {
 	t.Helper()
 	tools := []Stock{{Name: "tofu", Path: Tofu(t)}}
@@ -33,16 +33,16 @@ func StockTools(t testing.TB) []Stock {
 	return tools
 }
 
-// Platform is that of this machine, as packages are named.
+// Platform returns the platform of this machine in the notation of packages.
 func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
-// UseProvider is a root module that needs one provider.
+// UseProvider returns a root module that requires one provider.
 func UseProvider(source string) map[string]string {
 	return map[string]string{"main.tf": fmt.Sprintf("terraform {\n  required_providers {\n    it = {\n      source = %q\n    }\n  }\n}\n", source)}
 }
 
-// Run runs the tool in a folder with this CLI configuration and returns all that
-// it printed. env is added to the environment.
+// Run runs the tool in a folder with this CLI configuration and returns its output. env
+// is added to the environment.
 func (s Stock) Run(t testing.TB, dir, config string, env []string, args ...string) (string, error) {
 	t.Helper()
 	cmd := s.command(t, config, env, args...)
@@ -57,7 +57,7 @@ func (s Stock) command(t testing.TB, config string, env []string, args ...string
 		s.Home = t.TempDir()
 	}
 	file := ""
-	if config != "" { // with a file of its own the tool does not read what login has stored
+	if config != "" { // with its own configuration file the tool does not read stored logins
 		file = filepath.Join(s.Home, "cli.tfrc")
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
@@ -69,8 +69,8 @@ func (s Stock) command(t testing.TB, config string, env []string, args ...string
 	return cmd
 }
 
-// Init runs init on a root module of these files in a new folder, which it
-// returns too.
+// Init runs init on a root module with these files in a new folder, and also returns the
+// folder.
 func (s Stock) Init(t testing.TB, files map[string]string, config string, env ...string) (dir, out string, err error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -83,8 +83,8 @@ func (s Stock) Init(t testing.TB, files map[string]string, config string, env ..
 	return dir, out, err
 }
 
-// Login runs login for a host as somebody without a browser on this machine:
-// browse gets the address that the tool shows, and does what a browser would.
+// Login runs login for a host as on a machine without a browser: browse gets the address
+// that the tool prints, and does what a browser would do.
 func (s Stock) Login(t testing.TB, host string, env []string, browse func(url string)) (out string, err error) {
 	t.Helper()
 	cmd := s.command(t, "", append(env, "PATH="), "login", "-no-color", host)

@@ -22,7 +22,7 @@ type Target struct {
 	Token string
 }
 
-// Each runs a test as both tools.
+// Each runs a test with both tools.
 func (s Target) Each(t *testing.T, f func(t *testing.T, c *Client)) {
 	for _, tool := range Tools() {
 		t.Run(tool.Name, func(t *testing.T) { f(t, &Client{Tool: tool, HTTP: s.HTTP, Token: s.Token}) })
@@ -38,15 +38,15 @@ func (s Target) url(t testing.TB, path string) *url.URL {
 	return u
 }
 
-// Module is what the server has of one module.
+// Module is the expected content of one module on the server.
 type Module struct {
 	Address  string            // "namespace/name/system"
 	Versions []string          // in the order of the list, highest first
 	Files    map[string]string // of every version
 }
 
-// RunModules checks that both tools find every version of a module and get its
-// files, and that what is not there is not found.
+// RunModules checks that both tools find every version of a module and get its files, and
+// that a missing module is not found.
 func RunModules(t *testing.T, server Target, want Module) {
 	server.Each(t, func(t *testing.T, c *Client) {
 		s, err := c.Discover(t.Context(), server.Base)
@@ -78,7 +78,7 @@ func RunModules(t *testing.T, server Target, want Module) {
 	})
 }
 
-// Provider is what the server has of one version of a provider.
+// Provider is the expected content of one version of a provider on the server.
 type Provider struct {
 	Host      string // of its address, as users write it
 	Address   string // "namespace/type"
@@ -87,10 +87,10 @@ type Provider struct {
 	Zips      map[string][]byte // by platform, "linux_amd64"
 }
 
-// RunProviders checks that both tools list and install every platform of a
-// version with its own bytes, and that a platform it lacks is not found.
-// service is the path of the providers service, which the server's own
-// discovery document does not name for mirrored providers.
+// RunProviders checks that both tools list and install every platform of a version with
+// its own bytes, and that a platform it lacks is not found. service is the path of the
+// providers service; for mirrored providers the server's own discovery document does not
+// contain it.
 func RunProviders(t *testing.T, server Target, service string, want Provider) {
 	server.Each(t, func(t *testing.T, c *Client) {
 		base := server.url(t, service)
