@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metricstest holds the queries of alerts and dashboards against the metrics that
-// there are. It does not understand PromQL: it looks for names and labels.
+// Package metricstest checks the queries of alerts and dashboards against the existing
+// metrics. It does not parse PromQL, but searches for names and labels.
 package metricstest

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Series are the labels of metrics, by name.
+// Series maps the names of metrics to their labels.
 type Series map[string][]string
 
 func sample() *regexp.Regexp   { return regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? [0-9.e+-]+$`) }
@@ -22,7 +22,7 @@ func selector() *regexp.Regexp { return regexp.MustCompile(`([a-z_]+)\s*(=~|!~|!
 func grouping() *regexp.Regexp { return regexp.MustCompile(`\bby \(([a-z_, ]*)\)`) }
 func word() *regexp.Regexp     { return regexp.MustCompile(`[a-z_]{3,}|\bup\b`) }
 
-// Scraped adds what a page of metrics shows.
+// Scraped adds the metrics on a scraped page.
 func (s Series) Scraped(page string) {
 	for _, m := range sample().FindAllStringSubmatch(page, -1) {
 		for _, l := range label().FindAllStringSubmatch(m[2], -1) {
@@ -32,8 +32,8 @@ func (s Series) Scraped(page string) {
 	}
 }
 
-// Documented adds the metrics of okara serve: a test of internal/server holds the table
-// against what it scrapes.
+// Documented adds the metrics in the reference of okara serve. A test of internal/server
+// checks that table against the scraped metrics.
 func (s Series) Documented(t *testing.T, reference string) {
 	t.Helper()
 	page, err := os.ReadFile(reference)
@@ -47,7 +47,7 @@ func (s Series) Documented(t *testing.T, reference string) {
 	}
 }
 
-// Check wants a query to name metrics that there are, with labels that these have.
+// Check fails the test unless a query names only existing metrics and labels.
 func (s Series) Check(t *testing.T, query string) {
 	t.Helper()
 	var labels, names []string
@@ -82,8 +82,8 @@ func (s Series) Check(t *testing.T, query string) {
 // rule matches a line with the query of an alert.
 func rule() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*expr: (.+)$`) }
 
-// Queries are those of a dashboard of Grafana, .json, or of rules of Prometheus, .yaml, each
-// on a line of its own.
+// Queries returns the queries of a Grafana dashboard (.json) or of Prometheus rules
+// (.yaml). Each query must be on one line.
 func Queries(t *testing.T, file string) []string {
 	t.Helper()
 	src, err := os.ReadFile(file)
