@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutant takes guards away from code, one at a time, and wants its tests to
-// fail without them. Each guard needs a build, so that its tests run by the variable
-// OKARA_TEST_MUTANTS only; that there is such a guard is looked at always. It is
-// imported by tests only.
+// Package mutant removes guards from code, one at a time, and checks that the tests fail
+// without them. Since each guard needs a build, these tests run only if the variable
+// OKARA_TEST_MUTANTS is set. That the guard exists is always checked. Only tests import
+// this package.
 package mutant

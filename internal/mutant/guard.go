@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// Guard is a piece of code that is in a file once, and what stands there without it.
+// Guard is a piece of code that occurs once in a file, and its replacement.
 type Guard struct {
-	File   string // by its way from the package of the test
+	File   string // path relative to the package of the test
 	Old    string
 	New    string
-	And    []Edit // what goes with it in the same file
-	Says   string // part of what the tests say without it
-	Always bool   // try it wherever its tests run
+	And    []Edit // further edits of the same file
+	Says   string // part of the output of the failing tests
+	Always bool   // also run the tests without OKARA_TEST_MUTANTS
 }
 
-// Edit is one replacement of code that is in a file once.
+// Edit is a replacement of code that occurs once in a file.
 type Edit struct{ Old, New string }
 
 // without returns the file without the guard.
@@ -37,13 +37,14 @@ func (g Guard) without(t *testing.T) string {
 	return src
 }
 
-// Wanted is the variable by which tests run without their guards.
+// Wanted is the variable that enables running tests without their guards.
 const Wanted = "OKARA_TEST_MUTANTS"
 
 func wanted() bool { return os.Getenv(Wanted) != "" }
 
-// Check wants the guard to be in its file. Where mutants are wanted, it also wants
-// `go test` with args to fail without it: args name the tests and their package.
+// Check fails the test unless the guard is in its file. If mutants are wanted, it also
+// requires that `go test` with args fails without the guard: args name the tests and
+// their package.
 func (g Guard) Check(t *testing.T, args ...string) {
 	t.Helper()
 	src := g.without(t)
@@ -60,8 +61,8 @@ func (g Guard) Check(t *testing.T, args ...string) {
 	}
 }
 
-// Whole wants the same tests to pass where nothing is taken away. One that this machine
-// cannot run skips t.
+// Whole fails the test unless the same tests pass with the unmodified file. If this
+// machine cannot run one of them, it skips t.
 func (g Guard) Whole(t *testing.T, args ...string) {
 	t.Helper()
 	if !wanted() {
@@ -83,7 +84,7 @@ func (g Guard) source(t *testing.T) string {
 	return string(src)
 }
 
-// test runs `go test` with another content of the file.
+// test runs `go test` with the given content of the file.
 func (g Guard) test(t *testing.T, content string, args []string) ([]byte, error) {
 	t.Helper()
 	dir := t.TempDir()
