@@ -28,8 +28,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Fill publishes modules, a provider and states on the server that answers at base, a URL,
-// and asks for two instances where it launches any. transport is nil for
+// Fill publishes modules, a provider and states on the server at the URL base, and
+// requests two instances if the server can launch any. If transport is nil, it uses
 // [http.DefaultTransport].
 func (s *Server) Fill(ctx context.Context, base string, transport http.RoundTripper) error {
 	if transport == nil {
@@ -59,7 +59,7 @@ func (s *Server) Fill(ctx context.Context, base string, transport http.RoundTrip
 	return nil
 }
 
-// filler publishes on one server.
+// filler publishes to one server.
 type filler struct {
 	base                string
 	http                *http.Client
@@ -67,8 +67,8 @@ type filler struct {
 	developer, engineer string // tokens
 }
 
-// modules publishes the folders modules/NAMESPACE/NAME/SYSTEM/VERSION, and says that the
-// first network is outdated.
+// modules publishes the folders modules/NAMESPACE/NAME/SYSTEM/VERSION, and deprecates the
+// first version of the network module.
 func (f *filler) modules(ctx context.Context) error {
 	found, err := fs.Glob(content, "content/modules/*/*/*/*")
 	if err != nil {
@@ -101,7 +101,8 @@ func (f *filler) modules(ctx context.Context) error {
 	return err
 }
 
-// provider publishes packages that hold no provider, signed with a key that nobody keeps.
+// provider publishes packages without a real provider, signed with a key that is not
+// stored.
 func (f *filler) provider(ctx context.Context) error {
 	key, err := signing.NewKey(signing.KeyOptions{Name: "Sample, gone when the server ends", ECC: true})
 	if err != nil {
@@ -149,7 +150,7 @@ func pack(name, text string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// states writes some versions of three workspaces, as the tools write them.
+// states writes some versions of three workspaces, as the tools do.
 func (f *filler) states(ctx context.Context) error {
 	for _, s := range []struct {
 		name   string
@@ -168,7 +169,7 @@ func (f *filler) states(ctx context.Context) error {
 	return nil
 }
 
-// state is a state (version 4 of its format) with one resource and one output.
+// state returns a state (version 4 of its format) with one resource and one output.
 func state(name string, serial int, value string) any {
 	attributes := map[string]any{
 		"id": "sample", "input": map[string]any{"value": value, "type": "string"},
@@ -184,8 +185,8 @@ func state(name string, serial int, value string) any {
 	}
 }
 
-// instances asks, as the developer, for a greeting, which is made at once, and for a
-// network, which somebody has to approve.
+// instances requests, as the developer, a greeting, which is created at once, and a
+// network, which requires approval.
 func (f *filler) instances(ctx context.Context) error {
 	for _, body := range []map[string]any{
 		{"template": "sandbox/greeting", "name": "first try", "parameters": map[string]any{"name": "world", "language": "fr"}},
@@ -201,11 +202,11 @@ func (f *filler) instances(ctx context.Context) error {
 	return nil
 }
 
-// patience is how long a server that has just begun may refuse to launch, since it does
-// not lead yet or has not read its templates.
+// patience is how long a server that has just started may refuse to launch, because it is
+// not the leader yet or has not read its templates.
 const patience = time.Minute
 
-// post sends JSON with a token. A server that is not ready yet is asked again.
+// post sends JSON with a token. It repeats the request if the server is not ready yet.
 func (f *filler) post(ctx context.Context, to, token, mediaType string, body any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -219,7 +220,8 @@ func (f *filler) post(ctx context.Context, to, token, mediaType string, body any
 		if status < 300 {
 			return nil
 		}
-		// The server may not lead yet, or have read the templates before there were modules.
+		// The server may not be the leader yet, or may have read the templates before the
+		// modules existed.
 		again := status == http.StatusServiceUnavailable || status == http.StatusNotFound ||
 			status == http.StatusConflict && strings.Contains(string(answer), `"paused"`)
 		if !again || time.Now().After(end) {

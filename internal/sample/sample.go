@@ -20,17 +20,17 @@ import (
 //go:embed content
 var content embed.FS
 
-// Options say what the machine has.
+// Options describes the capabilities of the machine.
 type Options struct {
-	Tool      string // tofu or terraform, which runs what people launch; "": nothing can be launched
-	Isolation string // of the runs, as in a block executor
+	Tool      string // tofu or terraform, for running instances; "": nothing can be launched
+	Isolation string // of the runs, as in an executor block
 }
 
-// Person may log in to the server.
+// Person is a user who can log in to the server.
 type Person struct {
 	Name  string
-	Role  string // what the person may, in words
-	Token string // secret; good for a day
+	Role  string // the rights of the user, in words
+	Token string // secret; valid for a day
 }
 
 // Server is a sample server that is not filled yet.
@@ -41,13 +41,13 @@ type Server struct {
 	launches bool
 }
 
-// account is a person with the scopes of the token.
+// account is a user with the scopes of the token.
 type account struct {
 	Person
 	scopes []string
 }
 
-// accounts are who may log in: first the developer, then the engineer.
+// accounts returns the users: first the developer, then the engineer.
 func accounts() []account {
 	return []account{
 		{
@@ -61,11 +61,11 @@ func accounts() []account {
 	}
 }
 
-// lifetime is how long the tokens of a sample are good.
+// lifetime is how long the tokens of a sample are valid.
 const lifetime = 24 * time.Hour
 
-// Write writes settings, tokens and templates into an empty folder. The tokens are new
-// with each call; the folder has their hashes alone.
+// Write writes settings, tokens and templates into an empty folder. Each call generates
+// new tokens, and stores only their hashes.
 func Write(dir string, o Options) (*Server, error) {
 	s := &Server{Config: filepath.Join(dir, "okara.hcl"), launches: o.Tool != ""}
 	var text strings.Builder
@@ -106,7 +106,7 @@ func quoted(list []string) string {
 	return strings.Join(text, ", ")
 }
 
-// copyTree writes a folder of the content to the disk.
+// copyTree writes a folder of the embedded content to disk.
 func copyTree(dir, name string) error {
 	tree, err := fs.Sub(content, name)
 	if err != nil {
