@@ -15,12 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// platforms are those that there are images for.
+// platforms returns the platforms of the images.
 func platforms() []string { return []string{"linux/amd64", "linux/arm64"} }
 
-// seed puts an image without content for each platform into the cache of ko, an OCI
-// image layout, and returns the reference by which ko finds it there. No registry has
-// that name, and none is asked.
+// seed puts an empty image for each platform into ko's cache, an OCI image layout, and
+// returns the reference by which ko finds it there. The host in the reference does not
+// exist, and no request is sent.
 func seed(dir string) (reference string, err error) {
 	put := func(b []byte) error {
 		return write(filepath.Join(dir, ocispec.ImageBlobsDir, "sha256", digest.FromBytes(b).Encoded()), b)

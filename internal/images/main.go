@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	user      = "65532:65532" // nobody in particular, as other images without a system have it
+	user      = "65532:65532" // an arbitrary unprivileged user, as in other images without a system
 	mediaSBOM = "application/spdx+json"
 )
 
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// run builds in the checkout that is the working directory.
+// run builds the checkout in the working directory.
 func run(ctx context.Context, ko, file, tag string) (err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -98,7 +98,7 @@ func run(ctx context.Context, ko, file, tag string) (err error) {
 	return nil
 }
 
-// serve runs a registry in memory, where the images are put together.
+// serve runs an in-memory registry in which the images are assembled.
 func serve(ctx context.Context) (host string, stop func(), err error) {
 	registry, err := embedded.New("", embedded.Options{})
 	if err != nil {
@@ -109,12 +109,12 @@ func serve(ctx context.Context) (host string, stop func(), err error) {
 		return "", nil, errors.Join(err, registry.Close())
 	}
 	server := &http.Server{Handler: registry, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(l) }() // it ends with the close below
+	go func() { _ = server.Serve(l) }() // ends with the Close below
 	return l.Addr().String(), func() { _ = errors.Join(server.Close(), registry.Close()) }, nil
 }
 
-// attach makes the SPDX documents of an image referrers of it, each with its platform.
-// They refer to the index, since a bundle carries what refers to what has a tag.
+// attach adds the SPDX documents of an image as referrers, each with its platform. They
+// refer to the index, since a bundle contains the referrers of tagged manifests.
 func attach(ctx context.Context, repo *oci.Repo, tag, sboms string) error {
 	image, err := repo.Resolve(ctx, tag)
 	if err != nil {
