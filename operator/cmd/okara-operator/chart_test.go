@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
 )
 
-// TestChartFlags starts the operator and the portal with the flags and files that the
-// chart for Kubernetes gives them, as its golden files have them. Nothing but a cluster
-// may be missing.
+// TestChartFlags starts the operator and the portal with the flags and files of the
+// Kubernetes chart, from its golden files. Only a missing cluster may make them fail.
 //
 // Shows: operator 17
 func TestChartFlags(t *testing.T) {

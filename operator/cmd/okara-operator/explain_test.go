@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// TestExplain asks about an object by each name of its kind, and about what is not there.
+// TestExplain explains an object by each name of its kind, and missing kinds and objects.
 func TestExplain(t *testing.T) {
 	config := cluster.Admin(t)
 	install(t, config)

@@ -18,7 +18,8 @@ import (
 
 var cluster rig.Cluster
 
-// asOperator makes the test binary the operator, a process that can be killed.
+// asOperator is the variable that turns the test binary into the operator, as a process
+// that can be killed.
 const asOperator = "OKARA_TEST_OPERATOR"
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(rig.Main(m, &cluster))
 }
 
-// command runs one command line that ends by itself.
+// command runs one command line that ends on its own.
 func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -39,11 +40,11 @@ func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// kinds is whether the cluster of these tests has okara's kinds.
+// kinds guards the installation of okara's kinds in the test cluster.
 var kinds sync.Once
 
-// install gives the cluster of these tests okara's kinds. Whichever test is the first sees
-// what the operator says without them.
+// install installs okara's kinds in the test cluster. The first test to call it checks
+// what the operator reports without them.
 func install(t *testing.T, admin *rest.Config) {
 	t.Helper()
 	kinds.Do(func() {
@@ -68,7 +69,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestWrongFlags wants each mistake to be told before anything is connected to.
+// TestWrongFlags checks that each mistake is reported before any connection is made.
 //
 // Shows: operator 42 | wrong flags are told before anything is connected to
 func TestWrongFlags(t *testing.T) {
@@ -116,7 +117,7 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-// TestNoCluster wants what is wrong with the surroundings to be a failure with a hint.
+// TestNoCluster checks that an unusable cluster configuration is a failure with a hint.
 //
 // Shows: operator 42
 func TestNoCluster(t *testing.T) {
@@ -143,6 +144,6 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-// emptyConfig is a kubeconfig that names no namespace.
+// emptyConfig is a kubeconfig without a namespace.
 const emptyConfig = `{apiVersion: v1, kind: Config, current-context: c,
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: c, context: {cluster: c, user: c}}], users: [{name: c, user: {}}]}`

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestQueries holds each query of the alerts and the dashboard against what an operator
-// shows that has something to tell.
+// TestQueries checks each query of the alerts and the dashboard against the metrics of an
+// operator that has failing objects.
 func TestQueries(t *testing.T) {
 	config := cluster.Admin(t)
 	install(t, config)
@@ -35,7 +35,7 @@ func TestQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t, nil).Name, Name: "vpc"}}
-	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "oci://127.0.0.1:1/none" // not an address that its namespace may use
+	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "oci://127.0.0.1:1/none" // an address that its namespace may not use
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}

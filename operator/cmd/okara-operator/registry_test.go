@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRegistryAway adds up what a request may wait where nothing answers: conditions, events
-// and the log tell of it within ten seconds.
+// TestRegistryAway adds up the maximum delays of a request to an unreachable registry:
+// conditions, events and the log must report it within ten seconds.
 func TestRegistryAway(t *testing.T) {
 	r := retry()
 	total, pause := time.Duration(r.MaxAttempts)*registryConnect, r.InitialBackoff

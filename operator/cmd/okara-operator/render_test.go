@@ -19,7 +19,7 @@ const (
 	renderSecond = "---\nnamespace: b\nname: two\nmodule: {repository: r.example.com/y, digest: 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'}\nstate: {address: 'https://okara.example.com/state/a/two'}\n"
 )
 
-// TestRender prints the objects of each run of a file, or none where one is wrong.
+// TestRender prints the objects of each run in a file, or none if one run is invalid.
 //
 // Shows: operator 33
 func TestRender(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// kindArgs render a kind and an object of it.
+// kindArgs returns a command line that renders a kind and an object of it.
 func kindArgs(more ...string) []string {
 	return append([]string{"render", "testdata/vpcs.yaml", "testdata/prod.yaml", "--module", "../../internal/kindspec/testdata/vpc"}, more...)
 }
@@ -60,8 +60,8 @@ func siteArgs() []string {
 	}
 }
 
-// TestRenderKind compares what a kind and an object of it become with a file, which
-// OKARA_UPDATE writes. kindspec has the CRD itself.
+// TestRenderKind compares the objects for a kind and an object of it with a golden file,
+// which OKARA_UPDATE writes. The tests of kindspec cover the CRD itself.
 //
 // Shows: operator 35 | what a kind, an object of it and an Instance become is shown without a
 // cluster, and no value of a Secret; mistakes are told by their field
@@ -83,7 +83,7 @@ func TestRenderKind(t *testing.T) {
 	}
 }
 
-// TestRenderInstance compares what an Instance becomes with a file.
+// TestRenderInstance compares the objects for an Instance with a golden file.
 //
 // Shows: operator 35
 func TestRenderInstance(t *testing.T) {
@@ -131,7 +131,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestRenderKindRefuses wants each mistake told with what helps, and nothing printed.
+// TestRenderKindRefuses checks that each mistake is reported with a hint, and nothing is
+// printed.
 //
 // Shows: operator 35
 func TestRenderKindRefuses(t *testing.T) {
@@ -185,8 +186,9 @@ func TestRenderKindRefuses(t *testing.T) {
 	}
 }
 
-// TestRenderPage renders what docs/kubernetes/kubernetes-render.md shows, with the module of
-// docs/kubernetes/kinds.md, and the first Template and Instance of docs/kubernetes/portal-kubernetes.md.
+// TestRenderPage renders the examples of docs/kubernetes/kubernetes-render.md with the
+// module of docs/kubernetes/kinds.md, and the first Template and Instance of
+// docs/kubernetes/portal-kubernetes.md.
 func TestRenderPage(t *testing.T) {
 	dir := t.TempDir()
 	blocks := func(page, language string) (all []string) {

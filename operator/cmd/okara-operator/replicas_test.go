@@ -33,18 +33,18 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// poll is the time between two looks at what another process does.
+// poll is the interval for checking the progress of another process.
 const poll = 100 * time.Millisecond
 
 // replica is an operator in a process of its own.
 type replica struct {
 	cmd             *exec.Cmd
 	metrics, health string
-	log             *bytes.Buffer // to be read once it has ended
+	log             *bytes.Buffer // read it only after the process has ended
 	ended           chan struct{}
 }
 
-// site is what the replicas of a test work on.
+// site is the environment of the replicas of a test.
 type site struct {
 	config   string // kubeconfig
 	registry string
@@ -64,7 +64,7 @@ func (s site) start(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = r.cmd.Wait() // its code is asked for where it matters
+		_ = r.cmd.Wait() // the exit code is checked where it matters
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -77,11 +77,11 @@ func (s site) start(t *testing.T) *replica {
 }
 
 func (r *replica) kill() {
-	_ = r.cmd.Process.Kill() // it may have ended
+	_ = r.cmd.Process.Kill() // it may have ended already
 	<-r.ended
 }
 
-// get asks for a page of the process. It is "" while nobody answers with 200.
+// get requests a page of the process. It returns "" unless the status is 200.
 func (r *replica) get(t *testing.T, url string) string {
 	t.Helper()
 	select {
@@ -109,7 +109,7 @@ func (r *replica) leads(t *testing.T) bool {
 	return strings.Contains(r.get(t, "http://"+r.metrics+"/metrics"), `leader_election_master_status{name="okara-operator"} 1`)
 }
 
-// until waits for an event. Only the end of the test bounds it.
+// until waits until done returns true, or until the test's context ends.
 func until(t *testing.T, done func() bool) {
 	t.Helper()
 	for !done() {
@@ -131,7 +131,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// writeConfig makes a kubeconfig of what reaches the cluster.
+// writeConfig writes a kubeconfig for the cluster.
 func writeConfig(t *testing.T, admin *rest.Config) string {
 	t.Helper()
 	file := t.TempDir() + "/kubeconfig"
@@ -141,18 +141,18 @@ func writeConfig(t *testing.T, admin *rest.Config) string {
 	return file
 }
 
-// trap is a registry that stores a manifest and never says so. It counts the manifests
-// that were stored.
+// trap is a registry that stores a manifest but, once triggered, does not answer. It
+// counts the stored manifests.
 type trap struct {
 	next http.Handler
 
-	mu     sync.Mutex // for the fields below
-	left   int        // writes until it snaps; below 0: never
+	mu     sync.Mutex // guards the fields below
+	left   int        // writes until it triggers; below 0: never
 	caught chan struct{}
 	stored map[string]int // by path
 }
 
-// set has the trap snap at the write with a number, from 0.
+// set makes the trap trigger at the given write, counted from 0.
 func (p *trap) set(write int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	if snap {
 		close(caught)
-		<-r.Context().Done() // the client is killed
+		<-r.Context().Done() // the client was killed
 		return
 	}
 	maps.Copy(w.Header(), answer.Header())
@@ -186,15 +186,15 @@ func (p *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
 }
 
-// storedAt is how often a manifest was stored under a tag of a repository.
+// storedAt returns how often a manifest was stored under a tag of a repository.
 func (p *trap) storedAt(repo, tag string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stored["/v2/"+repo+"/manifests/"+tag]
 }
 
-// TestReplicas kills the leading one of two operators at each write of a run. The other
-// one goes on with what is missing, and no version is published twice.
+// TestReplicas kills the leader of two operators at each write of a reconcile. The other
+// one completes the work, and no version is published twice.
 //
 // Shows: operator 15 | a leader killed at any write of a manifest: another one goes on, no version
 // is stored twice; SIGTERM ends with 0
@@ -229,7 +229,7 @@ func TestReplicas(t *testing.T) {
 			case <-caught:
 				return true
 			default:
-				ended = w.ready(t, d) // it has fewer writes
+				ended = w.ready(t, d) // this reconcile has fewer writes
 				return ended
 			}
 		})
@@ -256,7 +256,7 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 
-	// A leader that is told to end gives its lease back.
+	// A leader that is told to stop releases its lease.
 	for _, r := range []*replica{leader, other} {
 		until(t, func() bool { return r.leads(t) })
 		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -269,7 +269,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// watcher looks at the objects of the cluster.
+// watcher reads the objects of the cluster.
 type watcher struct{ client.Client }
 
 func newWatcher(t *testing.T, admin *rest.Config) watcher {
@@ -306,7 +306,7 @@ func (w watcher) ready(t *testing.T, d *v1alpha1.Depot) bool {
 	return meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// check wants a Module for the Depot, and a Version for each version.
+// check requires a Module for the Depot, and a Version for each version.
 func (w watcher) check(t *testing.T, d *v1alpha1.Depot, versions []string) {
 	t.Helper()
 	var modules v1alpha1.ModuleList
