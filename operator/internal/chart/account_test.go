@@ -18,9 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/chart"
 )
 
-// TestOperatorAccount compares all that the API server lets the operator do, in its own
-// namespace and in one of nobody, with and without runs, with a file, which is written anew
-// with OKARA_UPDATE=1. That it needs these rights, the tests show that run with them.
+// TestOperatorAccount compares everything that the API server allows the operator, in its
+// own namespace and in an unrelated one, with and without runs, with a golden file, which
+// OKARA_UPDATE=1 rewrites. The tests that run with these rights show that the operator
+// needs them.
 //
 // Shows: operator 5
 func TestOperatorAccount(t *testing.T) {
@@ -54,7 +55,7 @@ func TestOperatorAccount(t *testing.T) {
 	}
 }
 
-// as connects as an account.
+// as returns a client that authenticates as an account.
 func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 	t.Helper()
 	config := rest.CopyConfig(cluster.Admin(t))
@@ -73,8 +74,8 @@ func as(t *testing.T, account, namespace string) *kubernetes.Clientset {
 	return set
 }
 
-// may is all that a caller may do in a namespace: GROUP/RESOURCE NAMES: VERBS, but for
-// what every account may.
+// may lists what a caller may do in a namespace, as GROUP/RESOURCE NAMES: VERBS, without
+// the rights of every account.
 func may(t *testing.T, set *kubernetes.Clientset, namespace string) []string {
 	t.Helper()
 	r, err := set.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{

@@ -27,7 +27,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// system is the namespace that the chart is in.
+// system is the namespace of the chart.
 const system = "okara-system"
 
 func chartDir() string { return filepath.Join(rig.Root(), "charts", "okara") }
@@ -46,8 +46,8 @@ func options(t *testing.T, file string) chart.Options {
 	return o
 }
 
-// TestGolden compares what the chart makes of few and of many values with files, which
-// are written anew with OKARA_UPDATE=1.
+// TestGolden compares the output of the chart for few and for many values with golden
+// files, which OKARA_UPDATE=1 rewrites.
 //
 // Shows: operator 17
 func TestGolden(t *testing.T) {
@@ -80,7 +80,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestValues wants values that cannot work to be refused with the name of the value.
+// TestValues checks that invalid values are refused with the name of the value.
 //
 // Shows: operator 17
 func TestValues(t *testing.T) {
@@ -107,7 +107,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestCRDFile wants the one file of CRDs to have those that the chart has.
+// TestCRDFile checks that the single file of CRDs contains those of the chart.
 func TestCRDFile(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(chartDir(), "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -126,8 +126,8 @@ func TestCRDFile(t *testing.T) {
 	}
 }
 
-// TestApply puts everything that the chart makes on a real API server, which refuses
-// fields that it does not know, and pods that a restricted namespace must not have.
+// TestApply creates all objects of the chart on a real API server, which refuses unknown
+// fields, and pods that a restricted namespace does not allow.
 //
 // Shows: operator 17
 func TestApply(t *testing.T) {
@@ -152,7 +152,7 @@ func TestApply(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "HTTPRoute" }) // a kind that is not there
+			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "HTTPRoute" }) // the cluster does not have this kind
 			install(t, objects)
 			pods := 0
 			for _, o := range objects {
@@ -168,7 +168,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// createPod makes the pod that the controller of Deployments would make.
+// createPod creates the pod that the Deployment controller would create.
 func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured.Unstructured) {
 	t.Helper()
 	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")
@@ -185,8 +185,9 @@ func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured
 	}
 }
 
-// install puts objects on the API server until the test ends: those of the whole cluster
-// have one name in each installation. Namespaces stay, since nobody here empties them.
+// install creates objects on the API server until the test ends, since cluster-wide
+// objects have the same name in each installation. Namespaces stay, since no controller
+// here empties them.
 func install(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	config := cluster.Admin(t)

@@ -16,10 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// yamlBlock is a block of a page: what stands behind its language, and its text.
+// yamlBlock matches a YAML block of a page: the rest of its info string, and its text.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 
-// TestDocs gives the API server the objects that the pages show, and the chart the values.
+// TestDocs passes the objects on the documentation pages to the API server, and the
+// values to the chart.
 //
 // Shows: operator 17 | every object of the chart passes strict validation, pods a restricted
 // namespace; wrong values are refused; the programs take its flags and files, the cluster what the
@@ -40,7 +41,7 @@ func TestDocs(t *testing.T) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(src), -1) {
 			text := block[2]
 			if block[1] == "example" {
-				continue // a part of an object
+				continue // only a part of an object
 			}
 			if block[1] == "values.yaml" {
 				values++
@@ -59,7 +60,7 @@ func TestDocs(t *testing.T) {
 			}
 			for _, o := range list {
 				if !strings.HasPrefix(o.GetAPIVersion(), "okara.dev/") {
-					continue // a generated kind, say
+					continue // such as a generated kind
 				}
 				objects++
 				if o.GetKind() != "ModuleKind" {

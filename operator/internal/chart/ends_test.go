@@ -34,7 +34,7 @@ import (
 
 const moduleDigest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
 
-// modules is a registry with one module.
+// modules is a catalog with one module.
 type modules struct{}
 
 func (modules) Resolve(context.Context, template.ModuleRef) (template.Source, template.Module, error) {
@@ -47,9 +47,9 @@ func (m modules) Versions(ctx context.Context, ref template.ModuleRef, _ int) ([
 	return []template.Source{s}, err
 }
 
-// runs is an operator of Instances in a cluster with the chart: it has the rights of the
-// chart and no other, under its policies. The test does what Flux and the namespace
-// controller do.
+// runs is an operator of Instances in a cluster with the chart: it has only the rights of
+// the chart, under its policies. The test plays the part of Flux and the namespace
+// controller.
 type runs struct {
 	*site
 	ahead atomic.Int64 // of its clock
@@ -106,7 +106,7 @@ func newRuns(t *testing.T) *runs {
 	return r
 }
 
-// play does what tofu-controller and the namespace controller do next.
+// play performs the next steps of tofu-controller and the namespace controller.
 func (r *runs) play() {
 	r.t.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -125,7 +125,7 @@ func (r *runs) play() {
 		if ns.DeletionTimestamp == nil {
 			continue
 		}
-		// What is in it goes, and the right of the operator with it.
+		// The contents of the namespace are deleted, including the operator's binding.
 		r.must(client.IgnoreNotFound(r.admin.DeleteAllOf(r.t.Context(), &rbacv1.RoleBinding{}, client.InNamespace(ns.Name))))
 		r.must(client.IgnoreNotFound(r.admin.DeleteAllOf(r.t.Context(), &corev1.Secret{}, client.InNamespace(ns.Name))))
 		ns.Spec.Finalizers = nil
@@ -135,7 +135,7 @@ func (r *runs) play() {
 	}
 }
 
-// carry is what tofu-controller does with a Terraform.
+// carry performs the next step of tofu-controller for a Terraform.
 func (r *runs) carry(o *unstructured.Unstructured) error {
 	const finalizer = "finalizers.tf.contrib.fluxcd.io"
 	ctx := r.t.Context()
@@ -165,7 +165,7 @@ func (r *runs) carry(o *unstructured.Unstructured) error {
 	return r.admin.Status().Update(ctx, o)
 }
 
-// until plays until something is so.
+// until calls play until the condition is true.
 func (r *runs) until(what string, is func() (bool, any)) {
 	r.t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -188,7 +188,7 @@ func (r *runs) is(o *v1alpha1.Instance, phase v1alpha1.InstancePhase) {
 	})
 }
 
-// gone wants nothing to be left of an Instance.
+// gone waits until nothing is left of an Instance.
 func (r *runs) gone(o *v1alpha1.Instance) {
 	r.t.Helper()
 	where := "vpc-" + o.Name
@@ -199,7 +199,7 @@ func (r *runs) gone(o *v1alpha1.Instance) {
 	})
 }
 
-// launched is an Instance of somebody's that is ready.
+// launched returns a ready Instance of the user anna.
 func (r *runs) launched() *v1alpha1.Instance {
 	r.t.Helper()
 	o := r.instance(r.anna())
@@ -208,9 +208,10 @@ func (r *runs) launched() *v1alpha1.Instance {
 	return o
 }
 
-// TestInstancesEnd runs Instances to their end with the rights and under the policies of the
-// chart, by deletion and by time: their namespaces go, and the next one begins. One that
-// lost its status, or was made anew from a backup without it, ends the same way.
+// TestInstancesEnd runs Instances to their end with the rights and under the policies of
+// the chart, by deletion and by expiry: their namespaces are deleted, and new Instances
+// can be created. An Instance that lost its status, or was restored from a backup without
+// it, ends the same way.
 //
 // Shows: operator 28 | Instances end by deletion and by time with the rights and under the policies
 // of the chart, their namespaces deleted, and the next one begins; an error stays with its object
@@ -241,7 +242,7 @@ func TestInstancesEnd(t *testing.T) {
 	}
 
 	r.ahead.Store(int64(9 * time.Hour))
-	r.must(patch(ctx, r.admin, template, `{"metadata":{"annotations":{"test":"it is later"}}}`)) // the operator looks again
+	r.must(patch(ctx, r.admin, template, `{"metadata":{"annotations":{"test":"it is later"}}}`)) // makes the operator reconcile again
 	r.gone(second)
 	r.gone(third)
 	r.ahead.Store(0)
@@ -250,8 +251,8 @@ func TestInstancesEnd(t *testing.T) {
 	r.gone(last)
 }
 
-// lose takes an Instance away without an end of its run. The operator may put its finalizer
-// back in between; what is deleted is the version without one.
+// lose deletes an Instance without ending its run. The operator may restore its finalizer
+// in between, so the deletion requires the version without one.
 func (r *runs) lose(o *v1alpha1.Instance) {
 	r.t.Helper()
 	r.until(o.Name+" is lost", func() (bool, any) {
@@ -267,7 +268,7 @@ func (r *runs) lose(o *v1alpha1.Instance) {
 	})
 }
 
-// again makes an Instance anew, as a tool for backups does.
+// again recreates an Instance, as a backup tool does.
 func (r *runs) again(o *v1alpha1.Instance) *v1alpha1.Instance {
 	r.t.Helper()
 	next := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestApplyOthers puts the route, the monitors and the alerts of the chart on an API server that has
-// the kinds of Gateway API and of Prometheus' operator as these publish them.
+// TestApplyOthers creates the route, the monitors and the alerts of the chart on an API
+// server with the published CRDs of Gateway API and of the Prometheus operator.
 //
 // Shows: operator 17
 func TestApplyOthers(t *testing.T) {

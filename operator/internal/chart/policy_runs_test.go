@@ -29,9 +29,9 @@ import (
 // instances is the namespace of Instances.
 const instances = "okara-instances"
 
-// TestPoliciesOfRuns lets a tenant, the portal, the operator and who is impersonated do
-// what the policies say of Instances, Approvals and generated kinds. Each has every
-// right that RBAC gives for it.
+// TestPoliciesOfRuns checks what the policies allow a tenant, the portal, the operator
+// and impersonated users with Instances, Approvals and generated kinds. Each of them has
+// every RBAC right for it.
 //
 // Shows: operator 19
 // Shows: kinds 5 | a namespace in which runs are is not deleted
@@ -51,7 +51,7 @@ func TestPoliciesOfRuns(t *testing.T) {
 	t.Run("definitions", func(t *testing.T) { s.at(t).definitions() })
 }
 
-// kind has the operator make the kind Vpc, and waits until it is served.
+// kind creates the kind Vpc as the operator, and waits until it is served.
 func (s *site) kind() {
 	s.t.Helper()
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "vpcs.apps.okara.dev"}}
@@ -84,7 +84,8 @@ func (s *site) kind() {
 	}
 }
 
-// vpc is an object of the generated kind. Its spec has a field that Instances have, too.
+// vpc returns an object of the generated kind. Its spec has a field that Instances also
+// have.
 func (s *site) vpc(changes ...func(client.Object)) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"protected": "true"}}}
 	o.SetAPIVersion("apps.okara.dev/v1alpha1")
@@ -97,7 +98,7 @@ func (s *site) vpc(changes ...func(client.Object)) *unstructured.Unstructured {
 	return o
 }
 
-// instance is one that is not there yet; by "" it is of a pool.
+// instance returns a new Instance of the user by, or of a pool if by is "".
 func (s *site) instance(by string, changes ...func(client.Object)) *v1alpha1.Instance {
 	name := make([]byte, 10)
 	for j := range name {
@@ -121,7 +122,8 @@ func (s *site) approval(by string) *v1alpha1.Approval {
 	return a
 }
 
-// impersonates is an administrator who acts as somebody with the rights of a tenant.
+// impersonates returns a client of an administrator who impersonates a user with the
+// rights of a tenant.
 func (s *site) impersonates(user string) client.Client {
 	s.t.Helper()
 	s.must(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), &rbacv1.ClusterRoleBinding{
@@ -301,8 +303,8 @@ func (s *site) marksOfRuns() {
 	s.allows("the finalizer by the operator", patch(ctx, s.operator, i, `{"metadata":{"finalizers":null}}`))
 }
 
-// audited wants the audit log of the API server to say of a mark of an object that one
-// person set it, and that others were refused.
+// audited checks in the audit log of the API server that one user set a mark of an
+// object, and that others were refused.
 func (s *site) audited(who, mark string, o client.Object) {
 	s.t.Helper()
 	set, refused := 0, 0
@@ -375,14 +377,14 @@ func (s *site) selfRuns() {
 	s.allows("the role of a kind away", s.operator.Delete(ctx, role))
 }
 
-// definitions: one whose objects exist is not deleted under them, and one that goes gets no
-// more of them.
+// definitions checks that a definition whose objects exist cannot be deleted, and that no
+// objects can be created for a definition that is being deleted.
 func (s *site) definitions() {
 	ctx := s.t.Context()
 	def := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs", Finalizers: []string{"test.example.com/held"}}}
 	def.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
 	def.Spec.Module.Address = "net/vpc/aws"
-	s.must(client.IgnoreNotFound(s.admin.Delete(ctx, def.DeepCopy()))) // that of the pages, which TestDocs made
+	s.must(client.IgnoreNotFound(s.admin.Delete(ctx, def.DeepCopy()))) // the one of the pages, which TestDocs created
 	s.must(s.admin.Create(ctx, def))
 	s.allows("an object of it", s.tenant.Create(ctx, s.vpc()))
 	def.Status.Objects = 1
@@ -400,8 +402,9 @@ func (s *site) definitions() {
 	s.must(patch(ctx, s.admin, def, `{"metadata":{"finalizers":null}}`))
 }
 
-// attacks are what a stolen token of the operator is for: each kind that the chart grants,
-// in kube-system, in a namespace of somebody, and what others made where it may write.
+// attacks checks what an intruder with the operator's token could do: writes of each kind
+// that the chart grants, in kube-system, in a namespace of a tenant, and to objects of
+// other owners where the operator may write.
 func (s *site) attacks(work, tenant string) {
 	ctx := s.t.Context()
 	of := func(apiVersion, kind string, spec map[string]any) client.Object {
@@ -465,8 +468,8 @@ func (s *site) attacks(work, tenant string) {
 	s.refuses("okara-self", "a ClusterRole of the chart away", s.operator.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "okara-run-admin"}}))
 }
 
-// TestPortalAccount wants the account of the portal to have the rights of its rules in the
-// namespace of Instances, and elsewhere to see kinds and nothing else.
+// TestPortalAccount checks that the portal's account has the rights of its rules in the
+// namespace of Instances, and elsewhere may only read kinds.
 func TestPortalAccount(t *testing.T) {
 	s := newSite(t)
 	set, err := kubernetes.NewForConfig(s.token("okara-portal", s.system))
@@ -486,7 +489,7 @@ func TestPortalAccount(t *testing.T) {
 		}
 		var got []string
 		for _, rule := range r.Status.ResourceRules {
-			if !slices.Contains(rule.APIGroups, "authorization.k8s.io") && !slices.Contains(rule.APIGroups, "authentication.k8s.io") { // of every account
+			if !slices.Contains(rule.APIGroups, "authorization.k8s.io") && !slices.Contains(rule.APIGroups, "authentication.k8s.io") { // rights of every account
 				got = append(got, strings.Join(rule.APIGroups, ",")+"/"+strings.Join(rule.Resources, ",")+" "+strings.Join(rule.Verbs, " "))
 			}
 		}

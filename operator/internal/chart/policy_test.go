@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// site is a cluster with the chart, a tenant's namespace and three who act in it, each
-// with a token of its own.
+// site is a cluster with the chart, a tenant's namespace and three callers, each with its
+// own token.
 type site struct {
 	t                               *testing.T
 	set                             *kubernetes.Clientset
@@ -54,12 +54,12 @@ func newSite(t *testing.T) *site {
 	}
 	install(t, objects)
 	s.admin = s.connect(config)
-	s.bind("okara-operator", s.system, "cluster-admin") // so that nothing but the policies refuses it
+	s.bind("okara-operator", s.system, "cluster-admin") // so that only the policies refuse it
 	s.operator = s.connect(s.token("okara-operator", s.system))
 	if err := s.admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna", Namespace: s.tenants}}); err != nil {
 		t.Fatal(err)
 	}
-	// The verbs of an administrator but those that the chart has for its own.
+	// The verbs of an administrator except those that the chart reserves.
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.tenants}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "create", "update", "patch", "delete", "deletecollection"},
 	}}}
@@ -88,7 +88,7 @@ func (s *site) connect(config *rest.Config) client.Client {
 	return c
 }
 
-// token is how a service account connects.
+// token returns a configuration with a token of a service account.
 func (s *site) token(name, namespace string) *rest.Config {
 	s.t.Helper()
 	r, err := s.set.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), name, &authv1.TokenRequest{}, metav1.CreateOptions{})
@@ -112,7 +112,7 @@ func (s *site) bind(account, namespace, role string) {
 	}
 }
 
-// untilInForce waits until the API server has read every policy.
+// untilInForce waits until the API server enforces every policy.
 func (s *site) untilInForce() {
 	s.t.Helper()
 	for what, try := range map[string]func() error{
@@ -146,7 +146,7 @@ func (s *site) untilInForce() {
 	}
 }
 
-// refusedBy reports whether a policy of that name refused.
+// refusedBy reports whether a policy of that name refused the request.
 func refusedBy(err error, policy string) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'")
 }
@@ -161,7 +161,7 @@ func finalizers(names ...string) func(client.Object) {
 	return func(o client.Object) { o.SetFinalizers(names) }
 }
 
-// module is one that is not there yet.
+// module returns a new Module.
 func (s *site) module(changes ...func(client.Object)) *v1alpha1.Module {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-", Namespace: s.tenants}}
 	m.Spec.Address, m.Spec.Source = "net/vpc/aws", "github.com/acme/vpc"
@@ -171,7 +171,7 @@ func (s *site) module(changes ...func(client.Object)) *v1alpha1.Module {
 	return m
 }
 
-// made is a Module that the operator made.
+// made returns a Module that the operator created.
 func (s *site) made(changes ...func(client.Object)) *v1alpha1.Module {
 	s.t.Helper()
 	m := s.module(changes...)
@@ -187,7 +187,7 @@ func (s *site) namespace(label string) *corev1.Namespace {
 	return ns
 }
 
-// marked is a namespace that an administrator marked as a tenant's.
+// marked creates a namespace that an administrator marked as a tenant's.
 func (s *site) marked() string {
 	s.t.Helper()
 	ns := s.namespace(v1alpha1.LabelTenant)
@@ -202,9 +202,8 @@ func (s *site) must(err error) {
 	}
 }
 
-// refuses wants a policy to refuse.
-// refuses wants a refusal by a policy. Where several refuse, as "a, b", the API server
-// names any of them.
+// refuses requires a refusal by a policy. If policies lists several, as "a, b", the API
+// server may name any of them.
 func (s *site) refuses(policies, what string, err error) {
 	s.t.Helper()
 	refused := func(policy string) bool { return refusedBy(err, policy) }
@@ -220,14 +219,13 @@ func (s *site) allows(what string, err error) {
 	}
 }
 
-// patch changes an object as a merge patch, whatever version it has.
+// patch applies a merge patch to an object, whatever its version.
 func patch(ctx context.Context, c client.Client, o client.Object, text string) error {
 	return c.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(text)))
 }
 
-// TestPolicies lets a tenant, the operator and an administrator do what the policies of
-// the chart are about. Each has every right that RBAC gives for it, so that what is
-// refused, a policy refuses.
+// TestPolicies checks what the policies of the chart allow a tenant, the operator and an
+// administrator. Each of them has every RBAC right for it, so that only policies refuse.
 //
 // Shows: operator 19 | the policies refuse tenants, the portal and the operator, with their
 // tokens, what they are for: by patch, generateName, deletion of all, impersonation, and with

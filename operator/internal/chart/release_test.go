@@ -33,7 +33,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// getter is how Helm reaches the cluster.
+// getter is Helm's access to the cluster.
 type getter struct {
 	config    *rest.Config
 	namespace string
@@ -66,7 +66,7 @@ func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 }
 
 // TestRelease installs the chart as helm does, upgrades it to other values, and removes
-// it: what was made is gone, but for the kinds and the namespace of Instances.
+// it: all objects are gone except the CRDs and the namespace of Instances.
 //
 // Shows: operator 20 | helm installs, upgrades and removes the chart; wrong values change nothing
 func TestRelease(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	helm.Capabilities = chartutil.DefaultCapabilities.Copy()
-	helm.Capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"} // the API server of the tests does not know its own
+	helm.Capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"} // the test API server does not report its version
 	load := func() (*action.Install, *action.Upgrade) {
 		install, upgrade := action.NewInstall(helm), action.NewUpgrade(helm)
 		install.ReleaseName, install.Namespace, upgrade.Namespace = "okara", ns, ns
@@ -149,8 +149,8 @@ func TestRelease(t *testing.T) {
 	served()
 }
 
-// TestUpgradeOfKinds brings a kind of an older chart up to date as the page for operators
-// says: Helm made it, so its fields are Helm's, and only --force-conflicts takes them.
+// TestUpgradeOfKinds updates a CRD of an older chart as the page for operators says: Helm
+// created it and owns its fields, and only --force-conflicts takes them over.
 func TestUpgradeOfKinds(t *testing.T) {
 	c, err := client.New(cluster.Admin(t), client.Options{})
 	if err != nil {
@@ -194,8 +194,8 @@ func TestUpgradeOfKinds(t *testing.T) {
 	}
 }
 
-// adopt gives Helm the namespace of Instances if another test made it: nobody here empties
-// namespaces, so it cannot be made anew.
+// adopt lets Helm take over the namespace of Instances if another test created it: no
+// controller here empties namespaces, so it cannot be recreated.
 func adopt(t *testing.T, set *kubernetes.Clientset, namespace string) {
 	t.Helper()
 	text := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"okara","meta.helm.sh/release-namespace":"` + namespace + `"}}}`

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestInstanceRole acts as somebody who has the role for users who make Instances with
-// kubectl and nothing else: he looks at templates, and makes, changes and ends what is his.
+// TestInstanceRole acts as a user with only the role for managing Instances with kubectl,
+// who can read templates, and create, change and end their own Instances.
 func TestInstanceRole(t *testing.T) {
 	s := newSite(t)
 	const name = "carol"
