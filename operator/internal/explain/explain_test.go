@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryReasonHelps wants something to help against each reason for which an object can
-// fail to be Ready.
+// TestEveryReasonHelps checks that there is help for each reason for which an object is
+// not Ready.
 func TestEveryReasonHelps(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/group.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These tell of what went well, or goes by itself.
+	// These reasons report success, or resolve themselves.
 	well := []string{"Synced", "Published", "Pruned", "Yanked", "Established", "Running", "Applied", "Destroying"}
 	n := 0
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -75,7 +75,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestExplain is the page about an object whose run fails, and which is being deleted.
+// TestExplain checks the page about an object that is being deleted and whose run fails.
 func TestExplain(t *testing.T) {
 	o := object(t, `
 apiVersion: apps.okara.dev/v1alpha1
@@ -133,7 +133,7 @@ What helps:
 	}
 }
 
-// TestExplainPlan names the Approval that lets a plan through.
+// TestExplainPlan checks that the page shows the Approval for a plan.
 func TestExplainPlan(t *testing.T) {
 	o := object(t, `
 apiVersion: apps.okara.dev/v1alpha1
@@ -152,7 +152,8 @@ status:
 	}
 }
 
-// TestExplainHeld says of a Version that waits who has to do what, and with which digest.
+// TestExplainHeld checks that the page of a held Version says who has to approve which
+// digest.
 func TestExplainHeld(t *testing.T) {
 	o := object(t, `
 apiVersion: okara.dev/v1alpha1
@@ -185,7 +186,8 @@ What helps:
 	}
 }
 
-// TestExplainUnseen says why nobody may have looked at an object.
+// TestExplainUnseen checks the page's reasons why no controller may have processed an
+// object.
 func TestExplainUnseen(t *testing.T) {
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Now()}
 	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": true, "Module": false} {
