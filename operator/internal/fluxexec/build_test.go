@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// TestBuild compares the objects of runs with files; OKARA_UPDATE writes these.
+// TestBuild compares the objects of runs with golden files, which OKARA_UPDATE writes.
 //
 // Shows: operator 33 | a run of a module becomes objects of Flux, the same each time; mistakes are
 // told by their field
@@ -52,7 +52,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestBuildRefuses wants each mistake to be named by its field.
+// TestBuildRefuses checks that the error names the field of each mistake.
 //
 // Shows: operator 33
 func TestBuildRefuses(t *testing.T) {

@@ -25,8 +25,8 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is an API server that knows the kinds of Flux and has no controllers: what these
-// would write, tests do. The executor has the rights that the chart gives the operator.
+// site is an API server with the kinds of Flux but without controllers: the tests write
+// what these would. The executor has the rights that the chart gives the operator.
 type site struct {
 	t *testing.T
 	client.Client
@@ -52,7 +52,7 @@ func newSite(t *testing.T, name string) *site {
 	return s
 }
 
-// apply applies the run, which has to change something or not.
+// apply applies the run, and checks whether that changes anything.
 func (s *site) apply(changes bool) {
 	s.t.Helper()
 	changed, err := s.exec.Apply(s.t.Context(), s.spec)
@@ -64,7 +64,7 @@ func (s *site) apply(changes bool) {
 	}
 }
 
-// live is the Terraform, or nil.
+// live returns the Terraform, or nil.
 func (s *site) live() *unstructured.Unstructured {
 	return s.read("infra.contrib.fluxcd.io/v1alpha2", "Terraform")
 }
@@ -84,7 +84,7 @@ func (s *site) read(version, kind string) *unstructured.Unstructured {
 	return o
 }
 
-// status writes one as tofu-controller does.
+// status writes a status as tofu-controller does.
 func (s *site) status(format string) {
 	s.t.Helper()
 	o := s.live()
@@ -102,7 +102,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// planned makes a plan wait that the gate has seen.
+// planned records a waiting plan that the gate has seen.
 func (s *site) planned(digest string) {
 	s.t.Helper()
 	s.status(`{plan: {pending: plan-1}, lastPlannedGeneration: GENERATION, lastPlannedRevision: DIGEST, lastHandledReconcileAt: REQUEST}`)
@@ -140,8 +140,8 @@ func (s *site) approval(want string) {
 	}
 }
 
-// TestApply wants objects that the kinds of Flux have all fields of, no write where
-// nothing changed, and nothing of an object to stay that the run has no more.
+// TestApply checks that the kinds of Flux have all fields of the objects, that nothing is
+// written without a change, and that removed fields do not stay in an object.
 //
 // Shows: traps T16
 func TestApply(t *testing.T) {
@@ -181,7 +181,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// TestApplyTaken wants objects of others left alone, whichever it is.
+// TestApplyTaken checks that objects of other owners are left alone, for each kind.
 //
 // Shows: operator 18
 func TestApplyTaken(t *testing.T) {
@@ -215,7 +215,7 @@ func TestApplyTaken(t *testing.T) {
 	}
 }
 
-// TestApprove follows a plan from waiting to being applied (T4, T17).
+// TestApprove follows a plan from waiting to its application (T4, T17).
 //
 // Shows: traps T4
 // Shows: traps T17
@@ -229,7 +229,7 @@ func TestApprove(t *testing.T) {
 			t.Errorf("%q was approved", plan)
 		}
 	}
-	stale("1.4.0-e3b0c44298.aaaaaaaaaaaa") // nothing is planned
+	stale("1.4.0-e3b0c44298.aaaaaaaaaaaa") // no plan exists
 	s.status(`{plan: {pending: plan-1}, lastPlannedGeneration: GENERATION, lastPlannedRevision: DIGEST, lastHandledReconcileAt: REQUEST}`)
 	if _, ok := errors.AsType[*fluxexec.GateMissingError](s.exec.Approve(t.Context(), s.spec, "")); !ok {
 		t.Error("a plan that nobody saw was approved")
@@ -240,7 +240,7 @@ func TestApprove(t *testing.T) {
 		t.Errorf("the plan is %q", plan)
 	}
 	stale("1.4.0-e3b0c44298.bbbbbbbbbbbb")
-	for range 2 { // the second finds it approved
+	for range 2 { // the second call finds the plan approved
 		if err := s.exec.Approve(t.Context(), s.spec, plan); err != nil {
 			t.Fatal(err)
 		}
@@ -249,11 +249,11 @@ func TestApprove(t *testing.T) {
 	if got, want := s.live().GetAnnotations()[fluxexec.AnnotationApproved], fluxexec.Approved(strings.Repeat("a", 64), s.live().GetGeneration()); got != want {
 		t.Errorf("approved is %s, want %s", got, want)
 	}
-	s.apply(false) // while it is carried out
+	s.apply(false) // while the plan is being applied
 	s.phase(fluxexec.Running)
 
 	s.status(`{plan: {pending: "", lastApplied: plan-1}}`)
-	s.apply(true) // it was used
+	s.apply(true) // the approval was used
 	s.approval("")
 
 	s.planned("b")
@@ -261,7 +261,7 @@ func TestApprove(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gate(fluxexec.Gated{Digest: strings.Repeat("c", 64), Generation: s.live().GetGeneration(), Refused: true})
-	s.apply(true) // the gate refused it
+	s.apply(true) // the gate refused the plan
 	s.approval("")
 
 	s.planned("d")
@@ -273,8 +273,8 @@ func TestApprove(t *testing.T) {
 	s.approval("")
 }
 
-// TestApplyReport wants a run to be applied, and compared from then on, until something
-// of it changes.
+// TestApplyReport checks that a run is applied once, and only compared from then on until
+// it changes.
 //
 // Shows: traps T18
 func TestApplyReport(t *testing.T) {
@@ -292,8 +292,8 @@ func TestApplyReport(t *testing.T) {
 	s.approval("auto")
 }
 
-// TestDestroy wants the source while the Terraform is there, a suspended one to go on,
-// and nothing to be left (T1, T7, T13).
+// TestDestroy checks that the source exists as long as the Terraform, that a suspended
+// Terraform is resumed, and that nothing is left (T1, T7, T13).
 //
 // Shows: traps T1
 // Shows: traps T13
@@ -329,7 +329,7 @@ func TestDestroy(t *testing.T) {
 			}
 		}
 		s.phase(fluxexec.Destroying)
-		s.apply(false) // it is not brought back
+		s.apply(false) // the Terraform is not recreated
 		if s.read("source.toolkit.fluxcd.io/v1", "OCIRepository") == nil {
 			t.Error("it has no source")
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// doomed is a run whose operator is killed at the nth write of each step; 0: never.
+// doomed is a run whose operator is killed at the nth write of each step, or never if nth
+// is 0.
 type doomed struct {
 	*site
 	nth    int
@@ -23,7 +24,7 @@ type doomed struct {
 	deaths int
 }
 
-// step does something, and once more where the first was killed.
+// step calls do, and once more if the first call was killed.
 func (d *doomed) step(what string, do func(*fluxexec.Executor) error) {
 	d.t.Helper()
 	whole, err := client.NewWithWatch(cluster.Account(d.t, d.spec.Namespace), client.Options{})
@@ -45,14 +46,14 @@ func (d *doomed) step(what string, do func(*fluxexec.Executor) error) {
 	}
 }
 
-// stage is what a Terraform is at some step.
+// stage is the state of a Terraform after a step.
 type stage struct {
 	Step, Attempt string
 	Deleted       bool
 	Spec          any
 }
 
-// life leads a run from its beginning to its end, and tells what it was on the way.
+// life takes a run from its beginning to its end, and returns its stages.
 func (d *doomed) life() (stages []stage) {
 	d.t.Helper()
 	note := func(step string) {
@@ -101,8 +102,8 @@ func (d *doomed) life() (stages []stage) {
 	return stages
 }
 
-// TestKilled (G1) kills the operator at each write of a run's life, before it and after
-// it: who goes on leads the same life.
+// TestKilled (G1) kills the operator at each write during a run's life, before it and
+// after it. Its successor takes the run through the same stages.
 //
 // Shows: operator 34 | an operator killed at any write of a run of a module or a chart, before it
 // and after it: another one leads the same life

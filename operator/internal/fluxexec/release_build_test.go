@@ -16,7 +16,8 @@ import (
 
 var sources = []string{"oci", "http", "git"}
 
-// TestReleaseBuild compares the objects of releases with files; OKARA_UPDATE writes these.
+// TestReleaseBuild compares the objects of releases with golden files, which OKARA_UPDATE
+// writes.
 func TestReleaseBuild(t *testing.T) {
 	for _, name := range sources {
 		objects, err := fluxexec.Build(release(t, name))
@@ -48,7 +49,7 @@ func TestReleaseBuild(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses wants each mistake to be named by its field.
+// TestReleaseRefuses checks that the error names the field of each mistake.
 func TestReleaseRefuses(t *testing.T) {
 	for _, c := range []struct{ field, change string }{
 		{"name", "name: a.b"},

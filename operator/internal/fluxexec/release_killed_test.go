@@ -18,8 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestReleaseKilled (G1) kills the operator at each write of a release's life, before it and
-// after it: who goes on leads the same life, and leaves nothing.
+// TestReleaseKilled (G1) kills the operator at each write during a release's life, before
+// it and after it. Its successor takes the release through the same stages, and leaves
+// nothing.
 //
 // Shows: operator 34
 func TestReleaseKilled(t *testing.T) {
@@ -44,8 +45,9 @@ func TestReleaseKilled(t *testing.T) {
 	}
 }
 
-// releaseLife leads a release from its beginning to its end, and tells what its HelmRelease was
-// on the way. The operator is killed at the nth write of each step; 0: never.
+// releaseLife takes a release from its beginning to its end, and returns the stages of
+// its HelmRelease. The operator is killed at the nth write of each step, or never if nth
+// is 0.
 func releaseLife(t *testing.T, name string, nth int, after bool) (stages []any, deaths int) {
 	t.Helper()
 	s := release(t, name)
@@ -72,7 +74,7 @@ func releaseLife(t *testing.T, name string, nth int, after bool) (stages []any, 
 		}
 		spec := liveRelease(t, s).Object["spec"]
 		if in, is := spec.(map[string]any); is {
-			delete(in, "targetNamespace") // another one each time
+			delete(in, "targetNamespace") // different in each run
 			delete(in, "storageNamespace")
 		}
 		stages = append(stages, spec)
@@ -102,7 +104,7 @@ func executor(c client.Client) fluxexec.Executor {
 	return fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)}
 }
 
-// liveRelease is the HelmRelease; one without a spec is not there.
+// liveRelease returns the HelmRelease, or an object without a spec if it does not exist.
 func liveRelease(t *testing.T, s fluxexec.Release) *unstructured.Unstructured {
 	t.Helper()
 	c, err := client.New(cluster.Admin(t), client.Options{})

@@ -15,8 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestRelease wants each kind of source to pass the validation of Flux's kinds, no write
-// where nothing changed, no release to go without its account, and nothing to be left.
+// TestRelease checks for each kind of source that the objects pass the validation of
+// Flux's kinds, that nothing is written without a change, that no release is deleted
+// without its account, and that nothing is left.
 func TestRelease(t *testing.T) {
 	for _, name := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +69,7 @@ func isAccount(err error) bool {
 	return is
 }
 
-// ended repeats a step until it has nothing more to do.
+// ended repeats a step until it reports that everything is gone.
 func ended(t *testing.T, step func() (bool, error)) {
 	t.Helper()
 	for range 5 {
@@ -83,7 +84,7 @@ func ended(t *testing.T, step func() (bool, error)) {
 	t.Error("it does not end")
 }
 
-// TestReleaseObserve reads statuses as helm-controller writes them.
+// TestReleaseObserve reads statuses in the form of helm-controller.
 func TestReleaseObserve(t *testing.T) {
 	const sum = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	condition := func(kind, status string) any { return map[string]any{"type": kind, "status": status} }
@@ -115,7 +116,8 @@ func TestReleaseObserve(t *testing.T) {
 	}
 }
 
-// TestReleaseCommit wants the chart of the commit that is asked for, not the one before.
+// TestReleaseCommit checks that a release counts as applied only with the requested
+// commit.
 func TestReleaseCommit(t *testing.T) {
 	s := release(t, "git")
 	for revision, want := range map[string]fluxexec.Phase{"1.0.0+0123456789ab": fluxexec.Applied, "1.0.0+ba9876543210": fluxexec.Running} {

@@ -21,7 +21,7 @@ const (
 	someCommit = "sha1:0123456789abcdef0123456789abcdef01234567"
 )
 
-// lookup is what looks for the chart of a Template, here a ConfigMap.
+// lookup is the owner of a chart lookup: a ConfigMap in place of a Template.
 type lookup struct {
 	t     *testing.T
 	c     client.Client
@@ -88,7 +88,7 @@ func (l *lookup) pending() {
 	}
 }
 
-// TestResolve has each kind of source tell what a chart is now.
+// TestResolve checks the resolved version of a chart for each kind of source.
 //
 // Shows: operator 22 | a chart of a registry, an index or a Git repository is fixed by its digest,
 // version or commit; its instance is installed, compared, updated, uninstalled or kept
@@ -136,7 +136,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestUnlook leaves nothing of a source that a chart had before.
+// TestUnlook checks that nothing is left of a chart's previous source.
 func TestUnlook(t *testing.T) {
 	l := newLookup(t)
 	l.spec.Chart = fluxexec.Chart{HTTP: &fluxexec.HTTP{URL: "https://r.example.com", Chart: "web", Version: "1.x"}}

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// TestNeverWritten looks for fields that mean something else than who reads the name
-// would think. None may be built, whatever a run asks for.
+// TestNeverWritten checks that no built object has a field that works differently than
+// its name suggests, for any run.
 //
 // Shows: traps T2
 // Shows: traps T3
@@ -60,7 +60,7 @@ func TestNeverWritten(t *testing.T) {
 	}
 }
 
-// walk visits the path of each field; those of a list's members are the list's.
+// walk visits the path of each field. The members of a list share the path of the list.
 func walk(path string, value any, visit func(path string)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -75,8 +75,8 @@ func walk(path string, value any, visit func(path string)) {
 	}
 }
 
-// TestNames (T9) takes the longest name that pods, Secrets and labels of it can have, and
-// none that a label of DNS cannot be.
+// TestNames (T9) accepts the longest name from which names of pods, Secrets and labels
+// can be derived, and rejects names that are not DNS labels.
 //
 // Shows: traps T9 | names that are too long for pods and Secrets
 func TestNames(t *testing.T) {
@@ -92,8 +92,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestModuleTooLarge (T14) wants a module that no runner takes refused before there is an
-// object.
+// TestModuleTooLarge (T14) checks that a module that is too large for runners is refused
+// before any object is created.
 //
 // Shows: traps T14
 func TestModuleTooLarge(t *testing.T) {
@@ -106,7 +106,8 @@ func TestModuleTooLarge(t *testing.T) {
 	}
 }
 
-// TestEnvironmentIsQuiet (T11) refuses what makes tofu talk where tofu-controller reads.
+// TestEnvironmentIsQuiet (T11) rejects variables that add output which tofu-controller
+// would parse.
 //
 // Shows: traps T11
 func TestEnvironmentIsQuiet(t *testing.T) {
@@ -123,8 +124,9 @@ func TestEnvironmentIsQuiet(t *testing.T) {
 	}
 }
 
-// TestEncryption (T15) wants it to be of states and plans, by the environment of the
-// runner and of a Secret: no object has any of it.
+// TestEncryption (T15) checks that states and plans are encrypted by an environment
+// variable that the runner reads from a Secret, and that no object contains the
+// configuration.
 //
 // Shows: traps T15
 func TestEncryption(t *testing.T) {
@@ -139,8 +141,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestOutputsGo (T7) deletes the outputs of a run that is gone, which nobody else would
-// here, and no Secret of that name that the run did not write.
+// TestOutputsGo (T7) deletes the outputs of a run that is gone, which no other controller
+// here deletes, but not a Secret of that name that the run did not write.
 //
 // Shows: traps T7
 func TestOutputsGo(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// TestObserve reads statuses as tofu-controller writes them.
+// TestObserve reads statuses in the form of tofu-controller.
 //
 // Shows: traps T3
 // Shows: traps T8
@@ -31,7 +31,7 @@ func TestObserve(t *testing.T) {
 	pending := `plan: {pending: plan-1}, lastPlannedGeneration: 2, lastPlannedRevision: ` + pinned
 	for _, c := range []struct {
 		name             string
-		metadata, spec   string // approvePlan: auto where spec is ""
+		metadata, spec   string // spec "": approvePlan: auto
 		status           string
 		phase            fluxexec.Phase
 		reason, id, lock string
@@ -92,7 +92,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestObserveWithoutGate wants a plan that nobody saw not to have a name.
+// TestObserveWithoutGate checks that a plan has no ID if the gate has not seen it.
 func TestObserveWithoutGate(t *testing.T) {
 	for _, seen := range []string{"", "{", `{"digest":"short","generation":2}`, `{"digest":"` + strings.Repeat("a", 64) + `","generation":1}`} {
 		live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"generation": int64(2)}}}
@@ -105,7 +105,7 @@ func TestObserveWithoutGate(t *testing.T) {
 	}
 }
 
-// merge puts YAML into a part of an object. Numbers become those of the cluster.
+// merge merges YAML into a part of an object, with numbers in the form of the cluster.
 func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 	t.Helper()
 	b, err := yaml.YAMLToJSON([]byte("{kind: x, part: " + text + "}"))
@@ -124,7 +124,8 @@ func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 	o.Object[part] = into
 }
 
-// TestReadOutputs wants strings as they are, all else as JSON, and no type as an output.
+// TestReadOutputs checks that strings are unchanged, other values are JSON, and types are
+// not outputs.
 //
 // Shows: traps T6
 func TestReadOutputs(t *testing.T) {
