@@ -29,8 +29,8 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// TestProvision makes an account, its right and a policy, twice the same; an account that
-// somebody made before is left alone.
+// TestProvision creates an account, its binding and a policy, and repeats that without
+// changes. An account of another owner is left alone.
 //
 // Shows: operator 18
 func TestProvision(t *testing.T) {
@@ -76,8 +76,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestProvisionCharts: who installs charts may edit the namespace and nothing else, and what
-// he installs is reached.
+// TestProvisionCharts checks that the account that installs charts may edit only the
+// namespace, and that the installed resources can be reached.
 //
 // Shows: operator 22
 func TestProvisionCharts(t *testing.T) {
@@ -98,7 +98,8 @@ func TestProvisionCharts(t *testing.T) {
 	}
 }
 
-// TestEnter: the Secrets of a namespace are the operator's where an administrator says so.
+// TestEnter checks that the operator may read the Secrets of a namespace only after an
+// administrator has marked it.
 func TestEnter(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil)
 	if _, refused := errors.AsType[*fluxobj.NotAllowedError](fluxobj.Enter(t.Context(), c, ns.Name)); !refused {

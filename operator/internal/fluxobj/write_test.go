@@ -35,7 +35,7 @@ func newWorld(t *testing.T) world {
 	return world{t, fluxobj.Client{Client: c, UID: "a"}, cluster.Namespace(t, nil).Name}
 }
 
-// object is one of ours with some data. Any kind will do.
+// object returns an object of ours with some data. The kind does not matter.
 func (w world) object(data map[string]string) *unstructured.Unstructured {
 	w.t.Helper()
 	o, err := fluxobj.Encode(map[string]any{
@@ -57,8 +57,8 @@ func (w world) ensure(data map[string]string, changes bool) *unstructured.Unstru
 	return now
 }
 
-// TestWrite wants a field that is ours to follow what is wanted, one of somebody else to
-// stay, and no write where nothing changed.
+// TestWrite checks that our fields follow the desired state, that fields of other owners
+// stay, and that nothing is written without a change.
 func TestWrite(t *testing.T) {
 	w := newWorld(t)
 	w.ensure(map[string]string{"a": "1", "b": "1"}, true)
@@ -80,8 +80,8 @@ func TestWrite(t *testing.T) {
 	w.ensure(map[string]string{"a": "2"}, true)
 }
 
-// TestWriteAnother wants an object that was made in the place of the one that was read to
-// be left alone.
+// TestWriteAnother checks that an object that replaced the one that was read is left
+// alone.
 func TestWriteAnother(t *testing.T) {
 	w := newWorld(t)
 	before := w.ensure(map[string]string{"a": "1"}, true)
@@ -104,7 +104,7 @@ func TestWriteAnother(t *testing.T) {
 	}
 }
 
-// TestKindMissing wants a kind that the cluster does not know to be named.
+// TestKindMissing checks that the error names a kind that the cluster does not know.
 func TestKindMissing(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.Get(t.Context(), "nothing.example.com/v1", "Nothing", client.ObjectKey{Namespace: w.ns, Name: "a"})
