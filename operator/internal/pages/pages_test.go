@@ -13,15 +13,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// page is a page of docs/kubernetes, and what has to be there that it takes for granted.
+// page is a page of docs/kubernetes, and how to set up what it assumes.
 type page struct {
 	name   string
 	before func(*site, *testing.T)
-	// at is done before the block whose first line it names.
+	// at maps the first line of a block to what is done before that block.
 	at map[string]func(*site, *testing.T)
 }
 
-// pages are all of them, in an order in which a page finds what others have made.
+// pages lists all pages, in an order in which each finds what earlier ones have created.
 var pages = []page{
 	{name: "kubernetes-install.md", before: (*site).beforeInstall},
 	{name: "kubernetes-access.md", before: (*site).beforeAccess},
@@ -42,7 +42,7 @@ var pages = []page{
 	{name: "kubernetes-render.md", before: (*site).beforeRender},
 }
 
-// examples are blocks that are not done here, by their first line, and why.
+// examples maps the first lines of blocks that are not executed here to the reason.
 var examples = map[string]string{
 	"make image TAG=1.0.0": "TestImages of internal/images builds them, and loads them into a registry",
 	"okara-operator run --registry registry.example.com/platform --issuer https://idp.example.com": "it runs until it is ended; here it has the flags of the chart",
@@ -52,10 +52,11 @@ var examples = map[string]string{
 	`okara-operator render … --json | jq '.items[] | select(.kind == "Terraform").spec.vars'`: "the command above it, shortened",
 }
 
-// block is a fenced block of a page: its language, what stands behind it, its text.
+// block matches a fenced block of a page: its language, the rest of its info string, its
+// text.
 var block = regexp.MustCompile("(?ms)^```(\\w+) ?([^\\n]*)\\n(.*?)^```$")
 
-// TestPages does all pages about Kubernetes.
+// TestPages executes all pages about Kubernetes.
 //
 // Shows: rig 10 | each command and each object of the pages about Kubernetes does what the page
 // says, with kubectl and Helm, as the user whom the page names, beside Flux's controllers
@@ -72,7 +73,7 @@ func TestPages(t *testing.T) {
 	s := newSite(t)
 	for _, p := range pages {
 		if !t.Run(p.name, func(t *testing.T) { s.do(t, p) }) {
-			return // others find what it would have made
+			return // later pages need what it would have created
 		}
 	}
 	for line := range s.left {
@@ -80,7 +81,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// do does what a page says.
+// do executes a page.
 func (s *site) do(t *testing.T, p page) {
 	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", p.name))
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *site) do(t *testing.T, p page) {
 	}
 }
 
-// block does one block of a page.
+// block executes one block of a page.
 func (s *site) block(t *testing.T, page, language string, how []string, text string) {
 	t.Helper()
 	first, _, _ := strings.Cut(text, "\n")
@@ -135,7 +136,7 @@ func (s *site) block(t *testing.T, page, language string, how []string, text str
 	}
 }
 
-// beforeOperate has the chart and its values, as they were installed last.
+// beforeOperate provides the chart and the last installed values.
 func (s *site) beforeOperate(t *testing.T) {
 	s.link(t, "kubernetes-operate.md")
 	var all []byte
@@ -156,7 +157,7 @@ func (s *site) link(t *testing.T, page string) {
 	}
 }
 
-// beforeInstall has the login of the registry, and the namespace of a team.
+// beforeInstall creates the login of the registry, and the namespace of a team.
 func (s *site) beforeInstall(t *testing.T) {
 	s.link(t, "kubernetes-install.md")
 	login, err := os.ReadFile(s.path("config.json"))
@@ -167,20 +168,20 @@ func (s *site) beforeInstall(t *testing.T) {
 	s.sh(t, "site", "", "kubectl create namespace team-a")
 }
 
-// beforeAccess has a token of a forge, and the account whose token is made.
+// beforeAccess creates a token of a forge, and the account for which a token is created.
 func (s *site) beforeAccess(t *testing.T) {
 	s.write("secret", "kubernetes-access.md", "token.txt")
 	s.sh(t, "site", "", `kubectl create serviceaccount ci -n team-a
 kubectl create rolebinding rules -n team-a --clusterrole=okara-registry-edit --group=team-a`)
 }
 
-// beforeDepot has an operator that runs, and somebody who may approve.
+// beforeDepot starts the operator, and creates a user who may approve.
 func (s *site) beforeDepot(t *testing.T) {
 	s.operate(t)
 	s.sh(t, "site", "", "kubectl create rolebinding alice -n team-a --clusterrole=okara-approver --user=alice")
 }
 
-// openDepot has an OpenDepot with a module.
+// openDepot installs OpenDepot's kinds and a module.
 func (s *site) openDepot(t *testing.T) {
 	const crd = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -213,7 +214,7 @@ kubectl wait --for=condition=Established -f opendepot.yaml --timeout=2m
 kubectl apply -f old.yaml`)
 }
 
-// imported leads what was imported to the forge.
+// imported points the imported objects to the test forge.
 func (s *site) imported(t *testing.T) {
 	const name = "okara.yaml"
 	b, err := os.ReadFile(s.path("kubernetes.md", name))
@@ -227,8 +228,8 @@ func (s *site) imported(t *testing.T) {
 	s.write(strings.ReplaceAll(string(b), there, s.source()), "kubernetes.md", name)
 }
 
-// beforePortal has the values of the page that installs, the module of the page about
-// kinds, and people.
+// beforePortal provides the values of the installation page, the module of the page about
+// kinds, and users.
 func (s *site) beforePortal(t *testing.T) {
 	s.link(t, "portal-kubernetes.md")
 	values, err := os.ReadFile(s.path("kubernetes-install.md", "values.yaml"))
@@ -248,7 +249,7 @@ func (s *site) beforePortal(t *testing.T) {
 	s.sh(t, "vpc", "", "okara publish module . net/vpc/aws 1.4.0")
 }
 
-// withRuns has the operator that the chart runs now, and its people.
+// withRuns starts the operator that the chart deploys now, and creates its users.
 func (s *site) withRuns(t *testing.T) {
 	s.operate(t)
 	s.keys(t)
@@ -256,7 +257,7 @@ func (s *site) withRuns(t *testing.T) {
 kubectl create rolebinding ben -n okara-instances --clusterrole=okara-approver --user=ben`)
 }
 
-// beforeFlux has the module of the page, an account and a Secret of its variable.
+// beforeFlux creates the module of the page, an account, and a Secret with its variable.
 func (s *site) beforeFlux(t *testing.T) {
 	s.write(`variable "cidr" { type = string }
 variable "zones" { type = list(string) }
@@ -284,7 +285,7 @@ output "id" { value = terraform_data.vpc.id }
 kubectl create secret generic database -n team-a --from-literal=pass=secret`)
 }
 
-// plan has a plan wait.
+// plan makes a plan wait for approval.
 func (s *site) plan(t *testing.T) {
 	s.sh(t, "flux.md", "", `sed 's/10.10.0.0/10.11.0.0/' run.yaml > manual.yaml
 echo 'approval: Manual' >> manual.yaml
@@ -292,12 +293,12 @@ okara-operator render manual.yaml | kubectl apply -f -
 kubectl wait --for=jsonpath='{.status.plan.pending}' terraform/vpc -n team-a --timeout=10m`)
 }
 
-// runAgain has what the page about Flux deleted.
+// runAgain recreates what the page about Flux deleted.
 func (s *site) runAgain(t *testing.T) {
 	s.sh(t, "flux.md", "", "okara-operator render run.yaml | kubectl apply -f -")
 }
 
-// pushChart puts a chart where the page's Template finds it.
+// pushChart pushes a chart to where the page's Template finds it.
 func (s *site) pushChart(t *testing.T) {
 	s.write("apiVersion: v2\nname: web\nversion: 1.2.0\n", "chart", "web", "Chart.yaml")
 	s.write("replicas: 1\n", "chart", "web", "values.yaml")
@@ -305,7 +306,7 @@ func (s *site) pushChart(t *testing.T) {
 	s.sh(t, "chart", "", "helm package web\nhelm push web-1.2.0.tgz oci://"+s.okara+"/charts --plain-http")
 }
 
-// beforeRender has the folder of the module.
+// beforeRender creates the folder of the module.
 func (s *site) beforeRender(t *testing.T) {
 	src, err := os.ReadFile(s.path("vpc", "main.tf"))
 	if err != nil {

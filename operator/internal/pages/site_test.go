@@ -33,11 +33,11 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// patience bounds each wait of the fixture. The pages bound their own.
+// patience bounds each wait of the fixture. The pages have their own bounds.
 const patience = 4 * time.Minute
 
-// site is what the pages talk about: a cluster with Flux, okara serve, which is the
-// registry too, a forge, and the operator that the chart installed.
+// site is the environment of the pages: a cluster with Flux, okara serve, which is also
+// the registry, a forge, and the operator that the chart installed.
 type site struct {
 	t        *testing.T // the test of all pages
 	dir      string
@@ -45,11 +45,11 @@ type site struct {
 	okara    string // HOST:PORT of okara serve
 	forge    *httptest.Server
 	operator *exec.Cmd
-	words    *strings.Replacer // what the pages name, and what it is here
-	left     map[string]string // examples that no page has had so far
+	words    *strings.Replacer // from names on the pages to those here
+	left     map[string]string // examples that no page has contained so far
 }
 
-// newSite starts all but the operator, which the pages install.
+// newSite starts everything except the operator, which the pages install.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), left: maps.Clone(examples)}
@@ -72,7 +72,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// path is a file of the site; its folder is made.
+// path returns the path of a file of the site, and creates its folder.
 func (s *site) path(elem ...string) string {
 	s.t.Helper()
 	path := filepath.Join(append([]string{s.dir}, elem...)...)
@@ -89,7 +89,7 @@ func (s *site) write(text string, elem ...string) {
 	}
 }
 
-// env is the environment of every program: none of the user's configuration takes part.
+// env returns the environment of every program, without the user's own configuration.
 func (s *site) env(user string) []string {
 	s.t.Helper()
 	path := []string{filepath.Join(rig.Root(), "bin"), rig.Programs(s.t, "kubectl"), rig.Programs(s.t, "helm"), os.Getenv("PATH")}
@@ -100,8 +100,8 @@ func (s *site) env(user string) []string {
 	}
 }
 
-// kubeconfig is the file by which a user reaches the cluster, an administrator without a
-// name.
+// kubeconfig returns the file by which a user reaches the cluster. The user "" is an
+// administrator.
 func (s *site) kubeconfig(user string) string {
 	s.t.Helper()
 	file := s.path("users", strings.ReplaceAll(user, ":", "-")+".kubeconfig")
@@ -155,12 +155,12 @@ func (s *site) makeForge() {
 	s.write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.forge.Certificate().Raw})), "ca.pem")
 }
 
-// source is the module at the forge.
+// source returns the address of the module at the forge.
 func (s *site) source() string { return "git::" + s.forge.URL + "/vpc.git/.git" }
 
-// serve starts okara serve with a token of the operator, and the login by which programs
-// take that. The page about Flux adds a token to the same file. The keys of runs come
-// once the operator has made them.
+// serve starts okara serve with a token for the operator, and writes the login with which
+// programs use that token. The page about Flux adds a token to the same file. The keys of
+// runs are added once the operator has created them.
 func (s *site) serve() {
 	s.t.Helper()
 	address, err := rig.FreeAddress()
@@ -209,7 +209,8 @@ rule "modules of runs" {
 	})
 }
 
-// someKey is a file of keys with one that signs nothing here: okara serve wants some.
+// someKey writes a file with a key that signs nothing here, since okara serve requires at
+// least one.
 func someKey(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -224,8 +225,8 @@ func someKey(t *testing.T) string {
 	return fmt.Sprintf(`{"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "none", "x": %q, "y": %q}]}`, text(point[1:33]), text(point[33:]))
 }
 
-// start starts a program that ends with the test, which shows the end of its log where it
-// fails.
+// start starts a program that ends with the test. If the test fails, the end of the
+// program's log is shown.
 func (s *site) start(log, path string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	file, err := os.OpenFile(s.path(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -239,7 +240,7 @@ func (s *site) start(log, path string, args ...string) *exec.Cmd {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
 		if b, err := os.ReadFile(s.path(log)); s.t.Failed() && err == nil {
 			s.t.Logf("%s: %s", log, b[max(0, len(b)-8<<10):])
@@ -248,8 +249,8 @@ func (s *site) start(log, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// operate starts the operator as its pod would be: with the flags that the chart has put
-// there, and its account. Nothing runs pods here. One that runs already ends.
+// operate starts the operator like its pod: with its account and the flags of the
+// deployed chart, since nothing runs pods here. It first stops a running one.
 func (s *site) operate(t *testing.T) {
 	t.Helper()
 	if s.operator != nil {
@@ -288,7 +289,7 @@ func (s *site) operate(t *testing.T) {
 	s.operator = s.start("operator.log", filepath.Join(rig.Root(), "bin", "okara-operator"), args...)
 }
 
-// keys brings okara serve the keys of runs, as the kubelet does for its pod.
+// keys gives okara serve the keys of runs, as the kubelet does for its pod.
 func (s *site) keys(t *testing.T) {
 	t.Helper()
 	var keys string
