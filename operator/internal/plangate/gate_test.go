@@ -36,7 +36,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is a gate, a Terraform, and the part of tofu-controller that posts plans.
+// site is a gate, a Terraform, and a client that posts plans like tofu-controller.
 type site struct {
 	t *testing.T
 	client.Client
@@ -81,8 +81,8 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// certificates makes an authority, a folder for a gate, and a caller that tofu-controller
-// is like: it takes no other authority, and shows a certificate of this one.
+// certificates creates an authority, a folder for a gate, and a client like
+// tofu-controller: it trusts only this authority, and presents a certificate of it.
 func certificates(t *testing.T) (dir string, caller *http.Client) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -158,7 +158,7 @@ func (s *site) send(body []byte) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// set changes the Terraform, and returns it as it is then.
+// set patches the Terraform and returns the result.
 func (s *site) set(patch string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := s.run.DeepCopy()
@@ -184,7 +184,8 @@ func (s *site) approve(digest string) {
 	s.set(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"approvePlan":"plan-%d"}}`, fluxexec.AnnotationApproved, fluxexec.Approved(digest, generation), generation))
 }
 
-// TestGate wants an approved plan to pass, once it is the same, and no other one.
+// TestGate checks that an approved plan passes if it is unchanged, and that no other plan
+// does.
 func TestGate(t *testing.T) {
 	s := newSite(t)
 	if !s.post("a") {
@@ -226,8 +227,8 @@ func TestGate(t *testing.T) {
 	s.set(`{"metadata":{"finalizers":null}}`)
 }
 
-// TestGateRefuses wants callers without a certificate, and bodies that are no plan, to
-// get nothing.
+// TestGateRefuses checks that callers without a certificate and invalid bodies are
+// refused.
 func TestGateRefuses(t *testing.T) {
 	s := newSite(t)
 	own := s.http.Transport.(*http.Transport).TLSClientConfig
@@ -259,7 +260,7 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// TestCertificates wants missing files to be named.
+// TestCertificates checks that the error names missing files.
 func TestCertificates(t *testing.T) {
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
 		dir, _ := certificates(t)

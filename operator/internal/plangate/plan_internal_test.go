@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// body is what tofu-controller posts, as tofu 1.12 writes plans.
+// body is a request of tofu-controller, with a plan in the format of tofu 1.12.
 const body = `{"apiVersion":"infra.contrib.fluxcd.io/v1alpha2","kind":"Terraform",
 "metadata":{"namespace":"team-a","name":"vpc","uid":"5f0c","generation":3},
 "spec":{"interval":"10m0s"},
@@ -33,7 +33,8 @@ func digestOf(t *testing.T, text string) string {
 	return sum
 }
 
-// TestDigest wants each value to count, and nothing that is no change.
+// TestDigest checks that each changed value affects the digest, and that nothing else
+// does.
 func TestDigest(t *testing.T) {
 	first := digestOf(t, body)
 	for _, same := range [][2]string{
@@ -63,7 +64,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestParse wants what is no plan of a Terraform to be refused.
+// TestParse checks that anything but the plan of a Terraform is refused.
 func TestParse(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":       "",
@@ -82,8 +83,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse wants no body to end the process, and what was parsed to have a digest that
-// does not change.
+// FuzzParse checks that no body crashes the process, and that the digest of a parsed body
+// is stable.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(body))
 	f.Add([]byte(`{"metadata":{"namespace":"a","name":"b","uid":"c","generation":1},"status":{"tfplan":{"format_version":"1","resource_changes":[1,{"change":[]}]}}}`))
