@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestAccount shows the account of the portal: with its own token the portal does all that
-// it does, and nothing else that there is to do in the cluster is allowed.
+// TestAccount checks the account of the portal: with its own token the portal can do
+// everything that it needs, and nothing else in the cluster is allowed.
 //
 // Shows: operator 37 | the portal launches, shows an address, renames, extends, protects,
 // approves, claims and ends with the rights of its account alone; of every verb on every resource
@@ -37,7 +37,7 @@ func TestAccount(t *testing.T) {
 	s.nothingElse(account)
 }
 
-// life is that of an instance that needs a yes, from its request to its end.
+// life takes an instance that needs approval from its request to its end.
 func (s *site) life() {
 	s.t.Helper()
 	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc"}`, 202)
@@ -56,7 +56,7 @@ func (s *site) life() {
 	}
 	s.ask("anna", "POST", at+"/update", `{"name":"mine"}`, 200)
 	s.until(at, func(doc map[string]any) bool { return doc["name"] == "mine" })
-	s.ask("anna", "POST", at+"/extend", `{}`, 202) // a later end waits for a yes, too
+	s.ask("anna", "POST", at+"/extend", `{}`, 202) // a later end needs approval, too
 	plan, _ = s.until(at, func(doc map[string]any) bool {
 		return doc["plan"] != nil && doc["plan"] == s.heard(made["id"].(string))
 	})["plan"].(string)
@@ -64,12 +64,12 @@ func (s *site) life() {
 	s.until(at, func(doc map[string]any) bool {
 		return doc["extends"] == 1.0 && doc["expires_at"] != ready["expires_at"]
 	})
-	s.ask("anna", "POST", at+"/protect", `{}`, 403) // it would live longer, and nobody said yes
+	s.ask("anna", "POST", at+"/protect", `{}`, 403) // it would live longer, which is not approved
 	s.ask("anna", "DELETE", at, "", 202)
 	s.until(at, func(doc map[string]any) bool { return doc["phase"] != "ready" })
 }
 
-// keeps protects an instance that needs no yes.
+// keeps protects an instance that needs no approval.
 func (s *site) keeps() {
 	s.t.Helper()
 	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/kept"}`, 201)
@@ -83,8 +83,8 @@ func (s *site) keeps() {
 	s.ask("anna", "DELETE", at, "", 202)
 }
 
-// heard is the plan that waits by what the operator says; the portal shows a change before
-// the operator has heard of it.
+// heard returns the waiting plan according to the operator, since the portal shows a
+// change before the operator has processed it.
 func (s *site) heard(id string) any {
 	s.t.Helper()
 	var o v1alpha1.Instance
@@ -94,7 +94,7 @@ func (s *site) heard(id string) any {
 	return o.Status.Plan
 }
 
-// claims takes the one that waits in a pool.
+// claims takes the instance that waits in a pool.
 func (s *site) claims() {
 	s.t.Helper()
 	s.wait("the pool is full", func() bool {
@@ -114,7 +114,7 @@ func phase(name string) func(map[string]any) bool {
 	return func(doc map[string]any) bool { return doc["phase"] == name }
 }
 
-// until has the operator work until an instance is as wanted, as anna sees it.
+// until reconciles until an instance, as the user anna sees it, fulfils the condition.
 func (s *site) until(at string, is func(map[string]any) bool) (doc map[string]any) {
 	s.t.Helper()
 	defer func() {
@@ -130,7 +130,7 @@ func (s *site) until(at string, is func(map[string]any) bool) (doc map[string]an
 	return doc
 }
 
-// nothingElse asks the API server about every verb on every resource that it has.
+// nothingElse asks the API server about every verb on every resource.
 func (s *site) nothingElse(account *rest.Config) {
 	s.t.Helper()
 	set, err := kubernetes.NewForConfig(account)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// settle has an operator look at what was written, and do what that asks for.
+// settle makes an operator reconcile what was written.
 func (s *site) settle() {
 	s.t.Helper()
 	if s.operator == nil {
@@ -23,11 +23,11 @@ func (s *site) settle() {
 		})
 	}
 	if _, err := s.operator.Reconcile(s.t.Context()); err != nil {
-		s.t.Log(err) // somebody else wrote at the same time: the next pass does it
+		s.t.Log(err) // another writer was first: the next reconcile repeats it
 	}
 }
 
-// engine is an executor whose runs end at once; each makes an address.
+// engine is an executor whose runs end at once. Each run yields an address.
 type engine struct{}
 
 func (engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {

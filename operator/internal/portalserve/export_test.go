@@ -2,5 +2,5 @@
 
 package portalserve
 
-// Again looks at the file now.
+// Again checks the file for changes now.
 func (p *Portal) Again() { p.again() }

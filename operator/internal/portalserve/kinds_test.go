@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestKinds shows kinds of the cluster beside the templates to who may see them, with an
-// object to copy.
+// TestKinds checks that users with the right to see them get the kinds of the cluster
+// besides the templates, with an example object.
 func TestKinds(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
 	s.template("sandbox.vpc", nil)
@@ -31,7 +31,7 @@ func TestKinds(t *testing.T) {
 		kinds, _ := s.ask(who, "GET", "/api/v1/templates", "", 200)["kinds"].([]any)
 		return kinds
 	}
-	for len(list("clara")) == 0 { // until the cache has it
+	for len(list("clara")) == 0 { // until the cache has the kind
 	}
 	if one := s.ask("clara", "GET", "/api/v1/kinds/vpcs", "", 200); one["invalid"] != "the operator has not looked at it yet" {
 		t.Errorf("before the operator: %v", one)
@@ -69,7 +69,7 @@ func TestKinds(t *testing.T) {
 	s.ask("", "GET", "/api/v1/kinds/vpcs", "", 401)
 }
 
-// page is a page as somebody sees it.
+// page requests a page as a user.
 func (s *site) page(who, path string) string {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)

@@ -36,7 +36,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is a portal over a namespace, as an account.
+// site is a portal for a namespace, with the rights of an account.
 type site struct {
 	t         *testing.T
 	client    client.Client // of an administrator
@@ -58,7 +58,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// newSite starts a portal with the rights that a config gives it.
+// newSite starts a portal with the rights of a configuration.
 func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 	t.Helper()
 	admin := cluster.Admin(t)
@@ -102,10 +102,10 @@ func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
 	return s
 }
 
-// readable are the templates that somebody may see: clara sees all, and kinds.
+// readable are the templates that users may see: clara sees all, and kinds.
 var readable = map[bool]string{false: "sandbox/*", true: "**"}
 
-// configure writes the file: who is named may launch and approve.
+// configure writes the file. The given users may launch and approve.
 func (s *site) configure(more string, names ...string) {
 	s.t.Helper()
 	var text strings.Builder
@@ -119,7 +119,8 @@ func (s *site) configure(more string, names ...string) {
 	}
 }
 
-// template makes a Template that the operator has looked at, and the portal seen.
+// template creates a Template, and waits until the operator has processed it and the
+// portal has seen it.
 func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) {
 	s.t.Helper()
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: v1alpha1.TemplateSpec{
@@ -143,7 +144,7 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) {
 	s.wait("the portal sees Template "+name, func() bool { return s.launches(strings.Replace(name, ".", "/", 1)) })
 }
 
-// wait waits for something that comes by itself.
+// wait waits until the condition is true.
 func (s *site) wait(what string, is func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
@@ -153,7 +154,7 @@ func (s *site) wait(what string, is func() bool) {
 	}
 }
 
-// launches reports whether the portal offers a template to anna, and she can launch it.
+// launches reports whether the portal shows a template to anna, and she may launch it.
 func (s *site) launches(name string) bool {
 	s.t.Helper()
 	all, _ := s.ask("anna", "GET", "/api/v1/templates", "", 200)["templates"].([]any)
@@ -165,7 +166,7 @@ func (s *site) launches(name string) bool {
 	return false
 }
 
-// ask makes a request as somebody, and wants a status.
+// ask sends a request as a user, and requires a status.
 func (s *site) ask(who, method, path, body string, want int) map[string]any {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
@@ -188,11 +189,11 @@ func (s *site) ask(who, method, path, body string, want int) map[string]any {
 		s.t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, b, err, want)
 	}
 	var doc map[string]any
-	_ = json.Unmarshal(b, &doc) // a page is none
+	_ = json.Unmarshal(b, &doc) // pages are not JSON
 	return doc
 }
 
-// TestPortal launches by the API of okara serve, over objects.
+// TestPortal launches with the API of okara serve, backed by objects.
 func TestPortal(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
 	s.template("sandbox.vpc", func(t *v1alpha1.TemplateSpec) { t.Approval.Mode = "Request" })
@@ -219,7 +220,8 @@ func TestPortal(t *testing.T) {
 	s.ask("", "GET", "/healthz", "", 200)
 }
 
-// TestPortalRereads takes the file when it changes, and keeps the one before a mistake.
+// TestPortalRereads checks that a changed file is read, and that an invalid one has no
+// effect.
 func TestPortalRereads(t *testing.T) {
 	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
 	src, err := os.ReadFile(s.file)
@@ -266,7 +268,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// FuzzParse reads files.
+// FuzzParse parses arbitrary files.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("ui { session_key_files = [\"a\"] }\ninstances { quota { user = 1 } }"))
 	f.Fuzz(func(_ *testing.T, b []byte) {
@@ -276,5 +278,5 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// tokenOf is the static token of somebody.
+// tokenOf returns the static token of a user.
 func tokenOf(name string) string { return "oks_" + name + "_" + strings.Repeat("a", 43) }
