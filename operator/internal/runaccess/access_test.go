@@ -32,7 +32,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is an operator's access to an okara serve, which keeps states in a registry.
+// site is an operator's access to an okara serve that keeps states in a registry.
 type site struct {
 	client.Client
 	*runaccess.Access
@@ -77,7 +77,7 @@ func (s *site) wait(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// restart makes an access that knows nothing of an earlier one.
+// restart creates an access without the state of the previous one.
 func (s *site) restart(change func(*runaccess.Options)) {
 	s.t.Helper()
 	o := runaccess.Options{Client: s.Client, Issuer: s.issuer, FrontEnd: s.url, Stores: s.states.Store}
@@ -91,7 +91,7 @@ func (s *site) restart(change func(*runaccess.Options)) {
 	s.Access = a
 }
 
-// serve answers the http backend as okara serve does, by the issuer's tokens.
+// serve answers the http backend as okara serve does, for the issuer's tokens.
 func (s *site) serve() {
 	s.t.Helper()
 	if err := s.issuer.Keep(s.t.Context()); err != nil {
@@ -105,7 +105,7 @@ func (s *site) serve() {
 	s.url = s.states.URL
 }
 
-// store is the repository of a state, as the operator opens it.
+// store opens the repository of a state as the operator does.
 func (s *site) store(name string) *statebackend.Store {
 	s.t.Helper()
 	store, err := s.states.Store(name)
@@ -115,7 +115,7 @@ func (s *site) store(name string) *statebackend.Store {
 	return store
 }
 
-// run is the run of an object.
+// run returns the run of the object with a UID.
 func (s *site) run(uid string) runaccess.Run {
 	return runaccess.Run{
 		Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws",
@@ -132,7 +132,7 @@ func (s *site) prepare(r runaccess.Run) runaccess.Ready {
 	return ready
 }
 
-// data is what a Secret has.
+// data returns the value of a key of a Secret.
 func (s *site) data(name, key string) string {
 	s.t.Helper()
 	var secret corev1.Secret
@@ -142,7 +142,7 @@ func (s *site) data(name, key string) string {
 	return string(secret.Data[key])
 }
 
-// ask sends what a run sends, with the token that it has.
+// ask sends a request of a run, with its token.
 func (s *site) ask(method, query, body string) int {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+"/state/prod.acme/vpcs.prod"+query, strings.NewReader(body))
@@ -164,7 +164,7 @@ func state(serial int, resources string) string {
 
 const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
 
-// apply is a run that leaves a state.
+// apply writes a state like a run.
 func (s *site) apply(serial int, resources string) {
 	s.t.Helper()
 	if got := s.ask(http.MethodPost, "", state(serial, resources)); got != http.StatusOK {
@@ -172,7 +172,7 @@ func (s *site) apply(serial int, resources string) {
 	}
 }
 
-// TestPrepare makes what a run needs, once: a second time writes nothing.
+// TestPrepare creates what a run needs. A second call writes nothing.
 //
 // Shows: traps T11
 func TestPrepare(t *testing.T) {
@@ -211,8 +211,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPrepareElsewhere: the module lies in okara serve, which has an authority of its
-// own; or in a registry with a Secret of the operator.
+// TestPrepareElsewhere prepares a run whose module is in an okara serve with its own
+// authority, and one whose module is in a registry with a Secret of the operator.
 func TestPrepareElsewhere(t *testing.T) {
 	s := newSite(t)
 	s.restart(func(o *runaccess.Options) { o.CA = []byte("PEM") })
@@ -249,8 +249,8 @@ func TestPrepareElsewhere(t *testing.T) {
 	}
 }
 
-// TestNameTaken: what somebody made under a name of ours is left alone, and nothing is
-// written that a run could use.
+// TestNameTaken checks that an object of another owner with one of our names is left
+// alone, and that nothing is written that a run could use.
 //
 // Shows: operator 18
 func TestNameTaken(t *testing.T) {
@@ -273,14 +273,14 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// TestOneOwner: a state is one object's, until that gave it back or an administrator
-// gave it to the next.
+// TestOneOwner checks that a state belongs to one object until that releases it or an
+// administrator assigns it to the next one.
 //
 // Shows: kinds 12
 func TestOneOwner(t *testing.T) {
 	s := newSite(t)
 	old, next := s.run("1"), s.run("2")
-	next.Name = "vpc-next" // in its own namespace, really
+	next.Name = "vpc-next" // in reality in its own namespace
 	refused := func(what string, err error) {
 		t.Helper()
 		if _, ok := errors.AsType[*runaccess.StateExistsError](err); !ok {
@@ -316,8 +316,8 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// TestRelease deletes a state that is empty. Who brings the object back gets nothing,
-// and a new object of its name begins anew.
+// TestRelease deletes an empty state. Restoring the object gives no access, and a new
+// object of its name starts with an empty state.
 //
 // Shows: kinds 12
 func TestRelease(t *testing.T) {
@@ -368,8 +368,9 @@ func TestRelease(t *testing.T) {
 
 func errOf(_ runaccess.Ready, err error) error { return err }
 
-// TestReleaseCutOff: the lock of an operator that was killed while it released a state is
-// ended by the next one, once no release can last so long. Nobody else's is.
+// TestReleaseCutOff checks that the lock of an operator that was killed during a release
+// is broken by the next one, once it is older than any release. Other holders' locks are
+// kept.
 func TestReleaseCutOff(t *testing.T) {
 	s := newSite(t)
 	r := s.run("1")
@@ -417,12 +418,12 @@ func TestReleaseCutOff(t *testing.T) {
 	}
 }
 
-// TestOwnerCutOff has an operator killed while it made an object the owner of its state,
-// before it wrote that and after it: the next one goes on, but not past the lock of anybody
-// else.
+// TestOwnerCutOff kills an operator while it makes an object the owner of its state,
+// before and after it writes the record: its successor continues, but respects the locks
+// of other holders.
 func TestOwnerCutOff(t *testing.T) {
 	for _, c := range []struct {
-		operation, of string // of the lock; of nobody: of the run
+		operation, of string // of the lock; of "": of the run
 		age           time.Duration
 		written, ends bool
 	}{
@@ -458,7 +459,7 @@ func TestOwnerCutOff(t *testing.T) {
 	}
 }
 
-// TestStateOfPeople: a state that somebody else wrote is not taken.
+// TestStateOfPeople checks that a state that another user wrote is not taken over.
 func TestStateOfPeople(t *testing.T) {
 	s := newSite(t)
 	l, err := s.store("prod.acme").Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "alice"})
@@ -485,8 +486,8 @@ func TestStateOfPeople(t *testing.T) {
 	}
 }
 
-// TestErrorsTellNoToken: what okara serve, or something in between, answers is quoted,
-// and no token is in it.
+// TestErrorsTellNoToken checks that errors quote the response of okara serve, or of a
+// proxy, but contain no token.
 func TestErrorsTellNoToken(t *testing.T) {
 	s := newSite(t)
 	var sent string

@@ -28,7 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// issuing is an issuer, and a front-end that has its public keys as a file.
+// issuing is an issuer, and a front-end that reads its public keys from a file.
 type issuing struct {
 	client.Client
 	*runaccess.Issuer
@@ -69,7 +69,7 @@ func newIssuing(t *testing.T) *issuing {
 	return s
 }
 
-// restart makes an issuer that knows nothing of an earlier one.
+// restart creates an issuer without the state of the previous one.
 func (s *issuing) restart() {
 	s.t.Helper()
 	i, err := runaccess.NewIssuer(runaccess.IssuerOptions{Client: s.Client, Namespace: s.operatorNamespace, Cluster: "prod", Now: s.clock})
@@ -100,7 +100,7 @@ func (s *issuing) configMap() *corev1.ConfigMap {
 	return m
 }
 
-// mount is what a kubelet does with the ConfigMap.
+// mount updates the file like a kubelet that mounts the ConfigMap.
 func (s *issuing) mount() {
 	s.t.Helper()
 	if err := os.WriteFile(s.file+".new", []byte(s.configMap().Data[runaccess.IssuerKey]), 0o600); err != nil {
@@ -120,7 +120,7 @@ func (s *issuing) token(r runaccess.Run) string {
 	return token
 }
 
-// may is whether a token may write a state.
+// may returns nil if a token may write a state.
 func (s *issuing) may(token, name, workspace string) error {
 	r := httptest.NewRequest(http.MethodPost, "https://okara.example.com/state/"+name+"/"+workspace, nil)
 	r.SetBasicAuth("run", token)
@@ -132,8 +132,8 @@ func run(namespace, workspace string) runaccess.Run {
 	return runaccess.Run{Namespace: namespace, UID: "5f0c1b1e-0000-4000-8000-000000000001", Workspace: workspace, Module: "net/vpc/aws"}
 }
 
-// TestTokenOpensItsState: a token may write the state of its object, read its module,
-// and do nothing else.
+// TestTokenOpensItsState checks that a token grants only writing the state of its object
+// and reading its module.
 //
 // Shows: kinds 12
 func TestTokenOpensItsState(t *testing.T) {
@@ -166,8 +166,8 @@ func TestTokenOpensItsState(t *testing.T) {
 	}
 }
 
-// TestTokenRefusesClaims: claims that a rule could take for more than one name are not
-// signed, and give nothing where somebody signs them.
+// TestTokenRefusesClaims checks that claims which a rule could match with more than one
+// name are not signed, and grant nothing if they are signed elsewhere.
 //
 // Shows: kinds 12 | claims with a `/`, a glob or nothing are not signed; a token opens no other
 // state, not that of a deleted object; keys change under load; rules of tenants give no state, and
@@ -192,8 +192,8 @@ func TestTokenRefusesClaims(t *testing.T) {
 	}
 }
 
-// TestTokenTimes: a token is good a minute back and for a day, and is not fresh when
-// less than half of it is left.
+// TestTokenTimes checks that a token is valid from a minute ago for a day, and is renewed
+// when less than half of that is left.
 //
 // Shows: kinds 7
 func TestTokenTimes(t *testing.T) {
@@ -224,9 +224,9 @@ func TestTokenTimes(t *testing.T) {
 	}
 }
 
-// TestRotationUnderLoad makes tokens all the time for two months, while keys change, the
-// operator restarts, and the front-end has the public keys some minutes later. Each
-// token is good as long as it says.
+// TestRotationUnderLoad issues tokens continuously for two simulated months, while keys
+// change, the operator restarts, and the front-end gets the public keys some minutes
+// later. Each token is valid for its whole lifetime.
 //
 // Shows: kinds 12
 func TestRotationUnderLoad(t *testing.T) {
@@ -255,7 +255,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				living = append(living, made{token, s.clock().Add(runaccess.Lifetime)})
 			})
 		}
-		if step%3 == 0 { // not each time: a kubelet is late, and so may be the operator
+		if step%3 == 0 { // not each time: a kubelet may be late, and so may the operator
 			if err := s.Keep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -284,8 +284,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKeysOfOthers: keys that somebody else made, or that are damaged, are not used, and
-// the message does not quote them.
+// TestKeysOfOthers checks that keys of another owner and damaged keys are not used, and
+// that the message does not quote them.
 func TestKeysOfOthers(t *testing.T) {
 	s := newIssuing(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: runaccess.KeysSecret}}
