@@ -16,7 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// says is the conditions in short: Ready, and what else holds, with the reason of Ready.
+// says abbreviates conditions: Ready with its reason, and the other ones that are
+// present.
 func says(list []metav1.Condition) string {
 	var all []string
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
@@ -27,7 +28,7 @@ func says(list []metav1.Condition) string {
 	return strings.Join(all, " ")
 }
 
-// TestSay writes one verdict after the other, and wants an event of each that is news.
+// TestSay writes one verdict after another, and expects an event for each new one.
 func TestSay(t *testing.T) {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 3}}
 	recorder := events.NewFakeRecorder(10)
@@ -63,7 +64,7 @@ func TestSay(t *testing.T) {
 	}
 }
 
-// TestDecide has the conditions of an Approval follow its result.
+// TestDecide checks that the conditions of an Approval follow its result.
 func TestDecide(t *testing.T) {
 	for result, want := range map[v1alpha1.ApprovalResult]string{
 		"":                        "Ready=False/Pending Reconciling=True/Pending",
@@ -84,8 +85,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestPhase has a row for each phase: what it is called while the object is Ready, under way,
-// fails and is tried again, is Stalled, and was stopped. Only what is Ready is called so.
+// TestPhase has a row for each phase: its value while the object is Ready, under way,
+// failing and retried, Stalled, and held. Only a Ready object has the phase Ready or
+// Available.
 func TestPhase(t *testing.T) {
 	for phase, want := range map[string][5]string{
 		"":              {"", "", "", "Failed", ""},
