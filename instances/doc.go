@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instances is the part of `okara serve` that launches modules for a while.
+// Package instances launches temporary instances of modules in `okara serve`.
 //
-// An [Extension] is mounted by the command into a server of package
+// The command passes an [Extension] to a server of package
 // [github.com/seed-141914ff/okara/internal/server], which knows it as an interface and
-// imports nothing of this folder. Its blocks of the file of settings are those of
-// package settings; checked, they become a [platform]: the ledger that keeps the
-// document of the machine, what drives that, what runs the tools, and the API over all
-// of it with its pages. The runs of workspaces, which tfe.v2 asks for, are records of
-// the same ledger (remote.go). A portal has the address book of the ledger alone, and
-// hands everything on to the leader.
+// imports nothing from this folder. Package settings decodes and checks its blocks of the
+// settings file. From them the extension builds a [platform]: the ledger that stores the
+// document of the machine, the reconciler that drives it, the executor of the tools, and
+// the API with its pages. The runs of workspaces, which tfe.v2 requests, are records of
+// the same ledger (remote.go). A portal has only the address book of the ledger and
+// forwards every request to the leader.
 //
-// The child of a run reaches the built-in registry by a socket, with a token for the
-// repository of its instance (socket.go), and any other with the credential of the
-// server.
+// The child process of a run reaches the built-in registry through a socket, with a token
+// for the repository of its instance (socket.go), and any other registry with the
+// credential of the server.
 //
 // The package is for okara's own programs; there is no promise of compatibility.
 package instances

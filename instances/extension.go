@@ -30,7 +30,7 @@ type Extension struct {
 
 var _ server.Extension = (*Extension)(nil)
 
-// New returns an extension for settings that nobody has read yet.
+// New returns an extension whose settings have not been read yet.
 func New() *Extension { return &Extension{} }
 
 // Blocks implements [server.Extension].
@@ -48,8 +48,8 @@ func (e *Extension) Check(s *server.Settings) (server.Claim, error) {
 	return c, e.checkRuns(s.Cloud.TFE)
 }
 
-// checkRuns refuses to run what anybody uploads where it could reach what is not its
-// own: nobody vouches for its code.
+// checkRuns refuses to run uploaded code, which no administrator has reviewed, where it
+// could reach more than its own files and rights.
 func (e *Extension) checkRuns(t *server.TFE) error {
 	if !t.Remote() {
 		return nil
@@ -87,7 +87,7 @@ func (e *Extension) Prepare(s *server.Settings, env server.Env) (err error) {
 	return err
 }
 
-// checkCredentials refuses credentials that runs of an organization cannot have.
+// checkCredentials refuses credentials that runs of an organization cannot use.
 func (e *Extension) checkCredentials(all []server.Organization) error {
 	for _, o := range all {
 		for _, name := range o.Credentials {

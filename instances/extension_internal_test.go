@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// sealer stands for the state keys.
+// sealer is a stand-in for the state keys.
 type sealer struct{ statebackend.Sealer }
 
 // instanceEnv is a process with or without state keys.
@@ -35,8 +35,8 @@ func instanceEnv(keys bool) server.Env {
 	return env
 }
 
-// readInstances reads a file in which <DIR> is a folder, <KEY> a file with a key, and
-// <SECRET> one with a secret. Beside it is prices.csv.
+// readInstances reads a settings file in which <DIR> is a folder, <KEY> a file with a key
+// and <SECRET> a file with a secret. The file prices.csv is beside it.
 func readInstances(t *testing.T, text string, env server.Env) (*settings.Options, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,19 +57,19 @@ func readInstances(t *testing.T, text string, env server.Env) (*settings.Options
 		return nil, err
 	}
 	if s.Access.Anonymous == nil {
-		s.Access.Anonymous = []string{} // or all would be everybody's, which is another mistake
+		s.Access.Anonymous = []string{} // otherwise anonymous callers would have all rights, which is another mistake
 	}
 	return e.options, server.Check(s, env)
 }
 
-// newSettings are those of a server that can launch instances.
+// newSettings returns the settings of a server that can launch instances.
 func newSettings() (*server.Settings, *Extension) {
 	s, e := server.Defaults(), New()
 	s.Extension = e
 	return s, e
 }
 
-// TestInstances reads every setting of instances.
+// TestInstances reads every setting of the block instances.
 //
 // Shows: platform-mistakes 3
 func TestInstances(t *testing.T) {
@@ -181,8 +181,7 @@ notify {
 	}
 }
 
-// TestInstancesRefused holds mistakes against the file: each is named with its
-// line.
+// TestInstancesRefused shows that each mistake in the file is reported with its line.
 //
 // Shows: platform 1
 func TestInstancesRefused(t *testing.T) {
@@ -275,8 +274,8 @@ func TestInstancesRefused(t *testing.T) {
 	}
 }
 
-// TestInstancesNobody shows that modules which run on a machine are not everybody's on
-// its loopback address, unless that was written out.
+// TestInstancesNobody shows that anonymous callers may not launch modules on the
+// machine, even on its loopback address, unless the settings grant it explicitly.
 func TestInstancesNobody(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "okara.hcl")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "instances {\n  templates = %q\n}\nexecutor \"local\" {}\n", filepath.Dir(file)), 0o600); err != nil {

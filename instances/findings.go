@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// ledgerFindings show the leader of the instances, and what keeps them from their end.
+// ledgerFindings reports the leader of the instances, and what keeps them from expiring.
 func ledgerFindings(s ledger.Status) []web.Finding {
 	f := web.Finding{About: "Instances", Meaning: "What is launched is written down, and ends in time."}
 	switch {

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// TestLedgerFindings says who leads, and what keeps instances from their end.
+// TestLedgerFindings shows what is reported of the leader and of what delays expiry.
 func TestLedgerFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		status ledger.Status
-		want   string // verdict and state of each, apart by semicolons
+		want   string // verdict and state of each finding, separated by semicolons
 	}{
 		"leads":           {ledger.Status{Leading: true, Held: "the clock jumped"}, "0 this replica is the leader;2 the clock jumped"},
 		"follows":         {ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}}, "0 led by https://a.example.com;2 1 are set aside"},

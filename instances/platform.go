@@ -43,9 +43,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// platform is what launches instances here: the ledger that keeps them, what
-// drives it, what runs tofu, and the API over all of it. A portal has the ledger's
-// address book alone, and hands everything on.
+// platform launches instances in this server: the ledger that stores them, the reconciler
+// that drives it, the executor that runs tofu, and the API over all of it. A portal has
+// only the ledger's address book, and forwards every request.
 type platform struct {
 	o       *settings.Options
 	quotas  []settings.Quota
@@ -60,14 +60,14 @@ type platform struct {
 	templates  *templatesource.Templates
 	reconciler *portal.Reconciler
 	executor   *localexec.Local
-	queue      *jobs.Queue // of notices; nil: nobody is notified
+	queue      *jobs.Queue // of notices; nil: no notices are sent
 	socket     *runRegistry
 
 	guard *access.Guard    // of the front-end
-	at    localexec.Server // where runs find it, without a token
+	at    localexec.Server // where runs reach the front-end, without a token
 }
 
-// newPlatform returns what launches instances, which does nothing yet.
+// newPlatform returns a platform that does nothing yet.
 func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, error) {
 	l := &platform{o: e.options, quotas: e.blocks.Quotas, base: b, log: b.Env.Log, machine: &lifecycle.Machine{Limits: e.options.Limits}}
 	keys, err := keyring.New(b.Keys)
@@ -75,7 +75,7 @@ func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, e
 		return nil, err
 	}
 	l.keys = keys
-	if l.storage, err = filepath.Abs(b.Settings.Storage); err != nil { // children have another folder
+	if l.storage, err = filepath.Abs(b.Settings.Storage); err != nil { // children run in another folder
 		return nil, err
 	}
 	if err := l.open(); err != nil {
@@ -117,9 +117,9 @@ func (l *platform) open() (err error) {
 	return err
 }
 
-// addressKeys are by which replicas verify the leader, of what they share: servers
-// their archive keys, portals those of their sessions. None of them is the secret
-// itself.
+// addressKeys derives the keys by which replicas authenticate the address of the leader
+// from the keys that they share: archive keys on servers, session keys on portals. The
+// shared secrets themselves are not used.
 func addressKeys(shared []keyring.Key) [][]byte {
 	var keys [][]byte
 	for _, k := range shared {
@@ -130,8 +130,8 @@ func addressKeys(shared []keyring.Key) [][]byte {
 	return keys
 }
 
-// launchedBefore reports whether the queue has entries of instances: a ledger that
-// is empty then is lost, not new.
+// launchedBefore reports whether the queue has entries of instances: then an empty
+// ledger is lost, not new.
 func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 	queue, err := l.base.Client.Repo(l.base.Layout.QueueRepo())
 	if err != nil {
@@ -151,13 +151,13 @@ func (l *platform) launchedBefore(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// notices makes the queue of what others are told.
+// notices makes the queue of notices to the receiver.
 func (l *platform) notices() error {
 	if l.o.Notify == nil {
 		return nil
 	}
 	guard := upstream.NewGuard(l.base.Settings.AllowInternal)
-	guard.Named(l.o.Notify.URL.Host) // the operator has named it
+	guard.Named(l.o.Notify.URL.Host) // the administrator has named it in the settings
 	out := l.base.Env.Transport
 	out.Dial = guard.Dial
 	transport, err := httpserve.Transport(out)
@@ -178,8 +178,8 @@ func (l *platform) notices() error {
 	return nil
 }
 
-// handler returns what answers /api/v1/, which the pages ask as well, and what
-// answers it from what this replica knows.
+// handler returns the handler of /api/v1/, which the pages use as well, and the one that
+// answers only from what this replica knows.
 func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own http.Handler, err error) {
 	l.guard = kit.Guard
 	transport, err := l.peers()
@@ -216,7 +216,8 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	return portal.NewForward(forward), api, nil
 }
 
-// peers reaches other replicas: to whom they say they are, and past every proxy.
+// peers returns the transport to other replicas, which verifies their certificates and
+// uses no proxy.
 func (l *platform) peers() (http.RoundTripper, error) {
 	out := l.base.Env.Transport
 	out.Insecure = false
@@ -225,7 +226,7 @@ func (l *platform) peers() (http.RoundTripper, error) {
 	return httpserve.Transport(out)
 }
 
-// known is what templates may name.
+// known returns what templates may name.
 func (l *platform) known() template.Known {
 	var k template.Known
 	for _, c := range l.o.Credentials {
@@ -237,16 +238,17 @@ func (l *platform) known() template.Known {
 	return k
 }
 
-// ledgerRepository is the first one, with its host: who reads it goes on from there.
+// ledgerRepository is the first repository of the ledger, with its host: readers follow
+// from there to the later ones.
 func (l *platform) ledgerRepository() string {
 	return l.base.Client.Host() + "/" + l.base.Layout.Ledger(1)
 }
 
-// listening tells where runs find the front-end, before any is begun. ca is the
-// file of its own CA, "" without one.
+// listening sets the address at which runs reach the front-end, before any run starts. ca
+// is the file of the front-end's own CA; "" without one.
 func (l *platform) listening(at, ca string) error {
 	public := l.base.Settings.PublicURL
-	if public == "" && l.base.Settings.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // its certificate is for that name
+	if public == "" && l.base.Settings.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // the certificate is for that name
 		u, err := url.Parse(at)
 		if err != nil {
 			return err
@@ -274,8 +276,8 @@ func (l *platform) listening(at, ca string) error {
 	return err
 }
 
-// over reports whether a run, ID/N/ATTEMPT, is known to have ended. A copy that is
-// behind does not know it yet.
+// over reports whether a run, named ID/N/ATTEMPT, is known to have ended. A replica whose
+// copy is behind may not know it yet.
 func (l *platform) over(name string) bool {
 	part := strings.Split(name, "/")
 	if l.o.Role == settings.RolePortal || len(part) != 3 {
@@ -306,11 +308,11 @@ func (l *platform) over(name string) bool {
 	return false
 }
 
-// endTime is how long runs that end with the server may take to be gone.
+// endTime is how long to wait for the end of runs that end with the server.
 const endTime = 10 * time.Second
 
-// serve does all that no request waits for, until ctx ends: it lets another replica
-// lead, and leaves what runs to itself.
+// serve does all background work until ctx ends. Then another replica can lead; runs go
+// on, unless the executor is set to end them.
 func (l *platform) serve(ctx context.Context) {
 	var running sync.WaitGroup
 	begin := func(name string, work func(context.Context) error) {
@@ -353,7 +355,7 @@ func (l *platform) answerRuns(ctx context.Context) error {
 	return srv.Serve(ctx)
 }
 
-// order is what the child of one attempt needs beside the spec.
+// order returns what the child of an attempt needs beside the spec.
 func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
 	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
@@ -366,13 +368,13 @@ func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, erro
 	return o, err
 }
 
-// reads are the rights of a run here.
+// reads returns the rights of a run on this server.
 func (l *platform) reads(s run.Spec) []rights.Scope {
 	scopes := []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindProvider, Glob: rights.Everything}, {Action: rights.Read, Kind: addr.KindMirror, Glob: rights.Everything},
 	}
 	globs := l.o.Executor.Reads
-	if s.Remote != nil { // its modules are what it uploads; others are read by whom the operator says
+	if s.Remote != nil { // its own modules are uploaded; which others it may read is set by the administrator
 		scopes = append(scopes, remoteScopes(s)...)
 	} else if len(globs) == 0 {
 		namespace, _, _ := strings.Cut(s.Source.Module, "/")
@@ -384,12 +386,12 @@ func (l *platform) reads(s run.Spec) []rights.Scope {
 	return scopes
 }
 
-// afterLimit is how long a child may go on beyond the time limit of its run: it
+// afterLimit is how long a child may go on beyond the time limit of its run, while it
 // interrupts the tool, ends it, and repeats the last write.
 const afterLimit = time.Hour
 
-// registry is how the child reaches it: the built-in one by the socket, any other
-// one with this server's credential.
+// registry returns how the child reaches the registry: the built-in one through the
+// socket, any other one with the credential of this server.
 func (l *platform) registry(ctx context.Context, s run.Spec) (localexec.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
 	out := localexec.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
@@ -409,7 +411,7 @@ func (l *platform) registry(ctx context.Context, s run.Spec) (localexec.Registry
 	out.ClientKey = t.ClientKey
 	out.CertDirs = slices.Clone(t.CertDirs)
 	out.Insecure = t.Insecure
-	files := []*string{&out.ClientCert, &out.ClientKey} // children have another folder
+	files := []*string{&out.ClientCert, &out.ClientKey} // children run in another folder
 	for i := range out.CertDirs {
 		files = append(files, &out.CertDirs[i])
 	}
@@ -445,7 +447,7 @@ func (l *platform) registry(ctx context.Context, s run.Spec) (localexec.Registry
 	return out, nil
 }
 
-// localOptions are what the executor needs.
+// localOptions returns the options of the local executor.
 func (l *platform) localOptions() localexec.LocalOptions {
 	e := l.o.Executor
 	o := localexec.LocalOptions{
@@ -478,7 +480,7 @@ func (l *platform) repo(s run.Spec) (*oci.Repo, error) {
 	return l.base.Client.Repo(repository)
 }
 
-// kept is what a session keeps of an identity for the quotas and the templates here.
+// kept returns which parts of an identity a session keeps for quotas and templates.
 func (l *platform) kept() access.Kept {
 	var k access.Kept
 	for _, q := range l.quotas {

@@ -26,8 +26,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// remoteRuns are the runs of workspaces of execution mode remote, as tfe.v2 asks for
-// them: records beside those of instances, with the same leader, queue and executor.
+// remoteRuns implements for tfe.v2 the runs of workspaces of execution mode remote:
+// records beside those of instances, with the same leader, queue and executor.
 type remoteRuns struct {
 	l     *platform
 	given map[string][]string // credentials by organization
@@ -43,16 +43,16 @@ func newRemoteRuns(l *platform) *remoteRuns {
 	return &remoteRuns{l, given}
 }
 
-// runID is the id of a run in tfe.v2.
+// runID returns the ID of a run in tfe.v2.
 func runID(organization, workspace, record string, n int) string {
 	return "run-" + base64.RawURLEncoding.EncodeToString([]byte(organization+"\x00"+workspace)) + "." + record + "." + strconv.Itoa(n)
 }
 
-// remoteName has the names of workspaces that can have runs here: their names stand in
-// rights, where others would be patterns.
+// remoteName matches the names of workspaces that can have runs here. The names become
+// parts of rights, where other characters would make patterns.
 var remoteName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
-// template is what the runs of an organization have in common.
+// template returns what the runs of an organization have in common.
 func (r *remoteRuns) template(organization string) (*template.Template, string, error) {
 	t := &template.Template{
 		Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: settings.LocalExecutor,
@@ -62,7 +62,7 @@ func (r *remoteRuns) template(organization string) (*template.Template, string, 
 	return t, digest, err
 }
 
-// document is what this replica knows.
+// document returns the document that this replica knows.
 func (r *remoteRuns) document(ctx context.Context) (*lifecycle.Document, error) {
 	v, err := r.l.ledger.View(ctx)
 	if err == nil && v.Document == nil {
@@ -71,7 +71,7 @@ func (r *remoteRuns) document(ctx context.Context) (*lifecycle.Document, error) 
 	return v.Document, runError(err)
 }
 
-// record returns the record of a workspace, if it is the one that is meant.
+// record returns the record of a workspace if it has the given ID.
 func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*lifecycle.Record, error) {
 	d, err := r.document(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*l
 	return rec, nil
 }
 
-// do has an event of a caller kept.
+// do commits an event of a caller.
 func (r *remoteRuns) do(ctx context.Context, by access.Caller, e lifecycle.Event) (lifecycle.Answer, error) {
 	c := lifecycle.Command{Event: e, Actor: lifecycle.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
 	if by.Mode == "static" {
@@ -95,7 +95,7 @@ func (r *remoteRuns) do(ctx context.Context, by access.Caller, e lifecycle.Event
 	return a, runError(err)
 }
 
-// runError is an error of the machine as tfe.v2 has it.
+// runError converts an error of the machine to one of tfe.v2.
 func runError(err error) error {
 	for _, as := range []struct{ from, to error }{
 		{lifecycle.ErrNotFound, tfe.ErrNoRun}, {lifecycle.ErrPhase, tfe.ErrRunStatus}, {lifecycle.ErrStalePlan, tfe.ErrRunStatus},
@@ -125,7 +125,7 @@ func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, er
 	return v, nil
 }
 
-// remoteRun is a run as tfe.v2 has it.
+// remoteRun converts a run to one of tfe.v2.
 func remoteRun(u *lifecycle.Run) tfe.Run {
 	out := tfe.Run{
 		N: u.N, Status: remoteStatus(u), HasChanges: u.Changes, Plan: u.Plan, Created: u.CreatedAt,
@@ -239,7 +239,7 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 	return answered(a, err)
 }
 
-// answered is the run that an answer is about.
+// answered returns the run that an answer is about.
 func answered(a lifecycle.Answer, err error) (tfe.Run, error) {
 	if err != nil {
 		return tfe.Run{}, err
@@ -282,7 +282,7 @@ func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQue
 	}
 	type waiting struct {
 		tfe.QueuedRun
-		position int // 0: others of its workspace come first
+		position int // 1<<30: other runs of its workspace come first
 		run      *lifecycle.Run
 	}
 	var q tfe.RunQueue
@@ -326,14 +326,14 @@ func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller)
 	_, err = r.do(ctx, by, lifecycle.CloseWorkspace{ID: rec.ID})
 	switch {
 	case errors.Is(err, tfe.ErrNoRun):
-		return nil // somebody was faster
+		return nil // another request closed it first
 	case errors.Is(err, tfe.ErrRunStatus):
 		return fmt.Errorf("%w: %w", tfe.ErrRunPending, err)
 	}
 	return err
 }
 
-// remoteScopes are the rights of an attempt of a workspace: to read its state for a
+// remoteScopes returns the rights of an attempt of a workspace: to read its state for a
 // plan, and to write it for an apply.
 func remoteScopes(s run.Spec) []rights.Scope {
 	action := rights.Read
@@ -343,8 +343,8 @@ func remoteScopes(s run.Spec) []rights.Scope {
 	return []rights.Scope{{Action: action, Kind: addr.KindState, Glob: s.Remote.Organization + "/" + s.Remote.Workspace}}
 }
 
-// remoteOver reports whether an attempt of a workspace is known to have ended: only
-// what runs now is not. A copy that is behind may not have it yet.
+// remoteOver reports whether an attempt of a workspace is known to have ended, which is
+// any but the active one. A replica whose copy is behind may not know it yet.
 func remoteOver(rec *lifecycle.Record, n, attempt int) bool {
 	if !rec.Phase.Live() {
 		return true

@@ -25,7 +25,7 @@ import (
 
 const runsText = "anonymous = []\ninstances {}\ntfe {\n  runs = \"local\"\n}\n"
 
-// readRuns reads a file of settings, and checks them.
+// readRuns reads and checks a settings file.
 func readRuns(t *testing.T, words string) (*server.Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
@@ -40,8 +40,8 @@ func readRuns(t *testing.T, words string) (*server.Settings, error) {
 	return s, err
 }
 
-// TestRunsRefused has the server not start where what is uploaded could reach what is
-// not its own.
+// TestRunsRefused shows that the server does not start where uploaded code could reach
+// more than its own files and rights.
 func TestRunsRefused(t *testing.T) {
 	const local = "executor \"local\" {}\n"
 	for _, tt := range []struct{ name, text, want string }{
@@ -76,7 +76,7 @@ func TestRunsRefused(t *testing.T) {
 	}
 }
 
-// TestRemoteScopes shows that a plan reads, that an apply writes, and nothing else.
+// TestRemoteScopes shows that a plan may only read the state, and that an apply may write it.
 func TestRemoteScopes(t *testing.T) {
 	for kind, want := range map[lifecycle.RunKind]rights.Action{lifecycle.RunPlan: rights.Read, lifecycle.RunApply: rights.Write} {
 		s := run.Spec{Ref: lifecycle.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
@@ -86,8 +86,8 @@ func TestRemoteScopes(t *testing.T) {
 	}
 }
 
-// TestRemoteOver shows when the token of an attempt ends: with it, also where its plan
-// waits for somebody.
+// TestRemoteOver shows that the token of an attempt ends with the attempt, also while its
+// plan waits for approval.
 func TestRemoteOver(t *testing.T) {
 	now := time.Now()
 	rec := &lifecycle.Record{
@@ -145,7 +145,7 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// TestFollow waits for more of a log, instead of having its reader ask again.
+// TestFollow shows that a read of a log waits for more, so that its reader need not poll.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})

@@ -22,16 +22,16 @@ func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n 
 }
 
 const (
-	// followTime is how long a reader of a log waits for more of it. Readers that get
-	// nothing ask again after half a second and more.
+	// followTime is how long a read waits for more of a log. Readers that get nothing poll
+	// again after half a second or more.
 	followTime = 5 * time.Second
-	// followPause is how often it is looked for, or less often where a look takes long:
-	// a log that is not of this machine is read from the registry.
+	// followPause is the minimum time between two looks at the log. It is longer where a
+	// look takes long: a log of another machine is read from the registry.
 	followPause = 50 * time.Millisecond
 	followShare = 10
 )
 
-// follow reads until there is something, or nothing follows, or followTime is over.
+// follow reads until there is more of the log, or its end is known, or followTime has passed.
 func follow(ctx context.Context, changed func() <-chan struct{}, read func() (part []byte, over bool, err error)) ([]byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func follow(ctx context.Context, changed func() <-chan struct{}, read func() (pa
 	}
 }
 
-// log is what there is of a log.
+// log returns the part of a log that exists, from an offset on.
 func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
 	rec, err := r.record(ctx, w, record)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record strin
 		return nil, err
 	}
 	files, err := repo.Run(ctx, run.AttemptOf(ref))
-	if errors.Is(err, oci.ErrNotFound) { // it plans still
+	if errors.Is(err, oci.ErrNotFound) { // it is still planning
 		return nil, nil
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// runsForPages are the same runs as the pages have them.
+// runsForPages adapts the runs to the interface of the pages.
 type runsForPages struct{ *remoteRuns }
 
 var _ pages.Runs = runsForPages{}
@@ -37,7 +37,7 @@ func (r runsForPages) Do(ctx context.Context, by access.Caller, e lifecycle.Even
 	return err
 }
 
-// forwardRuns hands on to the leader what only the leader answers right.
+// forwardRuns forwards to the leader the requests that only the leader can answer correctly.
 func (l *platform) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Handler, error) {
 	transport, err := l.peers()
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *platform) forwardRuns(kit *service.Kit) (func(own http.Handler) http.Ha
 	}
 	refuse := func(r *http.Request) error {
 		if tfe.Signed(r.URL.Path) || onPages(r) {
-			return nil // the leader looks at its signature, and leads to the login
+			return nil // the leader checks the signature, or redirects to the login
 		}
 		return kit.Guard.AllowLogin(r)
 	}

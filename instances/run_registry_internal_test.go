@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestRegistryOfRuns: a run reaches the registry as the server does, by files that
-// it finds from its own folder; a credential that it cannot use is refused.
+// TestRegistryOfRuns shows that a run reaches the registry as the server does, with files
+// named so that it finds them from its own folder, and that an unusable credential is refused.
 func TestRegistryOfRuns(t *testing.T) {
 	var credential oci.Credential
 	l := &platform{base: server.Base{Env: server.Env{Outside: server.Outside{

@@ -13,19 +13,19 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// socketPurpose is what tokens for the built-in registry are sealed for.
+// socketPurpose is the purpose under which tokens for the built-in registry are sealed.
 const socketPurpose = "run registry"
 
-// socketToken is what the child of a run may do with the built-in registry: write
-// the repository of its instance, and read the ledger that names its attempt.
+// socketToken holds the rights of a run's child in the built-in registry: to write the
+// repository of its instance, and to read the ledger that names its attempt.
 type socketToken struct {
 	Repository string `json:"r"`
 	Expires    int64  `json:"e"`
 }
 
-// runRegistry is the built-in registry for the children of runs, by a socket that
-// only this user reaches. A child outlives the server: the next one answers it at
-// the same place.
+// runRegistry serves the built-in registry to the children of runs through a socket that
+// only this operating system user can reach. A child may outlive the server: the next
+// server answers it at the same path.
 type runRegistry struct {
 	registry http.Handler
 	layout   addr.Layout
@@ -33,7 +33,7 @@ type runRegistry struct {
 	now      func() time.Time
 }
 
-// token returns what the child of a run shows.
+// token returns the token that the child of a run presents.
 func (s *runRegistry) token(repository string, until time.Time) (string, error) {
 	return s.keys.Seal(socketPurpose, socketToken{repository, until.Unix()})
 }

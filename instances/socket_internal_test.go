@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/keyring"
 )
 
-// TestRunRegistry shows what the child of a run may do with the built-in registry.
+// TestRunRegistry shows what the child of a run may do in the built-in registry.
 func TestRunRegistry(t *testing.T) {
 	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
