@@ -23,20 +23,20 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Adopter finds what a ledger that was lost or restored does not name any more.
+// Adopter recovers instances that a lost or restored ledger no longer names.
 type Adopter struct {
 	Client *oci.Client
 	Layout addr.Layout
 	Sealer artifact.Sealer // nil: nothing is sealed
-	// Trusted says that nobody else writes to the registry, so that what is not
-	// sealed can be believed too.
+	// Trusted says that nothing but this server writes to the registry, so that unsealed
+	// content can be trusted too.
 	Trusted bool
 	Known   template.Known // what templates may name here
 }
 
-// Find reads of what the state in a repository is: its last sealed result, and the
-// source and template that this names. The repository is named with or without
-// its host; the id is needed where instances share it. The owner is who adopts.
+// Find reads what is needed to adopt the state in a repository: its last sealed result,
+// and the source and template that the result names. The repository is named with or
+// without its host; the id is needed where instances share it. The admin becomes the owner.
 func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
 		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so anybody who writes to the registry could have made it", template.ErrInvalid)
@@ -63,11 +63,11 @@ func (a Adopter) Find(ctx context.Context, repository, id string, owner template
 	return a.adopt(ctx, in, id, it.Template, owner)
 }
 
-// ended refuses what came to its end in order.
+// ended refuses an instance that was ended regularly.
 func ended(ctx context.Context, in records.InstanceRepo, id string) error {
 	b, err := in.Final(ctx, id)
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
-		return nil // or what is there is not ours
+		return nil // or the content was not written by okara
 	}
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 	return lifecycle.Adopt{Record: rec, Template: t}, nil
 }
 
-// template is the snapshot beside a source, if it is the one that is named.
+// template reads the template snapshot beside a source, if it has the wanted digest.
 func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s records.SourceManifest, want string) (*template.Template, error) {
 	b, err := in.Template(ctx, s)
 	if err != nil {
@@ -145,8 +145,8 @@ func (a Adopter) template(ctx context.Context, in records.InstanceRepo, s record
 	return t, nil
 }
 
-// adopt makes a record of what the ledger lost. The admin who asks owns it, and
-// may transfer it.
+// adopt creates a record for an instance that the ledger lost. The requesting admin owns
+// it, and may transfer it.
 func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
 	var body api.Adopt
 	a, err := readBody(r.Request, r.caller, &body)
@@ -177,8 +177,8 @@ func (s launches) adopt(w http.ResponseWriter, r call[struct{}]) error {
 	return s.answer(w, r.Request, r.caller, answer)
 }
 
-// lostSensitive names the parameters of an adopted instance that nobody is shown:
-// all of them where the module cannot be asked.
+// lostSensitive names the parameters of an adopted instance whose values are hidden:
+// all of them if the schema of the module is not available.
 func (s launches) lostSensitive(e lifecycle.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
 		return sensitive(now, e.Record.Parameters)

@@ -18,15 +18,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// startTries is how often an attempt is started whose start fails for another
-// reason than that something cannot be reached.
+// startTries is how often starting an attempt is tried, unless the failure is that
+// something cannot be reached.
 const startTries = 3
 
-// attempt is one that this leader drives.
+// attempt is a run attempt that this leader drives.
 type attempt struct {
 	ref   lifecycle.Ref
 	again bool            // it may have been started before
-	over  <-chan struct{} // closed at the end of the leader's time in which it is driven
+	over  <-chan struct{} // closed when the leadership under which it is driven ends
 
 	once      sync.Once
 	cancelled chan struct{} // closed when it is to end early
@@ -42,7 +42,7 @@ func (a *attempt) kill() {
 	a.killOnce.Do(func() { close(a.killed) })
 }
 
-// closed reports whether a channel that only tells by being closed is.
+// closed reports whether a channel, which is only ever closed, is closed.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -52,7 +52,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// begin drives an attempt until it ends, unless that is done already.
+// begin drives an attempt until it ends, unless it is being driven already.
 func (r driver) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r driver) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attem
 	return a
 }
 
-// named returns the record that names an attempt; nil: none does any more.
+// named returns the record that names an attempt; nil: no record names it any more.
 func (r driver) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
 	rec, d, err := r.record(ctx, ref.ID)
 	if err != nil || rec == nil || rec.Run == nil {
@@ -87,7 +87,7 @@ func (r driver) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record
 	return rec, d, nil
 }
 
-// drive starts an attempt, if that is to be done, and watches it to its end.
+// drive starts an attempt, unless it was started, and watches it to its end.
 func (r driver) drive(ctx context.Context, a *attempt) error {
 	rec, d, err := r.named(ctx, a.ref)
 	if err != nil || rec == nil {
@@ -113,8 +113,8 @@ func (r driver) drive(ctx context.Context, a *attempt) error {
 	return r.watch(ctx, a, rec, t, spec, x, handle)
 }
 
-// start starts an attempt. It goes on trying where something cannot be reached.
-// Without a handle and an error the attempt is over.
+// start starts an attempt. It retries while something cannot be reached. If it returns
+// neither a handle nor an error, the attempt is over.
 func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
@@ -161,8 +161,8 @@ func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *templat
 	return x.Start(ctx, spec)
 }
 
-// neverRan reports whether the state of an instance was never even locked: where
-// its module is gone that is why nothing ran, and so there is nothing to destroy.
+// neverRan reports whether the state of an instance was never locked. If its module is
+// missing, that is why nothing ran, so there is nothing to destroy.
 func (r driver) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
 	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
@@ -178,17 +178,17 @@ func (r driver) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
 	})
 }
 
-// passing reports whether an error may go away by itself.
+// passing reports whether an error may disappear without a change by the user.
 func passing(err error) bool {
 	return oci.Passing(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lifecycle.ErrNoLeader)
 }
 
-// watch looks at an attempt until it has ended.
+// watch observes an attempt until it has ended.
 func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
 	reported := lifecycle.Condition{}
 	cancelled := a.cancelled
 	killed := a.killed
-	var ended <-chan struct{} // asked for before the first look, which may be late
+	var ended <-chan struct{} // before the first look, which may come late
 	if e, ok := x.(run.Ender); ok {
 		ended = e.Ended(a.ref)
 	}
@@ -215,7 +215,7 @@ func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-cancelled:
-			cancelled = nil // once; an executor that cannot lets the run end by itself
+			cancelled = nil // once; if the executor cannot cancel, the run ends by itself
 			if c, ok := x.(run.Canceller); ok {
 				if err := c.Cancel(ctx, spec, h); err != nil {
 					cancelled = a.cancelled
@@ -237,16 +237,16 @@ func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 				return err
 			}
 		case <-ended:
-			ended = nil // what keeps the end from being seen does not end at once
+			ended = nil // the end may stay unobservable for a while: poll from now on
 		case <-time.After(r.o.Observe):
 		}
 		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
-			return nil // something else ended it
+			return nil // the attempt was ended elsewhere
 		}
 	}
 }
 
-// notStarted ends an attempt that could not be started; stays: nor could another one.
+// notStarted ends an attempt that could not be started; stays: retrying would not help.
 func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why error, stays bool) error {
 	n := rec.Run
 	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: stays, Resources: -1}
@@ -259,7 +259,7 @@ func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why e
 	})
 }
 
-// end tells the machine how an attempt ended.
+// end reports to the machine how an attempt ended.
 func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
 	if err := r.report(ctx, e); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ende
 	return nil
 }
 
-// connection is how the instance is reached after an apply. What cannot be
-// rendered is said instead, since the instance itself is there.
+// connection returns how the instance is reached after an apply. If it cannot be
+// rendered, the error takes its place, since the instance itself exists.
 func (r driver) connection(rec *lifecycle.Record, t *template.Template, res lifecycle.Result) *template.Connection {
 	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil

@@ -19,22 +19,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// role is what a caller is to an instance: several of these at once.
+// role is the set of roles that a caller has for an instance.
 type role uint8
 
 const (
-	reads       role = 1 << iota // sees that it is there, and how it goes
+	reads       role = 1 << iota // sees that it exists, and its progress
 	approves                     // sees parameters, plans and logs as well
 	owns                         // or one of the caller's groups does
-	administers                  // sees all but secrets, and may act on it
-	receives                     // it is offered to the caller, who sees of it what he needs to decide
+	administers                  // sees everything but secrets, and may act on it
+	receives                     // it is offered to the caller, who sees what is needed to decide
 )
 
-// readsLogs are those who may read what the tool said: who approves a run has to see what
-// came of the last one.
+// readsLogs are the roles that may read the output of the tool: an approver has to see
+// the outcome of the last run.
 const readsLogs = owns | approves | administers
 
-// name is the strongest of a role.
+// name returns the name of the strongest role in the set.
 func (r role) name() string {
 	switch {
 	case r&owns != 0:
@@ -51,7 +51,7 @@ func (r role) name() string {
 	return ""
 }
 
-// caller is who asks.
+// caller is the identity that sent a request, with its rights.
 type caller struct {
 	access.Grant
 	actor  lifecycle.Actor
@@ -60,13 +60,13 @@ type caller struct {
 	server *server
 }
 
-// Issuers of callers whom no issuer names.
+// Issuers of callers that no real issuer vouches for.
 const (
 	issuerStatic    = "okara:static"    // tokens of the configuration; the subject is the name of the token
-	issuerAnonymous = "okara:anonymous" // everybody without a token, where they have rights
+	issuerAnonymous = "okara:anonymous" // callers without a token, where they have rights
 )
 
-// caller tells who asks.
+// caller identifies the caller of a request.
 func (s callers) caller(r *http.Request) (caller, error) {
 	g, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.List, Kind: addr.KindInstance})
 	if err != nil {
@@ -81,7 +81,7 @@ func (s callers) caller(r *http.Request) (caller, error) {
 		c.actor.Issuer = issuerStatic
 	case "login", "oidc", "session":
 		c.actor.Groups, c.stale = g.Groups(s.o.GroupAge)
-	default: // a run, or a credential of the registry: nobody whom an instance could belong to
+	default: // a run, or a credential of the registry: these cannot own an instance
 		return caller{}, &access.Refusal{Status: http.StatusForbidden, Text: "this token is not for templates and instances"}
 	}
 	sum := sha256.Sum256([]byte(c.actor.Issuer + "\x00" + c.actor.Subject))
@@ -109,20 +109,20 @@ func (c caller) mayRead(template string) bool {
 // whose rights are those of their states.
 func reserved(template string) bool { return strings.HasPrefix(template, "tfe/") }
 
-// anonymous reports whether nobody said who asks.
+// anonymous reports whether the request came without credentials.
 func (c caller) anonymous() bool { return c.Mode == "anonymous" }
 
-// role is what the caller is to an instance.
+// role returns the caller's roles for an instance.
 func (c caller) role(d *lifecycle.Document, r *lifecycle.Record) role {
 	return c.judge(d).role(r)
 }
 
-// judge says what a caller is to the instances of a document. What the rules say
-// is asked once for each template, however many instances that has.
+// judge determines a caller's roles for the instances of a document. The access rules are
+// evaluated once for each template, however many instances it has.
 type judge struct {
 	c     caller
 	d     *lifecycle.Document
-	rules map[string]role // by template: whoever owns the instance; owns: if he does
+	rules map[string]role // by template, independent of the owner; owns applies only to the caller's own
 }
 
 func (c caller) judge(d *lifecycle.Document) judge { return judge{c, d, map[string]role{}} }
@@ -145,11 +145,11 @@ func (j judge) role(r *lifecycle.Record) role {
 	return have | reads
 }
 
-// rules are what the caller is to any instance of a template, with owns where he
-// is that of his own.
+// rules returns the caller's roles for any instance of a template; owns applies only to
+// the caller's own instances.
 func (c caller) rules(template string) role {
 	var have role
-	if reserved(template) { // whoever may everything with instances looks at it; nobody acts on it here
+	if reserved(template) { // an admin of all instances may view it; it cannot be changed here
 		if c.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 			have = reads | administers
 		}
@@ -196,9 +196,9 @@ func (c caller) acts(o template.Owner) bool {
 	return o.Kind == template.OwnerGroup && slices.Contains(c.actor.Groups, o.ID)
 }
 
-// unsure reports whether an instance belongs to a group that the caller was in when
-// that was asked last, too long ago to count: he has to log in again, and neither
-// an answer nor a list does as if it were not there.
+// unsure reports whether an instance belongs to a group whose membership was confirmed
+// too long ago to count: the caller has to log in again, and neither an answer nor a
+// list pretends that the instance does not exist.
 func (c caller) unsure(r *lifecycle.Record) bool { return c.unsureOf(r.Owner, r.Template) }
 
 func (c caller) unsureOf(o template.Owner, name string) bool {
@@ -206,17 +206,17 @@ func (c caller) unsureOf(o template.Owner, name string) bool {
 	return c.stale != nil && group && slices.Contains(c.Former(), o.ID) && c.may(rights.Use, name)
 }
 
-// owner is the caller as an owner.
+// owner returns the caller as an owner.
 func (c caller) owner() template.Owner {
 	return template.Owner{Kind: template.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
 }
 
-// missing refuses an instance that is not there, or that the caller may not see.
+// missing refuses an instance that does not exist or that the caller may not see.
 func missing(id string) error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no instance " + quoteID(id) + " that you may see"}
 }
 
-// quoteID is an id as an answer repeats it: whatever else somebody sent is left out.
+// quoteID returns an id for use in an answer; text that cannot be an id is not repeated.
 func quoteID(id string) string {
 	if len(id) > 40 || strings.ContainsFunc(id, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
 		return "of this name"
@@ -224,8 +224,8 @@ func quoteID(id string) string {
 	return id
 }
 
-// unknown refuses those who have said nothing of themselves and have no right; nil
-// for those who have.
+// unknown refuses callers without a token and without rights; nil for callers with a
+// token.
 func (c caller) unknown() error {
 	if c.anonymous() {
 		return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
@@ -233,13 +233,13 @@ func (c caller) unknown() error {
 	return nil
 }
 
-// anybodyIn is for what everybody may ask for; what they see of it differs.
+// anybodyIn admits every caller; the answer depends on the caller's rights.
 func (s callers) anybodyIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	return struct{}{}, c, nil
 }
 
-// knownIn is for those who have a token, and for everybody where anonymous has
-// rights to instances.
+// knownIn admits callers with a token, and all callers where anonymous has rights to
+// instances.
 func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	if c.mayAny(rights.Read) || c.mayAny(rights.Use) {
 		return struct{}{}, c, nil
@@ -247,26 +247,25 @@ func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{},
 	return struct{}{}, c, c.unknown()
 }
 
-// launcherIn is for those who may launch anything: which template it is about is
-// in the body.
+// launcherIn admits callers that may launch some template: which one is only known from
+// the body.
 func (s callers) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 	return struct{}{}, c, err
 }
 
-// adminIn is for those who may everything with instances.
+// adminIn admits admins of all instances.
 func (s callers) adminIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything})
 	return struct{}{}, c, err
 }
 
-// templateName is the template that a path names.
+// templateName returns the template that a path names.
 func templateName(r *http.Request) string {
 	return r.PathValue("namespace") + "/" + r.PathValue("name")
 }
 
-// templateIn finds a template that the caller may see, whether it is there still
-// or not.
+// templateIn finds a template that the caller may see, whether or not it still exists.
 func (s callers) templateIn(r *http.Request, c caller, _ lifecycle.View) (string, caller, error) {
 	name := templateName(r)
 	if c.mayRead(name) {
@@ -278,12 +277,12 @@ func (s callers) templateIn(r *http.Request, c caller, _ lifecycle.View) (string
 	return "", c, noTemplate()
 }
 
-// noTemplate refuses a template that is not there, or that the caller may not see.
+// noTemplate refuses a template that does not exist or that the caller may not see.
 func noTemplate() error {
 	return &service.Error{Status: http.StatusNotFound, Text: "there is no such template that you may see"}
 }
 
-// pausableIn is templateIn for those who may stop it.
+// pausableIn is templateIn for callers that may pause the template.
 func (s callers) pausableIn(r *http.Request, c caller, v lifecycle.View) (string, caller, error) {
 	name, c, err := s.templateIn(r, c, v)
 	if err != nil {
@@ -315,9 +314,9 @@ func (s callers) launch(r *http.Request, c caller, name string) (caller, error) 
 	return c, err
 }
 
-// instanceIn finds an instance to which the caller is one of what is needed. One
-// that he may not see is not there; nor is one that is only offered to him, but for what
-// an offer is enough for.
+// instanceIn finds an instance for which the caller has one of the needed roles. An
+// instance that the caller may not see is reported as missing, and so is one that is
+// only offered to the caller, unless the offer is enough for the request.
 func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 	return func(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 		if c.anonymous() && !c.mayAny(rights.Read) && !c.mayAny(rights.Use) {
@@ -341,8 +340,8 @@ func (s callers) instanceIn(needed role) finder[*lifecycle.Record] {
 	}
 }
 
-// act decides whether the caller may do something for which he has to be one of
-// what is needed, and records that. Who may see an instance is told why not.
+// act decides whether the caller has one of the roles that a request needs, and records
+// the decision. A caller that may see the instance gets the reason of a refusal.
 func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, needed role) (caller, error) {
 	right := rights.Right{Kind: addr.KindInstance, Address: record.Template}
 	if have&needed == 0 {
@@ -357,7 +356,7 @@ func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, 
 	}
 	c.actor.Admin = have&administers != 0
 	if readOnly(r) {
-		return c, nil // who asks was recorded; what may be read is seen from the answer
+		return c, nil // the caller was recorded; the answer shows only what may be read
 	}
 	switch {
 	case have&needed&(owns|receives) != 0:
@@ -372,7 +371,7 @@ func (s callers) act(r *http.Request, c caller, record *lifecycle.Record, have, 
 	return c, err
 }
 
-// words says who may.
+// words names the roles for an error text.
 func (r role) words() string {
 	var words []string
 	for _, check := range []struct {
@@ -386,8 +385,8 @@ func (r role) words() string {
 	return strings.Join(words, " or ")
 }
 
-// ownIn finds the instance of a template that the caller owns: the newest that
-// lives, else the newest.
+// ownIn finds the caller's own instance of a template: the newest live one, else the
+// newest.
 func (s callers) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.Record, caller, error) {
 	name, c, err := s.templateIn(r, c, v)
 	if err != nil {
@@ -416,7 +415,7 @@ func (s callers) ownIn(r *http.Request, c caller, v lifecycle.View) (*lifecycle.
 	return found, c, err
 }
 
-// before reports whether a is listed before b: what lives first, then the newest.
+// before reports whether a is listed before b: live instances first, then the newest.
 func before(a, b *lifecycle.Record) bool {
 	if a.Phase.Live() != b.Phase.Live() {
 		return a.Phase.Live()
@@ -424,12 +423,12 @@ func before(a, b *lifecycle.Record) bool {
 	return listed(a, b) < 0
 }
 
-// listed is the order of lists: the newest first.
+// listed is the sort order of lists: the newest first.
 func listed(a, b *lifecycle.Record) int {
 	return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
 }
 
-// started is when an instance began for its owner.
+// started returns when an instance began for its owner.
 func started(r *lifecycle.Record) time.Time {
 	if !r.ClaimedAt.IsZero() {
 		return r.ClaimedAt

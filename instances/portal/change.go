@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// repeated is the answer that a request had before, if it had one.
+// repeated returns the stored answer if the request is a repetition.
 func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error) {
 	if a.key == "" {
 		return lifecycle.Answer{}, false, nil
@@ -43,8 +43,8 @@ func repeated(c caller, v lifecycle.View, a ask) (lifecycle.Answer, bool, error)
 	return answer, true, nil
 }
 
-// do has an event of a caller kept, and records it. The address is that of what
-// it changes.
+// do commits an event of a caller and writes it to the audit log under the address of
+// what it changes.
 func (s *server) do(r *http.Request, c caller, action rights.Action, address string, a ask, e lifecycle.Event) (lifecycle.Answer, error) {
 	cmd := lifecycle.Command{Event: e, Actor: c.actor, Key: a.key, Caller: c.key, Digest: a.digest}
 	if _, err := io.ReadFull(s.o.Random, cmd.Seed[:]); err != nil {
@@ -54,10 +54,10 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 	change := access.Change{Action: action, Status: answer.Status}
 	switch e := e.(type) {
 	case lifecycle.Approve:
-		change.Digest = e.Plan // what the approver looked at
+		change.Digest = e.Plan // the plan that the approver saw
 	case lifecycle.Transfer:
 		if err == nil && answer.Record.Offer != nil {
-			change.Action = "offer" // it is nobody else's yet
+			change.Action = "offer" // the owner has not changed yet
 		}
 	}
 	if err != nil {
@@ -72,10 +72,10 @@ func (s *server) do(r *http.Request, c caller, action rights.Action, address str
 	return answer, err
 }
 
-// recordAddress is how the audit log names an instance.
+// recordAddress is the name of an instance in the audit log.
 func recordAddress(r *lifecycle.Record) string { return r.Template + "/" + r.ID }
 
-// answer sends what came of a change of an instance, as the caller may see it.
+// answer sends the changed instance as the caller may see it.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer lifecycle.Answer) error {
 	v, err := s.o.Store.View(r.Context())
 	if err != nil {
@@ -95,8 +95,8 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer
 	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.whole(c, v, record))
 }
 
-// change is the way of every verb: its body, whether it was done before, the
-// event, the answer.
+// change handles the request of every verb: it reads the body, looks for a stored
+// answer, commits the event and sends the answer.
 func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], action rights.Action, event func(body B) (lifecycle.Event, error)) error {
 	var body B
 	a, err := readBody(r.Request, r.caller, &body)
@@ -120,14 +120,14 @@ func change[B any](s *server, w http.ResponseWriter, r call[*lifecycle.Record], 
 	return s.answer(w, r.Request, r.caller, answer)
 }
 
-// ask is what makes a change one request, however often it is sent.
+// ask identifies a change request, so that it is done once however often it is sent.
 type ask struct {
-	key    string // of the ledger; "": it is not meant to be sent again
+	key    string // of the ledger; "": the request will not be repeated
 	digest string // of query and body
 }
 
-// readBody reads the body of a change into to, and what the request is known by.
-// No body at all is an empty object.
+// readBody reads the body of a change into to, and returns what identifies the request.
+// An empty body counts as an empty object.
 func readBody(r *http.Request, c caller, to any) (ask, error) {
 	key := r.Header.Get(api.IdempotencyKey)
 	if err := checkKey(key); err != nil {
@@ -144,7 +144,7 @@ func readBody(r *http.Request, c caller, to any) (ask, error) {
 	return a, nil
 }
 
-// hash is the SHA-256 in hex of parts, none of which runs into the next.
+// hash returns the SHA-256 in hex of parts, unambiguously separated.
 func hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -156,7 +156,7 @@ func hash(parts ...string) string {
 // maxKey bounds an Idempotency-Key.
 const maxKey = 128
 
-// checkKey refuses what is no Idempotency-Key; "" is none.
+// checkKey refuses an invalid Idempotency-Key; "" is valid and means none.
 func checkKey(key string) error {
 	if len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("%s: want up to %d visible characters", api.IdempotencyKey, maxKey)}
@@ -164,7 +164,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// readJSON reads a body of at most 64 KiB that is JSON and says so.
+// readJSON reads a body of at most 64 KiB, which must be JSON by its content type.
 func readJSON(r *http.Request, to any) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -184,7 +184,7 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 	return body, decode(body, to)
 }
 
-// decode reads one JSON object, whose members are all known.
+// decode reads one JSON object and refuses unknown members.
 func decode(body []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -204,7 +204,7 @@ func decode(body []byte, to any) error {
 	return nil
 }
 
-// acceptClock lets expiry go on, where clocks that disagree hold it.
+// acceptClock lets expiry continue after clocks that disagree have suspended it.
 func (s *server) acceptClock(w http.ResponseWriter, r call[struct{}]) error {
 	a, err := readBody(r.Request, r.caller, &struct{}{})
 	if err != nil {

@@ -5,27 +5,27 @@
 //
 // # The API
 //
-// [New] answers below /api/v1/. Every request goes the same way ([server.routes]
-// and [to]): who asks, the document as it was committed last, what the path is
-// about and whether the caller may ask for it; only then is a body read. What a
-// caller is to an instance is a [role]: a reader, an approver, its owner, an admin.
-// What he may not see answers 404. A change is an event of the machine that the
-// [Store] commits; a key makes it one change however often it is sent ([ask]).
-// What may be done with an instance is told by asking the machine itself, on a
-// document that nobody keeps, so that no list beside it can be wrong.
+// [New] answers below /api/v1/. Every request takes the same steps ([server.routes] and
+// [to]): identify the caller, read the document as committed last, find what the path is
+// about and whether the caller may request it; only then is a body read. A caller's
+// [role] for an instance is reader, approver, owner or admin. What the caller may not see
+// answers 404. A change is an event of the machine that the [Store] commits; a key makes
+// it one change however often it is sent ([ask]). Which actions are possible is found by
+// trying them in the machine itself, on a copy of the document that is discarded, so that
+// it always agrees with what the machine accepts.
 //
-// [Forward] stands before the API and the pages: one replica leads, all others
-// hand requests on to it as they came, once. Where no leader answers, what changes
-// nothing is answered from the own copy, with its age.
+// [Forward] stands before the API and the pages: one replica leads, all others forward
+// requests to it unchanged, and only once. If no leader answers, read-only requests are
+// answered from the replica's own copy, with its age.
 //
 // # The reconciler
 //
-// [Reconciler] works where this replica leads, and remembers nothing beside the
-// document: what a leader leaves the next one finds outstanding. It begins what a
-// commit decided and never before that commit: attempts, each watched until it has
-// ended, and effects beside them (notices, the record at the end, the removal of
-// tags), which are tried until they are done. Its passes give the machine what time
-// and templates make due, in one commit. Everything that it sends may be sent twice:
-// sources, records and jobs have names of their own, an attempt is started once by
-// its executor, and a result counts only for the attempt that the record names.
+// [Reconciler] works where this replica leads, and keeps no state beside the document:
+// what one leader leaves unfinished the next one finds there. It starts what a commit
+// decided and never before that commit: attempts, each watched until it has ended, and
+// other effects (notices, the final record, the removal of tags), which are retried until
+// they succeed. Each reconcile commits, at once, all changes that time and templates make
+// due. All that it sends may be sent twice: sources, records and jobs have unique names,
+// the executor starts an attempt only once, and a result counts only for the attempt that
+// the record names.
 package portal

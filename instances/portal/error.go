@@ -16,14 +16,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// apiError is an answer that this package decides itself and that says more than
-// a text.
+// apiError is an error of this package with more fields than a text.
 type apiError struct {
 	Status int
 	Reason string // of package api
 	Text   string
 	Fields map[string]string
-	After  int // seconds until it makes sense to come again; 0: nothing is said
+	After  int // seconds after which to retry; 0: not sent
 }
 
 func (e *apiError) Error() string { return e.Text }
@@ -33,14 +32,14 @@ func field(path, format string, args ...any) error {
 	return &template.FieldError{Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
-// answered is an error of the machine or of a store, and how it is answered.
+// answered maps an error of the machine or of a store to a status and a reason.
 type answered struct {
 	err    error
 	status int
 	reason string
 }
 
-// answers are all of them. The first that fits counts.
+// answers lists all mappings. The first that matches counts.
 func answers() []answered {
 	return []answered{
 		{lifecycle.ErrNotFound, http.StatusNotFound, api.ReasonNotFound},
@@ -61,7 +60,7 @@ func answers() []answered {
 	}
 }
 
-// classify returns the answer to an error; status 0: it is none of ours.
+// classify returns the answer to an error; status 0: the error is not of this package.
 func classify(r *http.Request, err error) (int, api.Error) {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.Status, api.Error{Errors: []string{e.Text}, Fields: e.Fields, Reason: e.Reason}
@@ -90,7 +89,7 @@ func classify(r *http.Request, err error) (int, api.Error) {
 	return 0, api.Error{}
 }
 
-// noLeader says how a change is repeated without being done twice.
+// noLeader explains how to repeat a change without its being done twice.
 func noLeader(r *http.Request) string {
 	if readOnly(r) {
 		return "no leader answers; ask again"
@@ -117,10 +116,10 @@ func invalid(doc *api.Error, err error) {
 	}
 }
 
-// maxFields bounds what one answer lists.
+// maxFields bounds the number of errors in one answer.
 const maxFields = 50
 
-// fieldErrors are the field errors in a tree of errors, in its order.
+// fieldErrors returns the field errors in a tree of errors, in its order.
 func fieldErrors(err error) []*template.FieldError {
 	if f, ok := err.(*template.FieldError); ok { //nolint:errorlint // the tree is walked here
 		return []*template.FieldError{f}
@@ -161,5 +160,5 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status >= http.StatusInternalServerError {
 		s.kit.Log(r).Error("request failed", "method", r.Method, "path", service.LogPath(r), "status", status, "error", err)
 	}
-	_ = service.WriteJSON(w, status, doc) // texts and numbers: they can be encoded
+	_ = service.WriteJSON(w, status, doc) // texts and numbers always encode
 }

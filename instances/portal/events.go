@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// events answers what happens to the instances that the caller may see. The id of
-// an event is its time: after a break the stream goes on behind it, on any replica.
-// A record keeps the newest ten, so who was away for long has to look again.
+// events streams what happens to the instances that the caller may see. The id of an
+// event is its time: after a break the stream resumes there, on any replica. A record
+// keeps its ten newest events, so a client that was away for long has to reload.
 func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 	since, resumed, err := service.LastEvent(r.Request)
 	if err != nil {
@@ -41,22 +41,22 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 	return s.streams.Answer(w, r.Request, r.caller.key, again, f.next)
 }
 
-// feed is what one caller was told.
+// feed is the state of one caller's event stream.
 type feed struct {
 	s      *server
 	c      caller
-	since  time.Time // older events were told before the stream broke
+	since  time.Time // older events were sent before the stream broke
 	last   *lifecycle.Document
 	newest map[string]reported // by instance
 }
 
-// reported is what was told last of an instance.
+// reported is what was sent last of an instance.
 type reported struct {
 	event lifecycle.History
 	phase lifecycle.Phase
 }
 
-// remember takes all that is there for told.
+// remember marks the whole document as sent.
 func (f *feed) remember(d *lifecycle.Document) {
 	f.last = d
 	for id, r := range d.Records {
@@ -84,8 +84,8 @@ func (f *feed) next(ctx context.Context, out *service.Stream) (bool, error) {
 	return false, nil
 }
 
-// mayHear reports whether somebody who is so much to an instance hears of an event: who is
-// only offered it, of the offer.
+// mayHear reports whether a caller with these roles gets an event. A caller to whom the
+// instance is only offered gets only the event of the offer.
 func mayHear(r *lifecycle.Record, h lifecycle.History, have role) bool {
 	return have&reads != 0 || have&receives != 0 && h.Action == "offered" && h.At.Equal(r.Offer.At)
 }
@@ -98,7 +98,7 @@ func reportedOf(r *lifecycle.Record) reported {
 	return t
 }
 
-// moved is when an instance came into its phase, as far as its record says.
+// moved returns when an instance entered its phase, as far as its record shows.
 func moved(r *lifecycle.Record) time.Time {
 	at := r.ReadyAt
 	for _, other := range []time.Time{r.ClaimedAt, r.FinishedAt} {
@@ -112,7 +112,7 @@ func moved(r *lifecycle.Record) time.Time {
 	return at
 }
 
-// fresh are the events that were not told yet, in the order of time.
+// fresh returns the events that were not sent yet, in the order of time.
 func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 	var all []api.Event
 	as := f.c.judge(d)
@@ -142,7 +142,7 @@ func (f *feed) fresh(d *lifecycle.Document) []api.Event {
 		}
 		phaseChanged := known && before.phase != r.Phase || !known && moved(r).After(f.since)
 		if len(all) == n && have&reads != 0 && phaseChanged {
-			add(api.Event{At: d.Clock.At, Action: "phase"}) // nobody did it: a run ended
+			add(api.Event{At: d.Clock.At, Action: "phase"}) // no actor: a run ended
 		}
 	}
 	slices.SortFunc(all, func(a, b api.Event) int {

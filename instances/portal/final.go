@@ -20,13 +20,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// clockNotices is the id that notices have which are of no instance.
+// clockNotices is the id of notices that concern no instance.
 const clockNotices = "clock"
 
-// notify hands a notice to the queue, and says so.
+// notify adds a notice to the queue and reports that to the machine.
 func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 	if r.o.Queue != nil {
-		// of a pool it is the template
+		// for a pool the id is the template
 		id := e.Ref.ID
 		template := e.Ref.ID
 		rec, _, err := r.record(ctx, e.Ref.ID)
@@ -48,7 +48,7 @@ func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 	return r.report(ctx, lifecycle.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
 }
 
-// archive writes what is kept of a final record.
+// archive writes the final record of an instance to its repository.
 func (r *Reconciler) archive(ctx context.Context, id string) error {
 	rec, _, err := r.record(ctx, id)
 	if err != nil || rec == nil {
@@ -63,14 +63,14 @@ func (r *Reconciler) archive(ctx context.Context, id string) error {
 		return fmt.Errorf("encode record: %w", err)
 	}
 	err = repo.PutFinal(ctx, id, b)
-	if err != nil && !errors.Is(err, oci.ErrExists) { // a leader that was cut off wrote it
+	if err != nil && !errors.Is(err, oci.ErrExists) { // written by a leader that was cut off before its report
 		return err
 	}
 	return r.report(ctx, lifecycle.Archived{ID: id})
 }
 
-// remove deletes the tags of an instance that has ended, where the registry can,
-// but for its record. An orphaned one keeps what is needed to go on.
+// remove deletes the tags of an ended instance, except its record, if the registry can
+// delete. An orphaned instance keeps the tags that are needed to continue with it.
 func (r *Reconciler) remove(ctx context.Context, id string) error {
 	rec, _, err := r.record(ctx, id)
 	if err != nil || rec == nil {
@@ -96,7 +96,7 @@ func (r *Reconciler) remove(ctx context.Context, id string) error {
 	return r.report(ctx, lifecycle.Removed{ID: id})
 }
 
-// ofInstance reports whether a tag is of an instance, and not its record.
+// ofInstance reports whether a tag belongs to an instance and is not its record.
 func ofInstance(tag, id, workspace string) bool {
 	if strings.HasPrefix(tag, "cv-"+id+"-") { // an upload for a workspace
 		return true
@@ -108,7 +108,7 @@ func ofInstance(tag, id, workspace string) bool {
 	return ok && t.Fragment == workspace
 }
 
-// untagAll deletes the tags that match, unless the registry deletes none.
+// untagAll deletes the tags that match, unless the registry cannot delete tags.
 func untagAll(ctx context.Context, r *oci.Repo, match func(tag string) bool) error {
 	list, err := r.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -144,10 +144,10 @@ func cannotDelete(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// audit records what the server did to instances by itself since it looked last: what
-// the machine decided when something was due, and what came of runs. What users asked
-// for is recorded where they asked. The first look, after the start of a leader, finds
-// nothing: the leader before it has recorded that.
+// audit records what the server itself did to instances since the last call: what the
+// machine decided when something was due, and the outcome of runs. Requests of users are
+// recorded when they arrive. The first call after this replica begins to lead records
+// nothing: the leader before it has done that.
 func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 	before := r.audited
 	r.audited = now
@@ -169,8 +169,8 @@ func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 	}
 }
 
-// ownActs are what happened to a record between two documents that no request did,
-// oldest first.
+// ownActs returns what happened to a record between two documents other than by a
+// request, oldest first.
 func ownActs(was, is *lifecycle.Record) []access.Own {
 	kind := rights.Kind(addr.KindInstance)
 	address := recordAddress(is)
@@ -199,8 +199,8 @@ func ownActs(was, is *lifecycle.Record) []access.Own {
 	return acts
 }
 
-// fresh are the elements of a list, newest first, that are not in it as it was; they
-// are returned oldest first.
+// fresh returns the elements of a list, newest first, that its earlier version lacks; the
+// result is oldest first.
 func fresh[T any](was, is []T, key func(T) any) []T {
 	had := map[any]bool{}
 	for _, e := range was {

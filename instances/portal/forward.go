@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// HopHeader is on what one replica hands on to another, once; with the value
-	// hopRefused on the answer of one that does not lead.
+	// HopHeader marks a forwarded request, which is forwarded only once; an answer has it
+	// with the value hopRefused if the replica that was asked does not lead.
 	HopHeader  = "Okara-Hop"
 	hopRefused = "refused"
-	// AsOfHeader tells when the copy was the newest that an answer is made of.
+	// AsOfHeader gives the time up to which the copy behind an answer was current.
 	AsOfHeader = "Okara-As-Of"
 )
 
@@ -34,49 +34,47 @@ const (
 	forwardBody   = 10 * time.Second
 	forwardHeader = 15 * time.Second // until the leader begins to answer
 	maxForwarded  = 64               // requests that wait for a leader
-	maxStreams    = 256              // answers that go on while something happens
-	forwardStall  = 30 * time.Second // for a client to take a piece of an answer
+	maxStreams    = 256              // event streams
+	forwardStall  = 30 * time.Second // for a client to read a piece of an answer
 )
 
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// ForwardOptions say between whom requests are handed on. Kit, Leader and
-// Transport are required.
+// ForwardOptions configure a [Forward]. Kit, Leader and Transport are required.
 type ForwardOptions struct {
 	Kit *service.Kit
-	// Leader returns the address of the replica that leads, "" if it is not known;
-	// here says that it is this one.
+	// Leader returns the address of the replica that leads, "" if it is not known; here
+	// reports that it is this replica.
 	Leader func(ctx context.Context) (address string, here bool)
 	// View returns what this replica knows; nil: it knows nothing, as a portal.
 	View func(ctx context.Context) (lifecycle.View, error)
 	Own  http.Handler // answers here; nil: everything is handed on
-	// Runner answers only what another replica hands on.
+	// Runner makes this replica answer only forwarded requests.
 	Runner bool
-	// Refuse refuses what needs no leader for that; nil: nothing.
+	// Refuse refuses requests that can be refused without the leader; nil: refuses none.
 	Refuse func(*http.Request) error
-	// Transport reaches other replicas: it verifies their certificates, and goes
-	// through no proxy.
+	// Transport reaches other replicas: it verifies their certificates, and uses no proxy.
 	Transport http.RoundTripper
 	Plain     bool // also without TLS, to any address
 }
 
-// Forward stands before the API and the pages of instances: one replica leads, and
-// all others hand requests on to it as they came. Who asks is for the leader to
-// say. It is safe for concurrent use.
+// Forward stands before the API and the pages of instances: one replica leads, and all
+// others forward requests to it unchanged. The leader authenticates the caller. A Forward
+// is safe for concurrent use.
 type Forward struct {
 	o       ForwardOptions
 	limiter *service.Limiter
 	streams *service.Limiter
 }
 
-// NewForward returns a handler that answers here where this replica leads.
+// NewForward returns a handler that answers requests itself where this replica leads.
 func NewForward(o ForwardOptions) *Forward {
 	return &Forward{o: o, limiter: service.NewLimiter(maxForwarded), streams: service.NewLimiter(maxStreams)}
 }
 
-// CheckPeer refuses addresses of replicas to which a token must not go: those that
-// are not https are on loopback, unless plain allows them all.
+// CheckPeer refuses addresses of replicas to which no token must be sent: an address must
+// be https or on loopback, unless plain allows every address.
 func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -91,7 +89,7 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 	return u, nil
 }
 
-// errNoAnswer says that a leader was asked and nothing is known of what came of it.
+// errNoAnswer says that the leader was asked and it is unknown whether it acted.
 var errNoAnswer = errors.New("the leader did not answer")
 
 func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -114,9 +112,9 @@ func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}, f.o.Kit.Fail).ServeHTTP(w, r)
 }
 
-// handOn asks the leader. Where none answers, what changes nothing is answered from
-// the own copy; metrics then count the request twice, as what it was and as what
-// came of it.
+// handOn forwards a request to the leader. If no leader answers, a read-only request is
+// answered from this replica's own copy; metrics then count it twice, as forwarded and as
+// answered.
 func (f *Forward) handOn(w http.ResponseWriter, r *http.Request, address string) error {
 	err := f.forward(w, r, address)
 	if !errors.Is(err, errNoAnswer) {
@@ -139,8 +137,8 @@ func readOnly(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-// forward sends the request on and its answer back. An error comes before anything
-// was answered; errNoAnswer is around those of the way to the leader.
+// forward sends the request on and its answer back. It returns an error only if nothing
+// was answered; errors on the way to the leader wrap errNoAnswer.
 func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string) error {
 	if address == "" {
 		return fmt.Errorf("%w: no leader is known", errNoAnswer)
@@ -176,10 +174,10 @@ type exchange struct {
 	client  netip.Prefix
 	to      *url.URL
 	body    []byte
-	release func() // gives back the place that it has now
+	release func() // releases the limiter slot that it holds now
 	begin   *time.Timer
 	failed  error
-	stream  chan struct{} // closed when the answer is one that goes on
+	stream  chan struct{} // closed when the answer is an event stream
 }
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
@@ -210,8 +208,8 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, x.failed)
 }
 
-// answer looks at the header of an answer. One that goes on for as long as somebody
-// looks takes no place that a change would wait for.
+// answer checks the header of an answer. An event stream moves to a limiter of its own,
+// so that it does not take a slot that a change would wait for.
 func (x *exchange) answer(resp *http.Response) error {
 	if !x.begin.Stop() {
 		return errors.New("its answer came too late")
@@ -233,17 +231,17 @@ func (x *exchange) answer(resp *http.Response) error {
 	return nil
 }
 
-// rewrite makes the request to the leader: as it came, but for what is of one
-// connection only.
+// rewrite makes the request to the leader: the original without the headers of its
+// connection.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme = x.to.Scheme
 	p.Out.URL.Host = x.to.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
-	p.Out.Host = p.In.Host // of which the leader has to be known as well
+	p.Out.Host = p.In.Host // the leader has to accept this host as well
 	p.Out.Header.Del("Upgrade")
 	p.Out.Header.Del("Expect")
 	p.Out.Header.Set(HopHeader, "1")
-	p.Out.Header.Set("X-Forwarded-For", x.f.o.Kit.Guard.ClientIP(p.In)) // believed there of proxies only
+	p.Out.Header.Set("X-Forwarded-For", x.f.o.Kit.Guard.ClientIP(p.In)) // the leader believes it of proxies only
 	p.Out.Body = http.NoBody
 	p.Out.GetBody = nil
 	p.Out.ContentLength = int64(len(x.body))
@@ -252,8 +250,8 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 	}
 }
 
-// wholeBody reads the body before a place is taken, so that who sends slowly takes
-// nobody's.
+// wholeBody reads the body before a limiter slot is taken, so that a slow sender does not
+// hold one.
 func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Upgrade") != "" {
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: "no other protocol is spoken here"}
@@ -278,8 +276,8 @@ func errTooLarge() error {
 	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d KiB", maxBody>>10)}
 }
 
-// noLeader answers what nobody answers now. Whether a change was done is not known:
-// its key finds out.
+// noLeader answers a request that no leader answers now. Whether a change was done is not
+// known: repeating it with its key tells.
 func (f *Forward) noLeader(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "2")
 	service.WriteError(w, r, http.StatusServiceUnavailable, noLeader(r))

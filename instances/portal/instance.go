@@ -33,8 +33,8 @@ func (s *server) destroy(w http.ResponseWriter, r call[*lifecycle.Record]) error
 	return change(s, w, r, "destroy", func(struct{}) (lifecycle.Event, error) { return lifecycle.DestroyNow{ID: r.at.ID}, nil })
 }
 
-// document is an instance as somebody sees it in a list who has a role to it: a
-// list is for choosing, so without parameters and events.
+// document is an instance in a list, as a caller with these roles sees it. A list is for
+// choosing, so it has no parameters and events.
 func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instance {
 	if have&reads == 0 {
 		return offered(r, have)
@@ -75,7 +75,7 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	return doc
 }
 
-// masked are the parameters of an instance, without those that nobody is shown.
+// masked returns the parameters of an instance, with sensitive values masked.
 func masked(r *lifecycle.Record) map[string]json.RawMessage {
 	if len(r.Parameters) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func masked(r *lifecycle.Record) map[string]json.RawMessage {
 	return shown
 }
 
-// hidden is a value that nobody is shown.
+// hidden is the text that stands for a sensitive value.
 func hidden() json.RawMessage { return json.RawMessage(`"` + api.Masked + `"`) }
 
 func sourceDoc(s template.Source) api.Source {
@@ -118,7 +118,7 @@ func connectionDoc(c *template.Connection) *api.Connection {
 	return &api.Connection{Type: c.Type, URL: c.URL, Message: c.Message}
 }
 
-// eventDoc leaves out the words of the tool for those who may not read logs.
+// eventDoc leaves out the output of the tool for callers that may not read logs.
 func eventDoc(e lifecycle.History, have role) api.Event {
 	doc := api.Event{At: e.At, Actor: e.Actor, Action: e.Action}
 	if have&readsLogs != 0 {
@@ -127,7 +127,7 @@ func eventDoc(e lifecycle.History, have role) api.Event {
 	return doc
 }
 
-// stand says where an instance stands in its schedule.
+// stand adds the position of an instance in its schedule.
 func stand(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	s := r.Switch
 	doc.Stopped = s.Stopped
@@ -137,12 +137,12 @@ func stand(doc *api.Instance, d *lifecycle.Document, r *lifecycle.Record) {
 	if !s.Stopped || s.StartsAt.IsZero() || t == nil || t.Schedule == nil {
 		return
 	}
-	if table, err := t.Schedule.Read(); err == nil { // as the machine read it
+	if table, err := t.Schedule.Read(); err == nil { // read in the same way as in the machine
 		doc.StoppedUntil = table.Words(s.StartsAt, d.Clock.At)
 	}
 }
 
-// hours are the next times of a schedule in words, on its own clocks; "": there is none.
+// hours describes the next times of a schedule, in its own time zone; "": there are none.
 func hours(s *timetable.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
@@ -175,7 +175,7 @@ type action struct {
 	event func(r *lifecycle.Record) lifecycle.Event
 }
 
-// actions are all verbs, in the order in which they are offered.
+// actions lists all verbs, in the order in which they are shown.
 func actions() []action {
 	return []action{
 		{api.ActTake, receives, func(r *lifecycle.Record) lifecycle.Event { return lifecycle.Take{ID: r.ID} }},
@@ -199,8 +199,8 @@ func actions() []action {
 	}
 }
 
-// possible names what the caller may ask for now. The machine is asked itself, on
-// a document that nobody keeps, so that no list beside it can be wrong.
+// possible names the actions that the caller may request now. It tries them in the
+// machine, on a copy of the document that is discarded, so that both always agree.
 func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have role) []string {
 	var names []string
 	for _, a := range actions() {
@@ -209,15 +209,15 @@ func (s *server) possible(c caller, v lifecycle.View, r *lifecycle.Record, have 
 			continue
 		}
 		changes, err := s.try(c, v, have, a.event(r))
-		if err == nil && (changes || a.name != api.ActStop && a.name != api.ActStart) { // what is stopped is not stopped again
+		if err == nil && (changes || a.name != api.ActStop && a.name != api.ActStart) { // a stopped instance is not stopped again
 			names = append(names, a.name)
 		}
 	}
 	return names
 }
 
-// try is why the machine would refuse an event of the caller now, nil if it would not, and
-// whether the event would change anything.
+// try returns why the machine would refuse an event of the caller now, nil if it would
+// not, and whether the event would change anything.
 func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) (changes bool, err error) {
 	actor := c.actor
 	actor.Admin = have&administers != 0
@@ -225,9 +225,8 @@ func (s *server) try(c caller, v lifecycle.View, have role, e lifecycle.Event) (
 	return after != v.Document, err
 }
 
-// whole is one instance as the caller sees it, with what a list leaves out:
-// parameters and events, what may be done with it, its place in the queue, what it
-// costs.
+// whole is one instance as the caller sees it, with what a list leaves out: parameters,
+// events, possible actions, its position in the queue, and its cost.
 func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Instance {
 	have := c.role(v.Document, r)
 	doc := document(v.Document, r, have)

@@ -30,7 +30,7 @@ func (s launches) create(w http.ResponseWriter, r call[struct{}]) error {
 	return s.launchOne(w, r.Request, c, r.view, a, body, false)
 }
 
-// run makes, claims or returns the caller's one instance of a template.
+// run creates, claims or returns the caller's single instance of a template.
 func (s launches) run(w http.ResponseWriter, r call[string]) error {
 	var body api.Create
 	a, err := readBody(r.Request, r.caller, &body)
@@ -44,7 +44,7 @@ func (s launches) run(w http.ResponseWriter, r call[string]) error {
 	return s.launchOne(w, r.Request, r.caller, r.view, a, body, true)
 }
 
-// launchOne is create, once it is known what of.
+// launchOne is create for a template that is known.
 func (s launches) launchOne(w http.ResponseWriter, r *http.Request, c caller, v lifecycle.View, a ask, body api.Create, single bool) error {
 	had, ok, err := repeated(c, v, a)
 	if err == nil && !ok {
@@ -93,7 +93,7 @@ func (s launches) creation(ctx context.Context, c caller, body api.Create) (life
 	}, err
 }
 
-// below puts the paths of field errors under a member of the body.
+// below prefixes the paths of field errors with a member of the body.
 func below(path string, err error) error {
 	fields := fieldErrors(err)
 	if len(fields) == 0 {
@@ -112,7 +112,7 @@ func (j joined) Error() string { return fmt.Sprint([]error(j)) }
 
 func (j joined) Unwrap() []error { return j }
 
-// claimsFor are the claims of the caller that a template names.
+// claimsFor returns the claims of the caller that a template names.
 func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	var claims map[string]string
 	for _, name := range t.Claims() {
@@ -128,8 +128,8 @@ func (c caller) claimsFor(t *template.Template) (map[string]string, error) {
 	return claims, nil
 }
 
-// ownerFor is whose instance it will be: what the caller names, or the only one
-// that fits.
+// ownerFor returns the owner of a new instance: the one that the caller names, or the
+// only one that fits.
 func (c caller) ownerFor(t *template.Template, named string) (template.Owner, error) {
 	own, err := c.owners(t)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c caller) ownerFor(t *template.Template, named string) (template.Owner, er
 	return template.Owner{}, field("/owner", "want one of %s", strings.Join(texts, ", "))
 }
 
-// owners are those for whom the caller may launch a template.
+// owners returns the owners for which the caller may launch a template.
 func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	claim, ok := strings.CutPrefix(t.Owner, "claim:")
 	switch {
@@ -174,7 +174,7 @@ func (c caller) owners(t *template.Template) ([]template.Owner, error) {
 	return own, nil
 }
 
-// groups are the caller's that a template admits.
+// groups returns the caller's groups that a template admits.
 func (c caller) groups(t *template.Template) []template.Owner {
 	var own []template.Owner
 	for _, g := range c.actor.Groups {

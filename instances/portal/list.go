@@ -22,7 +22,7 @@ const (
 	maxPage     = 500
 )
 
-// page is which part of a list is asked for.
+// page is the requested part of a list.
 type page struct {
 	limit int
 	after string
@@ -41,12 +41,12 @@ func pageOf(r *http.Request) (page, error) {
 	return p, nil
 }
 
-// cursor is where a list goes on after an instance, which may be gone by then.
+// cursor returns the position in a list after an instance, which may be gone later.
 func cursor(r *lifecycle.Record) string {
 	return strconv.FormatInt(started(r).UnixNano(), 10) + "-" + r.ID
 }
 
-// parseCursor returns a record that is listed where the one of the cursor was.
+// parseCursor returns a record that sorts where the one of the cursor did.
 func parseCursor(s string) (*lifecycle.Record, error) {
 	at, id, ok := strings.Cut(s, "-")
 	n, err := strconv.ParseInt(at, 10, 64)
@@ -56,7 +56,7 @@ func parseCursor(s string) (*lifecycle.Record, error) {
 	return &lifecycle.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
 }
 
-// listInstances answers those that the caller may see.
+// listInstances answers the instances that the caller may see.
 func (s launches) listInstances(w http.ResponseWriter, r call[struct{}]) error {
 	doc, err := s.list(r, reads)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s launches) listInstances(w http.ResponseWriter, r call[struct{}]) error {
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// list is the page that the query asks for, of the instances to which the caller
-// is one of what is needed.
+// list returns the requested page of the instances for which the caller has one of the
+// needed roles.
 func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	p, err := pageOf(r.Request)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s launches) list(r call[struct{}], needed role) (api.Instances, error) {
 	return doc, nil
 }
 
-// filter is what the query asks for.
+// filter returns the condition that the query sets.
 func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	q := r.URL.Query()
 	owner := q.Get("owner")
@@ -151,18 +151,18 @@ func (r call[A]) filter() (func(*lifecycle.Record) bool, error) {
 	}, nil
 }
 
-// offers stands for the owner of what is offered to the caller.
+// offeredToCaller as the owner selects what is offered to the caller.
 const offeredToCaller = "offered"
 
-// Words for all that waits for approval, whatever its phase, and for what of it waits for
-// the caller's.
+// Filter words for instances that wait for approval, in any phase, and for those of them
+// that the caller may approve.
 const (
 	awaiting   = "approval"
 	approvable = "approvable"
 )
 
-// toApprove reports whether the caller, who is so much to an instance, may approve what it
-// waits for: nobody approves what he asked for or alone owns.
+// toApprove reports whether a caller with these roles may approve what an instance waits
+// for. Without ApprovalSelf, callers cannot approve what they requested or alone own.
 func toApprove(m *lifecycle.Machine, c caller, r *lifecycle.Record, have role) bool {
 	if lifecycle.Awaits(r) == "" || have&approves == 0 {
 		return false
@@ -172,7 +172,7 @@ func toApprove(m *lifecycle.Machine, c caller, r *lifecycle.Record, have role) b
 	return m.Limits.ApprovalSelf || !own
 }
 
-// inPhase reports whether an instance is one that a word of the filter means.
+// inPhase reports whether an instance matches a phase or word of the filter.
 func inPhase(r *lifecycle.Record, word string) bool {
 	switch word {
 	case "live":
@@ -183,7 +183,7 @@ func inPhase(r *lifecycle.Record, word string) bool {
 	return string(r.Phase) == word
 }
 
-// known reports whether a phase is one.
+// known reports whether a phase exists.
 func known(phase string) bool {
 	switch lifecycle.Phase(phase) {
 	case lifecycle.Requested, lifecycle.Planned, lifecycle.Provisioning, lifecycle.Updating, lifecycle.Available, lifecycle.Ready, lifecycle.Failed,
@@ -193,11 +193,11 @@ func known(phase string) bool {
 	return false
 }
 
-// anyTemplate asks for the limits that the server sets beside those of templates.
+// anyTemplate stands for the limits that the server sets beside those of templates.
 func anyTemplate() *template.Template { return &template.Template{Name: "-/-"} }
 
-// userLimit is the limit of the caller's own live instances of all templates; 0:
-// there is none.
+// userLimit returns the limit on the caller's own live instances of all templates; 0:
+// no limit.
 func (s launches) userLimit(c caller, d *lifecycle.Document) int {
 	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
 		return q.Limit
@@ -205,7 +205,7 @@ func (s launches) userLimit(c caller, d *lifecycle.Document) int {
 	return 0
 }
 
-// counts are the instances of the caller and of the caller's groups that count
+// counts returns how many instances of the caller and of the caller's groups count
 // against limits.
 func (c caller) counts(d *lifecycle.Document) (used, shared int) {
 	own := c.owner()
@@ -221,17 +221,17 @@ func (c caller) counts(d *lifecycle.Document) (used, shared int) {
 	return used, shared
 }
 
-// Kinds are those of a cluster, whose objects users write themselves: shown beside the
-// templates, and launched by nobody here.
+// Kinds are the kinds of a cluster, whose objects users write themselves: they are shown
+// beside the templates, and cannot be launched here.
 type Kinds interface {
 	Kinds() []api.Kind // by name
 }
 
-// kindsNamespace is the first part of the address of a kind, where templates have their
-// namespace: read:template:apps.okara.dev/* is the right to see all.
+// kindsNamespace is the first part of the address of a kind, in the position of a
+// template's namespace: read:template:apps.okara.dev/* is the right to see all kinds.
 const kindsNamespace = "apps.okara.dev"
 
-// kinds are those that the caller may see.
+// kinds returns the kinds that the caller may see.
 func (s *server) kinds(c caller) []api.Kind {
 	if s.o.Kinds == nil {
 		return nil
@@ -239,7 +239,7 @@ func (s *server) kinds(c caller) []api.Kind {
 	return slices.DeleteFunc(s.o.Kinds.Kinds(), func(k api.Kind) bool { return !c.mayRead(kindsNamespace + "/" + k.Name) })
 }
 
-// kindIn is the kind that a path names, if the caller may see it.
+// kindIn finds the kind that a path names, if the caller may see it.
 func (s *server) kindIn(r *http.Request, c caller, _ lifecycle.View) (api.Kind, caller, error) {
 	all := s.kinds(c)
 	i := slices.IndexFunc(all, func(k api.Kind) bool { return k.Name == r.PathValue("name") })

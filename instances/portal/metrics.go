@@ -12,16 +12,15 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// Metrics are what is counted of instances. One set belongs to one process. What
-// is of the document is told by the leader alone, so that sums over replicas are
-// true.
+// Metrics are the metrics of instances. One set belongs to one process. The metrics of
+// the document are reported by the leader alone, so that sums over replicas are correct.
 type Metrics struct {
 	runs    *prometheus.CounterVec   // kind, result
 	seconds *prometheus.HistogramVec // kind
 	commits prometheus.Histogram
 }
 
-// NewMetrics returns metrics at zero, known to a registry of metrics. view reads
+// NewMetrics returns metrics at zero, registered with a registry of metrics. view reads
 // the document, from memory.
 func NewMetrics(to prometheus.Registerer, view func(context.Context) (lifecycle.View, error)) *Metrics {
 	auto := promauto.With(to)
@@ -53,7 +52,7 @@ func (m *Metrics) ran(kind lifecycle.RunKind, outcome string, took time.Duration
 	m.seconds.WithLabelValues(string(kind)).Observe(max(took, 0).Seconds())
 }
 
-// documentMetrics are read from the document when somebody asks.
+// documentMetrics are read from the document when the metrics are collected.
 type documentMetrics struct {
 	view                                              func(context.Context) (lifecycle.View, error)
 	instances, queue, available, paused, leader, late *prometheus.Desc
@@ -74,14 +73,14 @@ func newDocumentMetrics(view func(context.Context) (lifecycle.View, error)) docu
 	}
 }
 
-// Describe is that of [prometheus.Collector].
+// Describe implements [prometheus.Collector].
 func (m documentMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.instances, m.queue, m.available, m.paused, m.leader, m.late} {
 		to <- d
 	}
 }
 
-// Collect is that of [prometheus.Collector].
+// Collect implements [prometheus.Collector].
 func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
@@ -110,7 +109,7 @@ func (m documentMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.late, c.late.Seconds())
 }
 
-// counts are what the gauges show.
+// counts are the values of the gauges.
 type counts struct {
 	instances map[phaseOf]int
 	available map[string]int // by template; 0 where a pool is empty
@@ -145,7 +144,7 @@ func count(v lifecycle.View) counts {
 	return c
 }
 
-// expires reports whether a record is destroyed, or left, at its end.
+// expires reports whether a record is destroyed or orphaned when it expires.
 func expires(rec *lifecycle.Record) bool {
 	switch rec.Phase {
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Planned, lifecycle.Ready, lifecycle.Failed:

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// KindNotice is the kind of the jobs that tell of instances. Their data are ids
-// and what happened, since everybody who reads the queue reads them.
+// KindNotice is the kind of jobs that send notices about instances. Their data are only
+// ids and what happened, since all readers of the queue can read them.
 const KindNotice = "notice"
 
 // SignatureHeader carries the time of a notice and its signature: t=SECONDS,v1=HEX,
@@ -34,7 +34,7 @@ const SignatureHeader = "Okara-Signature"
 
 const (
 	noticeTimeout = 15 * time.Second
-	maxReply      = 64 << 10 // read of an answer, so that the connection can serve again
+	maxReply      = 64 << 10 // read of an answer, so that the connection can be reused
 	minSecret     = 16       // bytes
 )
 
@@ -42,22 +42,22 @@ const (
 type NotifyOptions struct {
 	URL    *url.URL // https, or http on loopback
 	Secret []byte   // of the signature, at least 16 bytes
-	// Transport connects: it must refuse addresses that are not public, but those
-	// that the settings name.
+	// Transport connects: it must refuse addresses that are not public, except those that
+	// the settings name.
 	Transport http.RoundTripper
 	View      func(context.Context) (lifecycle.View, error)
 	UserAgent string
 	Now       func() time.Time // nil: time.Now
 }
 
-// Notifier tells a receiver of what happens to instances, at least once.
+// Notifier notifies a receiver of what happens to instances, at least once.
 type Notifier struct {
 	o      NotifyOptions
 	client *http.Client
 }
 
-// NewNotifier returns a notifier, or why there can be none. The text of an error
-// does not repeat the URL, which may have a password in it.
+// NewNotifier returns a notifier, or why the options are invalid. The error text does not
+// repeat the URL, which may contain a password.
 func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	switch {
 	case o.URL == nil || o.URL.Host == "":
@@ -79,16 +79,16 @@ func NewNotifier(o NotifyOptions) (*Notifier, error) {
 	}}, nil
 }
 
-// NoticeBody is what a receiver gets: never parameters, outputs or a connection,
-// and no text of the tool, which may repeat them.
+// NoticeBody is what a receiver gets: never parameters, outputs or a connection, and no
+// text of the tool, which may repeat them.
 type NoticeBody struct {
-	Event    string    `json:"event"` // id: the same when it is told again
+	Event    string    `json:"event"` // id: the same when the notice is repeated
 	Kind     string    `json:"kind"`
 	At       time.Time `json:"at"`
 	Template string    `json:"template"`
-	ID       string    `json:"id,omitempty"` // of the instance; "": it is of the template
+	ID       string    `json:"id,omitempty"` // of the instance; "": the notice is about the template
 
-	// The rest is as of now, and absent of an instance that is not recorded any more.
+	// The rest is the current state, and absent if the instance is no longer recorded.
 	Name      string            `json:"name,omitempty"`
 	Phase     lifecycle.Phase   `json:"phase,omitempty"`
 	Owner     *template.Owner   `json:"owner,omitempty"`
@@ -97,14 +97,14 @@ type NoticeBody struct {
 	OfferedTo *template.Owner   `json:"offered_to,omitempty"`
 }
 
-// noticeJob is the job that tells of n.
+// noticeJob returns the job that sends n.
 func noticeJob(id, template string, n lifecycle.Notice) jobs.Job {
 	return jobs.Job{Kind: KindNotice, Data: map[string]string{
 		"event": n.ID, "kind": n.Kind, "at": n.At.UTC().Format(time.RFC3339), "id": id, "template": template,
 	}}
 }
 
-// Do is a [jobs.Handler]: it tells the receiver of one event.
+// Do implements [jobs.Handler]: it notifies the receiver of one event.
 func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
 	body, err := n.body(ctx, j)
 	if err != nil {
@@ -129,7 +129,7 @@ func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
 		return "", fmt.Errorf("notifying %s: %w", n.o.URL.Host, err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // what cannot be read costs a connection
+	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // if this fails, the connection is not reused
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return "delivered: " + strconv.Itoa(resp.StatusCode), nil
@@ -139,7 +139,7 @@ func (n *Notifier) Do(ctx context.Context, j jobs.Job) (string, error) {
 	return "", fmt.Errorf("notifying %s: status %d", n.o.URL.Host, resp.StatusCode)
 }
 
-// body is what a job tells, with what is known of the instance now.
+// body returns the notice of a job, with the current state of the instance.
 func (n *Notifier) body(ctx context.Context, j jobs.Job) (NoticeBody, error) {
 	at, err := time.Parse(time.RFC3339, j.Data["at"])
 	if err != nil {

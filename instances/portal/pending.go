@@ -16,14 +16,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-// target is what an instance would be, once what waits is approved.
+// target is an instance as it would be after the pending request is approved.
 type target struct {
 	source     template.Source
 	snapshot   string
 	parameters map[string]json.RawMessage
 }
 
-// pendingDoc is what waits for approval, without values; nil: nothing.
+// pendingDoc is what waits for approval, without values; nil: nothing waits.
 func pendingDoc(r *lifecycle.Record) *api.Pending {
 	if lifecycle.Awaits(r) == "" {
 		return nil
@@ -56,7 +56,7 @@ func pendingDoc(r *lifecycle.Record) *api.Pending {
 	return doc
 }
 
-// fill adds what is shown to who decides: all that the approval binds.
+// fill adds what the approver is shown: everything that the approval covers.
 func fill(doc *api.Pending, r *lifecycle.Record) {
 	to := target{r.Source, r.Snapshot, r.Parameters}
 	switch {
@@ -86,7 +86,7 @@ func (t *target) take(s template.Source, snapshot string, parameters map[string]
 	}
 }
 
-// valueChanges are all values, by name, as they are and as they would be.
+// valueChanges lists all values by name, before and after the change.
 func valueChanges(before, after map[string]json.RawMessage, sensitive []string) []api.ValueChange {
 	all := maps.Clone(before)
 	if all == nil {
@@ -113,7 +113,7 @@ func mask(value json.RawMessage) json.RawMessage {
 	return hidden()
 }
 
-// optionalReason refuses a reason that nobody could read.
+// optionalReason refuses a reason that is not readable text.
 func optionalReason(reason string) error {
 	if reason == "" {
 		return nil
@@ -123,11 +123,11 @@ func optionalReason(reason string) error {
 
 const (
 	maxChanges = 200             // of a module that are shown
-	compareFor = 2 * time.Second // an answer waits no longer
+	compareFor = 2 * time.Second // the longest that an answer waits
 )
 
-// compare adds what differs between the two versions of the module. Who is shown that may
-// read plan and log of the run, and so sees nothing else of the module by it.
+// compare adds the differences between the two versions of the module. Those who see
+// them may also read the plan and log of the run, so they learn nothing else of the module.
 func compare(ctx context.Context, c Catalog, p *api.Pending) error {
 	by, ok := c.(Comparer)
 	if !ok {

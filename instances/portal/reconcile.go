@@ -22,66 +22,65 @@ import (
 const (
 	defaultConcurrency = 4
 	// observeEvery is how often a running attempt is looked at. A look that finds
-	// nothing new asks the registry nothing.
+	// nothing new makes no request to the registry.
 	observeEvery = 2 * time.Second
-	// lookEvery is how often templates are compared with what is there, which
-	// costs no request.
+	// lookEvery is how often templates are compared with the existing instances, which makes
+	// no request.
 	lookEvery = 30 * time.Second
-	// againAfter is the pause after a pass that could not be kept.
+	// againAfter is the pause after a reconcile that could not be committed.
 	againAfter = 5 * time.Second
-	// effectsAtOnce bounds what is done at one moment beside the attempts.
+	// effectsAtOnce bounds how many effects run at once, apart from attempts.
 	effectsAtOnce = 8
 )
 
-// ReconcilerOptions are what a [Reconciler] needs. Logger, Metrics and Queue may
-// be nil; everything else is required where no default is named.
+// ReconcilerOptions are what a [Reconciler] needs. Logger, Metrics and Queue may be nil;
+// all other fields without a stated default are required.
 type ReconcilerOptions struct {
 	Store     Store
 	Machine   *lifecycle.Machine // that of the Store
 	Changed   func() <-chan struct{}
-	Executors map[string]run.Executor // by the name that templates have
+	Executors map[string]run.Executor // by the name that templates use
 	Templates lifecycle.Templates
 	Client    *oci.Client
 	Layout    addr.Layout
 	Sealer    artifact.Sealer // nil: there are no state keys
-	Ledger    func() string   // repository of the ledger that counts, without host
-	// RunID is how tfe.v2 calls a run of a workspace; nil: none are run.
+	Ledger    func() string   // repository of the current ledger, without host
+	// RunID returns the ID of a workspace's run in tfe.v2; nil: there are no such runs.
 	RunID func(organization, workspace, record string, n int) string
 
 	Concurrency int               // runs at once; 0: 4
 	Limits      run.Limits        // of each attempt; its Timeout is the template's
 	Config      map[string]string // free values for templates
-	Queue       *jobs.Queue       // of notices; nil: nobody is notified
+	Queue       *jobs.Queue       // of notices; nil: no notices are sent
 	Metrics     *Metrics
 	Logger      *slog.Logger
-	Audit       *slog.Logger // what the server does by itself; nil: nobody hears
+	Audit       *slog.Logger // what the server does by itself; nil: it is not logged
 	// Observe is how often running attempts are looked at; 0: 2 s.
 	Observe time.Duration
 }
 
-// Reconciler drives the machine where this replica leads: it begins what commits
-// decide, watches attempts, and gives the machine what time and templates make
-// due. Nothing of it is remembered beside the document: what a leader leaves the
-// next one finds there.
+// Reconciler drives the machine where this replica leads: it starts what commits decide,
+// watches attempts, and applies the changes that time and templates make due. It keeps no
+// state beside the document: what one leader leaves unfinished the next one finds there.
 type Reconciler struct {
 	o ReconcilerOptions
 
 	mu       sync.Mutex // guards the fields below
 	attempts map[lifecycle.Ref]*attempt
-	// doing are the effects under way, without Again, each with a channel that is
-	// closed at the end of the leader's time to which it belongs.
+	// doing are the effects under way, without Again, each with a channel that is closed
+	// at the end of the leadership to which it belongs.
 	doing map[lifecycle.Effect]<-chan struct{}
 
 	concurrency chan struct{}       // for effects beside attempts
-	audited     *lifecycle.Document // for audit, which Run alone calls
+	audited     *lifecycle.Document // for audit, which only Run calls
 	wg          sync.WaitGroup
 }
 
-// What the reconciler does for one record.
+// Parts of the reconciler that work on one record.
 type (
 	// driver begins, watches and ends the attempts of its runs.
 	driver struct{ *Reconciler }
-	// sources are what its module is made of.
+	// sources prepare what its runs execute.
 	sources struct{ *Reconciler }
 )
 
@@ -105,8 +104,8 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 	}
 }
 
-// Effects begins what a commit decided and returns at once. All of it stops when
-// ctx ends, which is when this replica leads no more.
+// Effects starts what a commit decided and returns at once. All of it stops when ctx
+// ends, which is when this replica stops leading.
 func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	for _, e := range effects {
 		if ctx.Err() != nil {
@@ -125,8 +124,8 @@ func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	}
 }
 
-// once does an effect beside the attempts, again after a failure, unless it is
-// under way.
+// once does an effect other than an attempt, repeating it after a failure, unless it is
+// under way already.
 func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
 	e.Again = false
 	r.mu.Lock()
@@ -175,8 +174,8 @@ func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
 	return nil
 }
 
-// Run gives the machine what is pending, while this replica leads, until ctx ends;
-// then it waits for the effects, which end with the leader's time.
+// Run commits pending changes, while this replica leads, until ctx ends; then it waits
+// for the effects, which end with the leadership.
 func (r *Reconciler) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	for ctx.Err() == nil {
@@ -193,8 +192,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile has what is pending kept in one commit. It returns after how long there may be
-// more to do if nothing changes.
+// reconcile commits all pending changes at once. It returns how long to wait before the
+// next call if nothing changes.
 func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
 	if err != nil {
@@ -213,7 +212,7 @@ func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 		wait = min(wait, next.Sub(view.AsOf))
 	}
 	c := r.command(lifecycle.Reconcile{Events: events})
-	// The machine is asked first: what changes nothing costs no commit.
+	// Ask the machine first: without a change there is no commit.
 	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
 		return wait
 	}
@@ -226,7 +225,7 @@ func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 	return 0
 }
 
-// tidy removes what runs of instances left on this host that are gone: on every replica,
+// tidy removes what runs of gone instances left on this host. It works on every replica,
 // since each may have led when they ran.
 func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
 	if v.Document == nil {
@@ -245,17 +244,17 @@ func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
 	}
 }
 
-// waits reports whether a run of the record has no attempt.
+// waits reports whether a run of the record has no started attempt.
 func waits(rec *lifecycle.Record) bool { return rec.Run != nil && rec.Run.StartedAt.IsZero() }
 
-// command is an event of the server.
+// command makes a command of the server from an event.
 func (r *Reconciler) command(e lifecycle.Event) lifecycle.Command {
 	c := lifecycle.Command{Event: e}
 	_, _ = rand.Read(c.Seed[:]) // never fails
 	return c
 }
 
-// report has an event of the server kept, again after a failure, until ctx ends.
+// report commits an event of the server, repeating it after a failure, until ctx ends.
 func (r *Reconciler) report(ctx context.Context, e lifecycle.Event) error {
 	c := r.command(e)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
@@ -272,8 +271,8 @@ func (r *Reconciler) report(ctx context.Context, e lifecycle.Event) error {
 	}
 }
 
-// record returns a record, and the document that has it, as they were committed
-// last; nil if there is none any more. Who does not lead any more gets ErrNoLeader.
+// record returns a record, and its document, as committed last; nil if the record no
+// longer exists. Without leadership it returns ErrNoLeader.
 func (r *Reconciler) record(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {

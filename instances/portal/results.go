@@ -23,22 +23,22 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// maxRevealed bounds the state that one output is read from, in bytes.
+// maxRevealed bounds the size of a state from which one output is read, in bytes.
 const maxRevealed = 64 << 20
 
-// attemptOf is the newest attempt of a run.
+// attemptOf returns the reference of the newest attempt of a run.
 func attemptOf(rec *lifecycle.Record, u *lifecycle.Run) lifecycle.Ref {
 	return lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
 }
 
-// forgotten says that a record is cut, as final ones are: which attempt left what
-// lies in the repository, nobody can tell any more.
+// forgotten is the error for a record that was shortened, as final ones are: it no
+// longer tells which attempt left the content in the repository.
 func forgotten(rec *lifecycle.Record, u *lifecycle.Run) error {
 	return fmt.Errorf("run %d of instance %s is over and its record is cut: %w", u.N, rec.ID, oci.ErrNotFound)
 }
 
-// Log is what there is of the log of a run's newest attempt, from a byte on: on the
-// host where it runs as far as it is written, else as far as it was stored.
+// Log returns the log of a run's newest attempt, from a byte on: on the host where it
+// runs as far as it is written, else as far as it was stored.
 func (r *Reconciler) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error) {
 	if u.Attempt == 0 {
 		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
@@ -64,10 +64,10 @@ func (r *Reconciler) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycl
 	return io.NopCloser(bytes.NewReader(log[min(offset, int64(len(log))):])), err
 }
 
-// Plan is the plan of a run as text, masked as its attempt left it.
+// Plan returns the plan of a run as text, as masked by its attempt.
 func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run) ([]byte, error) {
 	ref := attemptOf(rec, u)
-	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this one applies what that one planned
+	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this attempt applies the plan of that one
 		ref.Kind = lifecycle.RunPlan
 		ref.Attempt = u.Planned
 		ref.Nonce = u.Before
@@ -89,7 +89,7 @@ func (r *Reconciler) Plan(ctx context.Context, rec *lifecycle.Record, u *lifecyc
 	return []byte(report.PlanText), nil
 }
 
-// stateOf is the last state of an instance.
+// stateOf returns the last state of an instance.
 func stateOf(ctx context.Context, r *Reconciler, rec *lifecycle.Record) ([]byte, error) {
 	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
@@ -102,7 +102,7 @@ func stateOf(ctx context.Context, r *Reconciler, rec *lifecycle.Record) ([]byte,
 	return state, err
 }
 
-// Outputs are those of the last state of an instance.
+// Outputs returns the outputs in the last state of an instance.
 func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[string]Output, error) {
 	state, err := stateOf(ctx, r, rec)
 	if err != nil {
@@ -119,8 +119,8 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *lifecycle.Record) (map[st
 	return outputs, nil
 }
 
-// Resources are the addresses of what the last state of an instance has, data sources
-// aside.
+// Resources returns the addresses of the resources in the last state of an instance,
+// without data sources.
 func (r *Reconciler) Resources(ctx context.Context, rec *lifecycle.Record) ([]string, error) {
 	state, err := stateOf(ctx, r, rec)
 	if err != nil {
@@ -139,13 +139,13 @@ func (r *Reconciler) Resources(ctx context.Context, rec *lifecycle.Record) ([]st
 	return all, nil
 }
 
-// outputs answers those that the template lists; sensitive ones are named only.
+// outputs answers the outputs that the template lists; sensitive ones without a value.
 func (s *server) outputs(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return service.WriteJSON(w, http.StatusOK, api.Outputs{Outputs: shownOutputs(r.view.Document, r.at), Connection: connectionDoc(r.at.Connection)})
 }
 
-// shownOutputs are the outputs of an instance. The record keeps none that is
-// sensitive: what the template lists beside them is one.
+// shownOutputs returns the outputs of an instance. The record keeps no sensitive output:
+// one that the template lists and the record lacks is sensitive.
 func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.RawMessage {
 	shown := make(map[string]json.RawMessage, len(r.Outputs))
 	if t := d.Templates[r.Snapshot]; t != nil && !r.ReadyAt.IsZero() {
@@ -157,7 +157,7 @@ func shownOutputs(d *lifecycle.Document, r *lifecycle.Record) map[string]json.Ra
 	return shown
 }
 
-// showSensitive answers one output as the state has it, for the owner, and records that.
+// showSensitive answers one output of the state to the owner, and records that.
 func (s *server) showSensitive(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	var body api.ShowSensitive
 	if _, err := readBody(r.Request, r.caller, &body); err != nil {
@@ -197,22 +197,22 @@ func (s *server) output(r call[*lifecycle.Record], name string) (Output, error) 
 	return output, nil
 }
 
-// resources answers what the last state of an instance has.
+// resources answers the resources in the last state of an instance.
 func (s *server) resources(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	if s.o.Results == nil {
 		return notHere("states")
 	}
 	doc := api.Resources{Resources: []string{}}
 	all, err := s.o.Results.Resources(r.Context(), r.at)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) { // without a state there are none
+	if err != nil && !errors.Is(err, oci.ErrNotFound) { // without a state there are no resources
 		return absent(err, "state")
 	}
 	doc.Resources = append(doc.Resources, all...)
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// absent turns what the registry does not have into 404, and keeps its other
-// errors from the caller, who cannot mend them.
+// absent turns content missing in the registry into 404, and hides the other errors of
+// the registry from the caller, who cannot fix them.
 func absent(err error, what string) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):

@@ -24,7 +24,7 @@ type runOf struct {
 	run    *lifecycle.Run
 }
 
-// runIn finds a run, of an instance to which the caller is one of what is needed.
+// runIn finds a run of an instance for which the caller has one of the needed roles.
 func (s runRoutes) runIn(needed role) finder[runOf] {
 	find := s.callers().instanceIn(needed)
 	return func(r *http.Request, c caller, v lifecycle.View) (runOf, caller, error) {
@@ -40,7 +40,7 @@ func (s runRoutes) runIn(needed role) finder[runOf] {
 	}
 }
 
-// findRun returns a run by its number; nil: it is not known any more.
+// findRun returns a run by its number; nil: it is no longer known.
 func findRun(r *lifecycle.Record, n int) *lifecycle.Run {
 	for _, u := range runs(r) {
 		if u.N == n {
@@ -50,7 +50,7 @@ func findRun(r *lifecycle.Record, n int) *lifecycle.Run {
 	return nil
 }
 
-// runs are those of a record, the newest first.
+// runs returns the runs of a record, the newest first.
 func runs(r *lifecycle.Record) []*lifecycle.Run {
 	var all []*lifecycle.Run
 	if r.Run != nil {
@@ -75,9 +75,8 @@ func (s runRoutes) showRun(w http.ResponseWriter, r call[runOf]) error {
 	return service.WriteJSON(w, http.StatusOK, runDoc(r.at.record, r.at.run, r.role(r.view.Document, r.at.record)))
 }
 
-// runDoc is a run as somebody sees it who has a role to its instance: what the
-// tool said of an error is for those who may read logs, what is planned for those
-// who may read plans.
+// runDoc is a run as a caller with these roles sees it: the tool's error text is for
+// callers that may read logs, the planned changes for those that may read plans.
 func runDoc(r *lifecycle.Record, u *lifecycle.Run, have role) *api.Run {
 	doc := &api.Run{
 		N: u.N, Attempt: u.Attempt, Kind: string(u.Kind), By: personDoc(u.By), QueuedAt: u.QueuedAt, NotBefore: u.NotBefore, StartedAt: u.StartedAt, EndedAt: u.EndedAt,
@@ -119,19 +118,19 @@ func (s runRoutes) plan(w http.ResponseWriter, r call[runOf]) error {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(text) // the client is gone; there is nobody to tell
+	_, _ = w.Write(text) // an error means that the client is gone
 	return nil
 }
 
-// notHere refuses what this store of instances has not.
+// notHere refuses what this store of instances does not keep.
 func notHere(what string) error {
 	return &service.Error{Status: http.StatusNotImplemented, Text: what + " are not kept here"}
 }
 
-// maxLog bounds what is sent of one log: as much as one may be kept.
+// maxLog bounds how much of one log is sent: as much as may be stored.
 const maxLog = 64 << 20
 
-// log answers the log of a run: as text what there is, as events also what comes.
+// log answers the log of a run: as text what exists now, as events also what follows.
 func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	if s.o.Results == nil {
 		return notHere("logs")
@@ -143,7 +142,7 @@ func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query() // what the page says of which the stream is a part
+	q := r.URL.Query() // set by the page that embeds the stream
 	tail := &tail{s: s.server, r: r, at: at, phase: lifecycle.Phase(q.Get("phase")), waits: waiting{Reason: q.Get("waits")}, known: q.Get("waits")}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
@@ -152,7 +151,7 @@ func (s runRoutes) log(w http.ResponseWriter, r call[runOf]) error {
 	return s.streams.Answer(w, r.Request, r.caller.key, again, tail.next)
 }
 
-// lastPosition is how far a stream that broke had come; zero for one that begins.
+// lastPosition returns how far a broken stream had come; zero for a new one.
 func lastPosition(r *http.Request) (api.LogPosition, error) {
 	text := r.Header.Get(service.LastEventID)
 	if text == "" {
@@ -178,7 +177,7 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// logText sends what there is of a log.
+// logText sends the existing part of a log.
 func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
 	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
 	if err != nil {
@@ -187,7 +186,7 @@ func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
 	defer from.Close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
-	// The status is sent; who reads a log that was cut sees that it ends early.
+	// The status is sent already; a reader of a truncated log sees that it ends early.
 	_, _ = io.Copy(service.NewPaced(w, service.StreamStall), io.LimitReader(from, maxLog))
 	return nil
 }
@@ -196,21 +195,21 @@ func (s runRoutes) logText(w http.ResponseWriter, r call[runOf]) error {
 type tail struct {
 	s     *server
 	r     call[runOf]
-	at    api.LogPosition // of attempt 0: nothing was sent yet
+	at    api.LogPosition // attempt 0: nothing was sent yet
 	waits waiting
-	known string          // why it waits, as the reader was told elsewhere
-	phase lifecycle.Phase // of the instance; "": the reader knows of none
+	known string          // why it waits, as the reader already knows
+	phase lifecycle.Phase // of the instance; "": not known to the reader
 }
 
-// waiting is why a run does not go on.
+// waiting is why a run is not progressing.
 type waiting struct {
 	Reason   string `json:"reason"`          // of the condition Waiting
 	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
 	Message  string `json:"message,omitempty"`
 }
 
-// waits is why the run of an instance does not go on; zero: it does, or it is not
-// the one that is pending.
+// waits returns why the run of an instance does not progress; zero: it does, or it is not
+// the pending one.
 func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
 	i := slices.IndexFunc(of.record.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Waiting })
 	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
@@ -220,8 +219,8 @@ func (s runRoutes) waits(d *lifecycle.Document, of runOf) waiting {
 	return waiting{c.Reason, d.QueuePosition(of.record.ID), c.Message}
 }
 
-// run returns the run as it is now, or an error if the caller may not see its log
-// any more.
+// run returns the current run, or an error if the caller may no longer see its log. With
+// ask the caller's rights are read again.
 func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error) {
 	v, err := t.s.o.Store.View(ctx)
 	if err != nil {
@@ -237,8 +236,8 @@ func (t *tail) run(ctx context.Context, ask bool) (runOf, lifecycle.View, error)
 	return of, v, err
 }
 
-// next sends what is new, and says why the run waits, when its instance comes into
-// another phase, and when it is over.
+// next sends new log lines, and reports why the run waits, when its instance enters
+// another phase, and when the run is over.
 func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	of, v, err := t.run(ctx, false)
 	if err != nil {
@@ -257,7 +256,7 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 			out.Send("", "phase", map[string]lifecycle.Phase{"phase": t.phase})
 		}
 	}
-	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
+	if before := t.at.Attempt; before != of.run.Attempt { // each attempt has a log of its own
 		t.at = api.LogPosition{Attempt: of.run.Attempt}
 		if before != 0 {
 			out.Send(t.at.String(), "attempt", t.at.Attempt)
@@ -274,10 +273,10 @@ func (t *tail) next(ctx context.Context, out *service.Stream) (bool, error) {
 	return false, nil
 }
 
-// over reports whether nothing more comes of a run.
+// over reports whether a run has ended.
 func over(u *lifecycle.Run) bool { return u.Result != "" }
 
-// copy sends what there is from the offset on.
+// copy sends the log from the offset on.
 func (t *tail) copy(ctx context.Context, out *service.Stream, of runOf) error {
 	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.at.Offset)
 	if err != nil {

@@ -20,63 +20,63 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// Options is what the API needs. Kit, Store, Machine and Catalog are required.
+// Options configure the API. Kit, Store, Machine and Catalog are required.
 type Options struct {
 	Kit     *service.Kit
 	Store   Store
 	Catalog Catalog
-	Kinds   Kinds              // of the cluster; nil: there is none
+	Kinds   Kinds              // of the cluster; nil: there is no cluster
 	Results Results            // what runs left behind; nil: 501 for logs, plans and reveal
-	Adopter *Adopter           // finds what the ledger lost; nil: 501
+	Adopter *Adopter           // finds instances that the ledger lost; nil: 501
 	Machine *lifecycle.Machine // that of the store, which says what limits there are
 	Rate    int                // changes a minute and caller; 0: 60
-	// GroupAge is how long what an issuer says of groups counts for ownership; 0: 24 h.
+	// GroupAge is how long an issuer's statement of groups counts for ownership; 0: 24 h.
 	GroupAge time.Duration
 	Now      func() time.Time // nil: time.Now
 	Random   io.Reader        // of ids and nonces; nil: crypto/rand
 	Streams  service.Pace
 }
 
-// Catalog is the templates that may be launched now, as package templatesource
-// has them.
+// Catalog has the templates that may be launched now; package templatesource implements
+// it.
 type Catalog interface {
 	Current(name string) (*template.Entry, bool)
 	All() []template.Entry
-	// Pin is the template with a version of its module that a caller names; ""
-	// is [Catalog.Current] for now. An error is [lifecycle.ErrNotFound] where there
-	// is no template, and [template.ErrInvalid] where it does not take the version.
+	// Pin returns the template with a version of its module that a caller names; "" is
+	// the version of [Catalog.Current]. The error is [lifecycle.ErrNotFound] if there is no
+	// such template, and [template.ErrInvalid] if it does not take the version.
 	Pin(ctx context.Context, name, version string) (*template.Entry, error)
-	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
-	// users are offered them.
+	// Versions returns the versions that [Catalog.Pin] takes, the highest first, as far
+	// as they are shown to users.
 	Versions(ctx context.Context, name string) ([]string, error)
 }
 
-// Comparer is a [Catalog] that has read modules.
+// Comparer is a [Catalog] that can compare versions of a module.
 type Comparer interface {
-	// Compare returns what differs between two versions of a module, for who calls it.
+	// Compare returns what differs between two versions of a module.
 	Compare(ctx context.Context, was, is api.Source) ([]description.Difference, error)
 }
 
-// Results is what runs leave behind outside the document.
+// Results gives access to what runs leave behind outside the document.
 type Results interface {
-	// Log is what there is of the log of an attempt from a byte on. It may end
-	// before the attempt does.
+	// Log returns the existing log of an attempt from a byte on. It may end before the
+	// attempt does.
 	Log(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run, offset int64) (io.ReadCloser, error)
-	// Plan is the plan of a run as text.
+	// Plan returns the plan of a run as text.
 	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
-	// Outputs are all of the last state.
+	// Outputs returns all outputs of the last state.
 	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]Output, error)
-	// Resources are the addresses of what the last state has, data sources aside.
+	// Resources returns the addresses of the last state's resources, without data sources.
 	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
 }
 
-// Output is one of a state.
+// Output is one output of a state.
 type Output struct {
 	Value     json.RawMessage
 	Sensitive bool
 }
 
-// server answers all routes. It keeps nothing but counts.
+// server answers all routes. Its only state are counters.
 type server struct {
 	o       Options
 	kit     *service.Kit
@@ -84,13 +84,13 @@ type server struct {
 	streams *service.Streams
 }
 
-// What the server answers, by what it is about.
+// Groups of routes.
 type (
-	callers   struct{ *server } // who asks, and what he may do
+	callers   struct{ *server } // identity and rights of callers
 	templates struct{ *server } // what can be launched
 	launches  struct{ *server } // making and listing instances
-	verbs     struct{ *server } // what is done to one
-	runRoutes struct{ *server } // the runs of one, and their logs
+	verbs     struct{ *server } // changes of one instance
+	runRoutes struct{ *server } // runs of one instance, and their logs
 )
 
 func (s *server) callers() callers     { return callers{s} }
@@ -116,9 +116,9 @@ func New(o Options) (http.Handler, error) {
 	return s.routes(), nil
 }
 
-// routes is the whole surface of the API: what a request is about, what the
-// caller has to be to it, and who answers. HEAD works wherever GET does, and
-// nothing that is asked for with GET changes anything.
+// routes declares the whole API: what a request is about, which role the caller needs,
+// and which function answers. HEAD works wherever GET does, and GET requests change
+// nothing.
 func (s *server) routes() http.Handler {
 	mux := s.kit.Mux()
 	get := func(path string, h service.Handler) { mux.Handle("GET /api/v1/"+path, s.wrap(s.kit.Limit(h))) }
@@ -175,7 +175,7 @@ func (s *server) routes() http.Handler {
 	return mux
 }
 
-// call is a request that may be answered.
+// call is a request that the caller may make.
 type call[A any] struct {
 	*http.Request
 	caller
@@ -183,12 +183,12 @@ type call[A any] struct {
 	at   A // what the request is about
 }
 
-// finder reads from the path what a request is about, and decides whether the
-// caller may ask for it. Nothing of a body has been read by then.
+// finder reads from the path what a request is about, and decides whether the caller
+// may make it. The body has not been read by then.
 type finder[A any] func(r *http.Request, c caller, v lifecycle.View) (A, caller, error)
 
-// to is the way of every request: who asks, what there is, what it is about and
-// whether that may be, answer.
+// to handles every request: it identifies the caller, reads the document, finds what the
+// request is about, checks the rights, and answers.
 func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[A]) error) service.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
@@ -213,7 +213,7 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 	}
 }
 
-// admit lets the body of a change be read, if the caller has not made too many.
+// admit opens the body of a change, if the caller has not made too many.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
 	if wait, ok := s.rate.Allow(c.key); !ok {
 		return &apiError{Status: http.StatusTooManyRequests, Reason: api.ReasonRate, After: max(1, int(wait/time.Second)),
@@ -229,12 +229,12 @@ func unknown(http.ResponseWriter, *http.Request) error {
 // wrap makes an http.Handler of h.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
 
-// Store is where records live.
+// Store keeps the document of all records.
 type Store interface {
 	// View returns the document as it was committed last.
 	View(ctx context.Context) (lifecycle.View, error)
-	// Do returns when the command is kept, or refused: errors of
-	// [lifecycle.Machine.Step], and lifecycle.ErrNoLeader where it is not known
-	// whether it was kept; then it may be sent again under its key.
+	// Do returns when the command is committed or refused: errors are those of
+	// [lifecycle.Machine.Step], and lifecycle.ErrNoLeader if it is not known whether it
+	// was committed; then it may be sent again under its key.
 	Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// snapshot is the template that the run of a record executes.
+// snapshot returns the template that the run of a record executes.
 func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*template.Template, error) {
 	key := rec.Snapshot
 	if rec.Run != nil && rec.Run.Snapshot != "" {
@@ -36,7 +36,7 @@ func snapshot(d *lifecycle.Document, rec *lifecycle.Record) (*template.Template,
 	return nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
 }
 
-// scope is what the expressions of a record's template name.
+// scope returns the values that expressions of a record's template can name.
 func (r sources) scope(rec *lifecycle.Record) template.Scope {
 	s := template.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
 	if rec.Run != nil {
@@ -48,7 +48,7 @@ func (r sources) scope(rec *lifecycle.Record) template.Scope {
 	return s
 }
 
-// repo is the repository of an instance, and the workspace of its state there.
+// repo returns the repository of an instance, and the workspace of its state there.
 func (r sources) repo(template, id string) (records.InstanceRepo, string, error) {
 	namespace, name, ok := strings.Cut(template, "/")
 	if !ok {
@@ -62,7 +62,7 @@ func (r sources) repo(template, id string) (records.InstanceRepo, string, error)
 	return records.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
 }
 
-// spec is the attempt that a record names.
+// spec returns the specification of the attempt that a record names.
 func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *template.Template, error) {
 	t, err := snapshot(d, rec)
 	if err != nil {
@@ -98,8 +98,8 @@ func (r sources) spec(d *lifecycle.Document, rec *lifecycle.Record) (run.Spec, *
 	return s, t, nil
 }
 
-// sensitive names the variables that no log may show. Where the schema has gone
-// with its template, all that a sensitive parameter may be in are.
+// sensitive names the variables that no log may show. If the template and so the schema
+// is gone, these are all variables that may contain a sensitive parameter.
 func (r sources) sensitive(rec *lifecycle.Record, t *template.Template, variables map[string]json.RawMessage) []string {
 	names := slices.Clone(rec.Sensitive)
 	e, ok := r.o.Templates.Current(rec.Template)
@@ -117,8 +117,8 @@ func (r sources) sensitive(rec *lifecycle.Record, t *template.Template, variable
 	return slices.Compact(names)
 }
 
-// tookOver is the lock that the attempt before may have left; "" if there was
-// none.
+// tookOver returns the ID of the lock that the previous attempt may have left; "" if
+// there was no previous attempt.
 func tookOver(rec *lifecycle.Record) string {
 	n := rec.Run
 	switch {
@@ -131,7 +131,7 @@ func tookOver(rec *lifecycle.Record) string {
 	return ""
 }
 
-// pinned reports whether the run before, which was done, has kept what this one
+// pinned reports whether the previous run succeeded and has already tagged what this one
 // executes.
 func pinned(rec *lifecycle.Record) bool {
 	n := rec.Run
@@ -141,11 +141,11 @@ func pinned(rec *lifecycle.Record) bool {
 	return rec.Runs[0].Source == n.Source && (n.Snapshot == "" || n.Snapshot == rec.Snapshot)
 }
 
-// pin keeps what a run executes under a tag of the instance, so that destroying
-// needs nobody's retention; and before the first one it says in the queue where
-// the state will be.
+// pin tags what a run executes in the repository of the instance, so that destroying it
+// does not depend on retention elsewhere; before the first run it also records in the
+// queue where the state will be.
 func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Template) error {
-	if rec.Workspace != "" { // its source is an upload, which lies there
+	if rec.Workspace != "" { // its source is an upload in this repository
 		if err := r.forget(ctx, rec); err != nil && !passing(err) {
 			return err
 		}
@@ -186,14 +186,14 @@ func (r sources) pin(ctx context.Context, rec *lifecycle.Record, t *template.Tem
 	}
 	err = repo.PutSource(ctx, rec.ID, n.N, s)
 	if errors.Is(err, oci.ErrExists) {
-		// An attempt of an earlier ledger put it: what is run is named by digest.
+		// An attempt of an earlier ledger put it: sources are named by digest.
 		return nil
 	}
 	return err
 }
 
-// zip is the archive of a module, in the repository of the instance or in that of
-// the module, from which it is mounted.
+// zip returns the archive of a module, from the repository of the instance or, mounted,
+// from that of the module.
 func (r sources) zip(ctx context.Context, own *oci.Repo, s template.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {
@@ -209,7 +209,7 @@ func (r sources) zip(ctx context.Context, own *oci.Repo, s template.Source, firs
 	if err != nil {
 		return oci.Blob{}, err
 	}
-	if s.Size > 0 { // the same as it would say
+	if s.Size > 0 { // the size that the registry would report
 		return blobOf(ctx, from, oci.Descriptor{MediaType: artifact.MediaZip, Digest: d, Size: s.Size}, s), nil
 	}
 	desc, err := from.Stat(ctx, d)
@@ -223,7 +223,7 @@ func moduleError(s template.Source, err error) error {
 	return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
 }
 
-// blobOf is the archive of a module that lies in a repository.
+// blobOf returns the archive of a module in a repository.
 func blobOf(ctx context.Context, from *oci.Repo, d oci.Descriptor, s template.Source) oci.Blob {
 	return oci.Blob{Descriptor: d, From: from, Open: func() (io.ReadCloser, error) {
 		r, err := from.Open(ctx, d)

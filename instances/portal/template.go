@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// listTemplates answers those that the caller may see, without the hidden ones.
+// listTemplates answers the templates that the caller may see, without the hidden ones.
 func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
 	p, err := pageOf(r.Request)
 	if err != nil {
@@ -59,15 +59,15 @@ func (s templates) listTemplates(w http.ResponseWriter, r call[struct{}]) error 
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// mayReadTemplates reports whether some template may be shown to the caller. Who brings no
-// token and is shown none might have meant to send one.
+// mayReadTemplates reports whether some template may be shown to the caller. An anonymous
+// caller without any may have forgotten to send a token.
 func (c caller) mayReadTemplates() bool {
 	return c.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere}) || c.mayAny(rights.Use)
 }
 
-// templateFilter is which templates the query asks for: q are words that its texts have,
-// module is the address of its module, and use those that the caller may launch and that
-// are on.
+// templateFilter selects the templates that the query asks for: q are words in its texts,
+// module is the address of its module, and use selects those that are enabled and that the
+// caller may launch.
 func (r call[A]) templateFilter() func(*template.Entry) bool {
 	q := r.URL.Query()
 	words := q.Get("q")
@@ -86,7 +86,7 @@ func (r call[A]) templateFilter() func(*template.Entry) bool {
 	}
 }
 
-// contains reports whether each word is in one of the texts, in small letters or large.
+// contains reports whether each word is in one of the texts, ignoring case.
 func contains(words string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
@@ -104,14 +104,14 @@ func (s templates) showTemplate(w http.ResponseWriter, r call[string]) error {
 	}
 	if r.may(rights.Use, r.at) {
 		var err error
-		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without
+		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without the list
 			s.kit.Log(r.Request).Warn("versions of a template are not offered", "template", r.at, "error", err)
 		}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// templateDoc is a template as the caller sees it; false: it is not there.
+// templateDoc is a template as the caller sees it; false: it does not exist.
 func (s templates) templateDoc(c caller, d *lifecycle.Document, name string) (api.Template, bool) {
 	e, ok := s.o.Catalog.Current(name)
 	if !ok {
@@ -176,7 +176,7 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 	return doc
 }
 
-// paused says why no instances of a template are made; "": they are.
+// paused returns why creating instances of a template is paused; "": it is not.
 func paused(d *lifecycle.Document, template string) string {
 	if pool := d.Pools[template]; pool != nil {
 		return pool.Paused
@@ -184,7 +184,7 @@ func paused(d *lifecycle.Document, template string) string {
 	return ""
 }
 
-// own is what is left of the caller's limits, and as whom he may launch it.
+// own adds what remains of the caller's limits, and the owners that the caller can name.
 func (s templates) own(c caller, d *lifecycle.Document, t *template.Template, doc *api.Template) {
 	owners, err := c.owners(t)
 	if err != nil {
@@ -195,22 +195,22 @@ func (s templates) own(c caller, d *lifecycle.Document, t *template.Template, do
 		doc.Owners = append(doc.Owners, *ownerDoc(o))
 	}
 	doc.Force = c.may(rights.Admin, t.Name)
-	if !doc.Force && t.PerOwner != 1 { // who may have one, and has it, gets that
+	if !doc.Force && t.PerOwner != 1 { // a caller that may have one instance, and has it, gets that one
 		doc.Closed = full(s.o.Machine, c, d, t, owners)
 	}
 	if len(owners) != 1 {
 		return
 	}
 	doc.Quota = &api.Quota{}
-	for _, q := range s.o.Machine.Quotas(d, t, owners[0], c.actor) { // the tightest is the one that counts
+	for _, q := range s.o.Machine.Quotas(d, t, owners[0], c.actor) { // the tightest one counts
 		if doc.Quota.Limit == 0 || q.Limit-q.Used < doc.Quota.Limit-doc.Quota.Used {
 			*doc.Quota = api.Quota{Limit: q.Limit, Used: q.Used}
 		}
 	}
 }
 
-// full says which limit of the caller is used up; "": one of the owners that he can name
-// may have more.
+// full names the limit of the caller that is used up; "": at least one of the possible
+// owners may have another instance.
 func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Template, owners []template.Owner) (why string) {
 	for _, o := range owners {
 		quotas := m.Quotas(d, t, o, c.actor)
@@ -223,7 +223,7 @@ func full(m *lifecycle.Machine, c caller, d *lifecycle.Document, t *template.Tem
 	return why
 }
 
-// poolDoc counts the instances of a pool: available, claimed, all that live.
+// poolDoc counts the instances of a pool: available, claimed, all live ones.
 func poolDoc(d *lifecycle.Document, t *template.Template) *api.Pool {
 	if t.Pool == nil {
 		return nil
@@ -244,8 +244,7 @@ func poolDoc(d *lifecycle.Document, t *template.Template) *api.Pool {
 	return doc
 }
 
-// adminTemplates answers all templates, those that are gone and have instances
-// among them.
+// adminTemplates answers all templates, including removed ones that still have instances.
 func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
 	d := r.view.Document
 	byName := map[string]*api.AdminTemplate{}
@@ -282,7 +281,7 @@ func (s templates) adminTemplates(w http.ResponseWriter, r call[struct{}]) error
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// adminInstances answers all instances, and what an admin has to know of them.
+// adminInstances answers all instances, with what an admin has to know of them.
 func (s templates) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
 	list, err := s.launches().list(r, administers)
 	if err != nil {
@@ -297,7 +296,7 @@ func (s templates) adminInstances(w http.ResponseWriter, r call[struct{}]) error
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// me answers who the server takes the caller for.
+// me answers how the server identified the caller.
 func (s templates) me(w http.ResponseWriter, r call[struct{}]) error {
 	used, shared := r.counts(r.view.Document)
 	doc := api.Me{

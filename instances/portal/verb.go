@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// none is the body of a verb that takes none.
+// none is the body of a verb that needs no body.
 type none struct{}
 
 func (s verbs) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
@@ -29,7 +29,7 @@ func (s verbs) extend(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-// update changes the name alone, or runs another apply.
+// update changes only the name, or starts another apply.
 func (s verbs) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "update", func(b api.Update) (lifecycle.Event, error) {
 		if b.Name == nil {
@@ -42,11 +42,11 @@ func (s verbs) update(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-// newest is the version of an update to what the template takes now.
+// newest is the version that means the newest one that the template takes.
 const newest = "newest"
 
-// updating makes the event of an update: with the source as it is, or with another
-// one and the template as it is now.
+// updating makes the event of an update: with the current source, or with another one and
+// the current template.
 func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Event, error) {
 	e := lifecycle.Update{ID: r.at.ID, Why: b.Reason}
 	if err := optionalReason(b.Reason); err != nil {
@@ -77,7 +77,7 @@ func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Even
 	return e, nil
 }
 
-// sensitive names the parameters that nobody is shown.
+// sensitive names the parameters whose values are hidden.
 func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []string {
 	names := []string{}
 	for name := range parameters {
@@ -89,7 +89,7 @@ func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []strin
 	return names
 }
 
-// approve lets a request or exactly one plan through.
+// approve approves a request, or exactly one plan.
 func (s verbs) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
@@ -105,7 +105,7 @@ func (s verbs) reject(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-// maxReason bounds what somebody says, in bytes.
+// maxReason bounds a reason, in bytes.
 const maxReason = 256
 
 func checkReason(reason string) error {
@@ -128,7 +128,7 @@ func (s verbs) cancel(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "cancel", func(none) (lifecycle.Event, error) { return lifecycle.Cancel{ID: r.at.ID}, nil })
 }
 
-// stop and start switch an instance off and on by hand.
+// stop switches an instance off by hand; start switches it on.
 func (s verbs) stop(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "stop", func(none) (lifecycle.Event, error) { return lifecycle.Switch{ID: r.at.ID, Stop: true}, nil })
 }
@@ -151,7 +151,7 @@ func (s verbs) orphan(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	})
 }
 
-// pause and resume stop and allow new instances of a template.
+// pause stops new instances of a template; resume allows them again.
 func (s verbs) pause(w http.ResponseWriter, r call[string]) error {
 	var body api.Reason
 	a, err := readBody(r.Request, r.caller, &body)
@@ -184,15 +184,15 @@ func (s verbs) switched(w http.ResponseWriter, r call[string], a ask, word strin
 		return err
 	}
 	doc, ok := s.templates().templateDoc(r.caller, r.view.Document, r.at)
-	if !ok { // it is not there any more, and its instances are
+	if !ok { // the template is gone, but it still has instances
 		doc = api.Template{Name: r.at}
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// transfer gives an instance to another owner: an owner between himself and those
-// of his groups that the template admits, an admin to anybody. To others of his issuer
-// an owner offers it.
+// transfer gives an instance to another owner: the owner may choose between themselves and
+// their groups that the template admits, an admin may choose any owner. To other users and
+// groups of the same issuer an owner only offers it.
 func (s verbs) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "transfer", func(b api.Transfer) (lifecycle.Event, error) {
 		to, err := s.recipient(r, b)
@@ -200,8 +200,8 @@ func (s verbs) transfer(w http.ResponseWriter, r call[*lifecycle.Record]) error 
 	})
 }
 
-// take and decline are what somebody says to an offer. Its owner comes here as well: who
-// took it may repeat that, and any other is refused.
+// take accepts an offer and decline refuses it. The owner is admitted as well: a caller
+// that took the instance may repeat that, and any other owner is refused.
 func (s verbs) take(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "take", func(none) (lifecycle.Event, error) { return lifecycle.Take{ID: r.at.ID}, nil })
 }
@@ -244,9 +244,8 @@ func offerDoc(g *lifecycle.Gift) *api.Offer {
 	return &api.Offer{To: ownerDoc(g.To), By: personDoc(g.By), At: g.At, Until: g.Until()}
 }
 
-// offered is an instance as somebody sees it who was offered it and is nothing else to
-// it: enough to decide by, and nothing of what it was given, of what it made, or of what
-// happened to it.
+// offered is an instance as seen by a caller to whom it is only offered: enough for a
+// decision, but no parameters, outputs or events.
 func offered(r *lifecycle.Record, have role) api.Instance {
 	return api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: api.Source{Module: r.Source.Module, Version: r.Source.Version},

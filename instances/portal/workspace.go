@@ -14,14 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// WorkspaceRepo is where the runs of a workspace lie.
+// WorkspaceRepo returns the repository of the runs of a workspace.
 func (r *Reconciler) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
 	repo, _, err := r.sources().repo(lifecycle.WorkspaceTemplate(organization), record)
 	return repo, err
 }
 
-// workspaceSpec completes the specification of an attempt of a workspace, whose state
-// is not beside its record: what is locked there is the run.
+// workspaceSpec completes the specification of an attempt of a workspace. Its state is
+// not beside its record, so the lock there is that of the run.
 func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	n := rec.Run
 	if n.Ask == nil || r.o.RunID == nil {
@@ -41,8 +41,8 @@ func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	return nil
 }
 
-// forget deletes what the runs of a workspace left that its record does not have any
-// more, before the next one begins. What cannot be deleted stays.
+// forget deletes what earlier runs of a workspace left and its record no longer names,
+// before the next run begins. What cannot be deleted stays.
 func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
 	repo, _, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
@@ -76,11 +76,11 @@ func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
 	})
 }
 
-// PhaseRef is the attempt that planned or applied in a run of a workspace; without a
-// nonce it is not known any more.
+// PhaseRef returns the attempt that planned or applied in a run of a workspace; without a
+// nonce it is no longer known.
 func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref {
 	ref := lifecycle.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
-	if !apply && u.Kind == lifecycle.RunApply { // this one applies what that one planned
+	if !apply && u.Kind == lifecycle.RunApply { // this attempt applies the plan of that one
 		ref.Kind = lifecycle.RunPlan
 		if u.Attempt > u.Planned {
 			ref.Attempt = u.Planned
@@ -90,8 +90,8 @@ func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref
 	return ref
 }
 
-// PhaseLog is what there is of the log of a plan or an apply of a workspace from a byte
-// on, and whether nothing more comes. Without a log it is nil.
+// PhaseLog returns the existing log of a plan or an apply of a workspace from a byte on,
+// and whether it is complete. Without a log it returns nil.
 func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
 	over = u.Result != "" || !apply && u.Plan != ""
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
