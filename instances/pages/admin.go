@@ -16,18 +16,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// approvalsBody is what waits for somebody who may approve.
+// approvalsBody lists what waits for the approval of an approver.
 type approvalsBody struct {
 	Rows []approvalRow
 	Next string
 }
 
-// approvalRow is one that waits.
+// approvalRow is one entry that waits.
 type approvalRow struct {
 	instanceRow
 	By      string
 	Since   site.Timestamp
-	What    string // is asked for
+	What    string // is requested
 	Changes string
 	Look    string // page on which it is approved
 }
@@ -73,7 +73,7 @@ func approvalRowOf(i api.Instance, clock site.Clock) approvalRow {
 	return row
 }
 
-// instances are those of everybody.
+// instances lists the instances of all owners.
 func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	body := instancesBody{Admin: true}
 	doc, err := get[api.AdminInstances](s.api, r, "admin/instances", body.query(r))
@@ -88,7 +88,7 @@ func (s *admins) instances(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "instances.html", Title: "All instances", Key: s.clock.NewKey(), Command: "okara instance list", Also: adminPages(r), Body: body}, nil
 }
 
-// adminPages are those for administrators; nil: the caller does not.
+// adminPages returns links to the pages for administrators; nil: the caller is not one.
 func adminPages(r *site.Request) []site.Link {
 	if !r.Grant.May(rights.Right{Action: rights.Admin, Kind: addr.KindInstance, Address: rights.Everything}) {
 		return nil
@@ -96,7 +96,7 @@ func adminPages(r *site.Request) []site.Link {
 	return []site.Link{{Text: "All instances", Href: "admin/instances"}, {Text: "All templates", Href: "admin/templates"}}
 }
 
-// adminTemplatesBody is every template as an administrator sees it.
+// adminTemplatesBody lists every template as an administrator sees it.
 type adminTemplatesBody struct{ Rows []adminTemplateRow }
 
 type adminTemplateRow struct {
@@ -107,7 +107,7 @@ type adminTemplateRow struct {
 	Pool       string
 	Problem    string
 	PausedBy   string
-	Pause      string // address of the form, "" where there is none
+	Pause      string // address of the form; "": there is none
 	Paused     bool
 	Gone       bool
 	Failures   int
@@ -115,7 +115,7 @@ type adminTemplateRow struct {
 	Counts     []phaseCount
 }
 
-// templates are all of them, with what is wrong.
+// templates lists all templates, with what is wrong with them.
 func (s *admins) templates(r *site.Request) (*site.Page, error) {
 	doc, err := get[api.AdminTemplates](s.api, r, "admin/templates", nil)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// The pages of templates and instances know what the API says and nothing else:
-// they ask its handler, in this process, as who asks for the page. So what somebody
-// may see and do, what is masked and how a refusal is worded is decided once; and
-// where another replica leads, the request is handed on as that of any client.
+// The pages of templates and instances get everything from the API: they call its
+// handler in this process, with the credentials of the page's caller. So what a caller may
+// see and do, what is masked and how a refusal is worded is decided in one place; where
+// another replica leads, the request is forwarded like that of any client.
 
-// maxAnswer bounds what a page takes of one answer, in bytes.
+// maxAnswer bounds how much of one answer a page reads, in bytes.
 const maxAnswer = 8 << 20
 
-// passedOn are the headers by which the API knows who asks, and from where.
+// passedOn lists the headers by which the API identifies the caller and its address.
 func passedOn() []string {
 	return []string{
 		"Authorization", "Cookie", "X-Forwarded-For", "User-Agent", "Traceparent", "Tracestate", service.RequestIDHeader,
@@ -41,20 +41,20 @@ type asked struct {
 	query        url.Values
 	body         any    // nil: none
 	key          string // of a form that changes something
-	mine         bool   // what this replica knows will do
+	mine         bool   // an answer from this replica's own copy is enough
 }
 
-// backend is the API as the pages ask it.
+// backend is the API as the pages call it.
 type backend struct {
-	api, mine http.Handler // mine: what this replica knows; nil: there is none
+	api, mine http.Handler // mine: answers from this replica's own copy; nil: there is none
 }
 
-// get reads what a path of the API names.
+// get reads the resource at a path of the API.
 func get[T any](s *backend, r *site.Request, path string, query url.Values) (T, error) {
 	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: query})
 }
 
-// ask asks the API, and reads its answer.
+// ask calls the API and decodes its answer.
 func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 	var v T
 	to := &recorder{header: http.Header{}, left: maxAnswer}
@@ -65,12 +65,12 @@ func ask[T any](s *backend, r *site.Request, q asked) (T, error) {
 	return v, err
 }
 
-// text reads an answer that is no JSON into to.
+// text copies an answer that is not JSON to a writer.
 func (s *backend) text(r *site.Request, path string, to io.Writer) error {
 	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &recorder{header: http.Header{}, left: maxAnswer, text: to})
 }
 
-// send makes the request. A refusal is a [*refusedError].
+// send makes the request. A refusal is returned as a [*refusedError].
 func (s *backend) send(r *site.Request, q asked, accept string, to *recorder) error {
 	in := r.Clone(r.Context())
 	in.Method = q.method
@@ -110,13 +110,13 @@ func (s *backend) send(r *site.Request, q asked, accept string, to *recorder) er
 	return to.refused()
 }
 
-// recorder keeps an answer.
+// recorder stores an answer.
 type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	text   io.Writer // takes what is no refusal; nil: body does
-	left   int       // bytes that body takes
+	text   io.Writer // receives an answer that is not a refusal; nil: body does
+	left   int       // bytes that body may still take
 }
 
 func (m *recorder) Header() http.Header { return m.header }
@@ -138,7 +138,7 @@ func (m *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refusedError is an answer of the API that refuses.
+// refusedError is a refusal by the API.
 type refusedError struct {
 	status int
 	doc    api.Error
@@ -155,7 +155,7 @@ func (m *recorder) refused() error {
 	return e
 }
 
-// Error is what the API says, as a sentence for a page.
+// Error returns the API's errors as a sentence for a page.
 func (e *refusedError) Error() string {
 	if len(e.doc.Errors) == 0 {
 		return http.StatusText(e.status)
@@ -163,8 +163,8 @@ func (e *refusedError) Error() string {
 	return text.Block(strings.Join(e.doc.Errors, "; "))
 }
 
-// Unwrap makes it the answer of the page as well.
+// Unwrap gives the page the status and text of the refusal.
 func (e *refusedError) Unwrap() error { return &service.Error{Status: e.status, Text: e.Error()} }
 
-// again reports whether the same form may be sent once more, and is done once.
+// again reports whether the form may be sent again without being done twice.
 func (e *refusedError) again() bool { return e.status == http.StatusServiceUnavailable }

@@ -14,19 +14,19 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// A value with parts is asked for part by part: a list or set has a row for each element, a
-// map one for each key, an object a field for each attribute. The name of a part is that of
-// the whole with a dot and the number of its row, or the name of its attribute, after it. A
-// field of the name of the whole says that the form has it, or has all of it as JSON, as
-// links have.
+// A form shows a value with parts part by part: a list or set as a row for each element, a
+// map as a row for each key, an object as a field for each attribute. The name of a part is
+// the name of the whole, a dot, and the number of its row or the name of its attribute. The
+// field named like the whole marks that the form has the value; if it is not empty it has
+// the whole value as JSON, as in links.
 
 const (
-	maxNested = 3  // values within values; what is deeper is JSON
-	maxRows   = 60 // of a value that was given; a longer one is JSON
+	maxNested = 3  // levels of nested values; deeper ones are JSON
+	maxRows   = 60 // of a given value; a longer one is JSON
 	blankRow  = "#"
 )
 
-// Fields of a form that add a row to the value that they name, or take one away.
+// Form fields that add a row to the named value, or remove one.
 const (
 	moreField = "more"
 	lessField = "less"
@@ -39,13 +39,13 @@ type formRow struct {
 	Fields []field
 }
 
-// part reads the schema of a part; false: it has none that says anything.
+// part decodes the schema of a part; false: it is absent or states no type.
 func part(raw json.RawMessage) (property, bool) {
 	var p property
 	return p, len(raw) > 0 && json.Unmarshal(raw, &p) == nil && p.Type != nil
 }
 
-// partKind is the kind of a value with parts; "": it has none that can be asked for alone.
+// partKind returns the kind of a value with parts; "": it is not shown in parts.
 func (p property) partKind() string {
 	if p.Sensitive {
 		return ""
@@ -62,7 +62,7 @@ func (p property) partKind() string {
 	return ""
 }
 
-// spread puts a value into a form as its parts; false: it is none that fits, or too long.
+// spread puts the parts of a value into a form; false: it does not fit, or is too long.
 func (p property) spread(name string, raw json.RawMessage, form url.Values, deep int) bool {
 	if string(raw) == "null" || len(raw) == 0 {
 		return true
@@ -108,7 +108,7 @@ func (p property) spread(name string, raw json.RawMessage, form url.Values, deep
 	return true
 }
 
-// rowsIn are the numbers of the rows that a form has of a value, in order.
+// rowsIn returns the numbers of a value's rows in a form, in order.
 func rowsIn(name string, form url.Values) []int {
 	var all []int
 	for key := range form {
@@ -125,13 +125,13 @@ func rowsIn(name string, form url.Values) []int {
 	return slices.Compact(all)
 }
 
-// collector takes a value out of a form, part by part, and makes the fields that show it.
+// collector reads a value from a form, part by part, and makes the fields that show it.
 type collector struct {
 	form url.Values
-	bad  bool // something in it is no value of its type
+	bad  bool // some part is not a value of its type
 }
 
-// field makes the field of a value, and takes the value: nil is none.
+// field makes the field of a value and reads the value; nil: there is no value.
 func (c *collector) field(p property, f field, at string, deep int) (field, json.RawMessage) {
 	f.at = at
 	f.Kind = p.kind()
@@ -149,7 +149,7 @@ func (c *collector) field(p property, f field, at string, deep int) (field, json
 	return c.object(p, f, at, deep)
 }
 
-// single is a value that is asked for whole.
+// single handles a value in a single field.
 func (c *collector) single(p property, f field, parts bool) (field, json.RawMessage) {
 	if parts {
 		f.Kind = kindJSON
@@ -173,7 +173,7 @@ func (c *collector) single(p property, f field, parts bool) (field, json.RawMess
 	return f, value
 }
 
-// list is an array, with a row for each element. Rows of nothing are none of the value.
+// list handles an array, with a row for each element. Empty rows are not in the value.
 func (c *collector) list(p property, f field, at string, deep int) (field, json.RawMessage) {
 	item, _ := part(p.Items)
 	all := []json.RawMessage{}
@@ -192,12 +192,12 @@ func (c *collector) list(p property, f field, at string, deep int) (field, json.
 	return f, joined(f, p, all)
 }
 
-// element is what the field of an element begins with.
+// element returns the initial field of an element.
 func element(f field, name string, n int) field {
 	return field{Name: name, ID: name, Label: rowLabel(f, n), Quiet: true, within: true}
 }
 
-// rowLabel names a row by its place from 0 on; one that may come has none, and -1.
+// rowLabel names a row by its index from 0; -1 is the blank row, which has no number.
 func rowLabel(f field, n int) string {
 	label := strings.TrimSpace(f.Of+" "+f.Label) + " "
 	if n < 0 {
@@ -206,7 +206,7 @@ func rowLabel(f field, n int) string {
 	return label + strconv.Itoa(n+1)
 }
 
-// joined is an array; nil where there is nothing and nothing has to be.
+// joined builds an array; nil if it is empty and not required.
 func joined(f field, p property, all []json.RawMessage) json.RawMessage {
 	if len(all) == 0 && !f.Required && (len(p.Default) == 0 || string(p.Default) == "null") {
 		return nil
@@ -221,7 +221,7 @@ func toBytes(all []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// keyed is a map, with a row for each key.
+// keyed handles a map, with a row for each key.
 func (c *collector) keyed(p property, f field, at string, deep int) (field, json.RawMessage) {
 	item, _ := part(p.Additional)
 	values := map[string]json.RawMessage{}
@@ -241,7 +241,7 @@ func (c *collector) keyed(p property, f field, at string, deep int) (field, json
 	return f, together(f, p, values)
 }
 
-// pair is a row of a map. A key without a value is that of an empty text.
+// pair handles a row of a map. A key without a value gets the empty text if that is allowed.
 func (c *collector) pair(item property, f field, name string, n int, at string, deep int) (row formRow, key string, value json.RawMessage) {
 	label := rowLabel(f, n)
 	id := name + ".key"
@@ -260,7 +260,7 @@ func (c *collector) pair(item property, f field, name string, n int, at string, 
 	return formRow{Name: name, Label: label, Fields: []field{word, part}}, key, value
 }
 
-// object has a field for each attribute.
+// object handles an object, with a field for each attribute.
 func (c *collector) object(p property, f field, at string, deep int) (field, json.RawMessage) {
 	values := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
@@ -276,23 +276,23 @@ func (c *collector) object(p property, f field, at string, deep int) (field, jso
 	return f, together(f, p, values)
 }
 
-// noDefault reports whether a property has no default, or null.
+// noDefault reports whether a property has no default, or the default null.
 func (p property) noDefault() bool { return len(p.Default) == 0 || string(p.Default) == "null" }
 
-// together is an object; nil where there is nothing and nothing has to be.
+// together builds an object; nil if it is empty and not required.
 func together(f field, p property, values map[string]json.RawMessage) json.RawMessage {
 	if len(values) == 0 && (f.within || !f.Required && p.noDefault()) {
 		return nil
 	}
 	b, err := json.Marshal(values)
 	if err != nil {
-		return nil // each is JSON
+		return nil // cannot happen: each value is valid JSON
 	}
 	return b
 }
 
-// reshape adds a row to a form, or takes one away, where it asks for that. It reports
-// whether it does: then nothing else is done with it.
+// reshape adds a row to a form, or removes one, if the form requests it. It reports
+// whether it did: then the form is only shown again.
 func reshape(form url.Values) bool {
 	if name := form.Get(moreField); name != "" {
 		next := 0
@@ -310,7 +310,7 @@ func reshape(form url.Values) bool {
 	return true
 }
 
-// help is what a form says about a value, in lines.
+// help returns the help texts of a form field, in lines.
 func (p property) help(label string) (lines []string) {
 	for _, written := range []string{p.Description, p.Help, p.hint()} {
 		if written = text.Block(written); written != "" && written != label && !slices.Contains(lines, written) {

@@ -12,18 +12,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// A field that is asked for only where others have certain values is always in the form:
-// script hides and shows it, and without script its condition stands there in words. What
-// it has where the condition does not hold is kept in the form, and is no value.
+// A field that is needed only when other fields have certain values is always in the form:
+// a script hides and shows it, and without script its condition is stated in words. If the
+// condition does not hold, the form keeps its content but does not send it as a value.
 
-// depends says on which other fields a field depends, for script and in words.
+// depends describes on which other fields a field depends, for the script and in words.
 func (p parameters) depends(f *field, part property) {
 	when := map[string][]string{}
 	words := []string{}
 	for _, name := range slices.Sorted(maps.Keys(part.When)) {
 		other := p.Properties[name]
 		if !slices.Contains(p.Order, name) {
-			continue // it is as it is, or this field would not be here
+			continue // its value is fixed and fits, or this field would not be here
 		}
 		var texts []string
 		for _, value := range part.When[name] {
@@ -31,7 +31,7 @@ func (p parameters) depends(f *field, part property) {
 		}
 		words = append(words, text.Block(other.label(name)+" is "+strings.Join(texts, " or ")))
 		if empty, err := other.value(""); empty == nil && err == nil && among(other.Default, part.When[name]) {
-			texts = append(texts, "") // what is left empty has its default
+			texts = append(texts, "") // an empty field has its default
 		}
 		when[prefix+name] = texts
 	}
@@ -50,8 +50,8 @@ func among(value json.RawMessage, all []json.RawMessage) bool {
 	return slices.ContainsFunc(all, func(part json.RawMessage) bool { return compact(part) == compact(value) })
 }
 
-// never reports whether a parameter cannot count in this form: it depends on one that the
-// form does not ask for, and that is another one.
+// never reports whether a parameter cannot apply in this form: it depends on one that the
+// form does not show, whose value is a different one.
 func (p parameters) never(name string) bool {
 	unasked, err := template.Unasked(p.raw, p.have)
 	for other, values := range p.Properties[name].When {
@@ -62,7 +62,7 @@ func (p parameters) never(name string) bool {
 	return false
 }
 
-// drop takes what does not count out of the values of a form, and what is wrong with it.
+// drop removes the values of fields that do not apply, and their errors.
 func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad map[string]bool) {
 	all := maps.Clone(p.have)
 	if all == nil {
@@ -71,7 +71,7 @@ func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad 
 	maps.Copy(all, values)
 	unasked, err := template.Unasked(p.raw, all)
 	if err != nil {
-		return // the API says what is wrong with its own schema
+		return // the API reports errors in the schema
 	}
 	for i := range fields {
 		if name := strings.TrimPrefix(fields[i].Name, prefix); unasked[name] {
@@ -82,7 +82,7 @@ func (p parameters) drop(fields []field, values map[string]json.RawMessage, bad 
 	}
 }
 
-// forgive takes away what is wrong with a field and its parts.
+// forgive removes the errors of a field and its parts.
 func forgive(f *field) {
 	f.Error = ""
 	for i := range f.Fields {

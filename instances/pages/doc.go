@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages is the pages of templates and instances, for okara's own programs: no
-// promise of compatibility.
+// Package pages serves the pages of templates and instances. There is no promise of
+// compatibility: it is for okara's own programs.
 //
-// They ask the API of instances, in this process and as who asks for the page, and know
-// nothing else of them. What somebody may see and do, what is masked and how a refusal is
-// worded is so decided once, in package portal; where another replica leads, it is the
-// request to the API that is handed on.
+// The pages get everything from the API of instances, which they call in this process with
+// the credentials of the caller. So permissions, masking and the wording of refusals are
+// decided only in package portal; where another replica leads, the API request is forwarded.
 //
 // # Alternatives considered
 //

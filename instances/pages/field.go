@@ -27,15 +27,15 @@ type field struct {
 	Value    string
 	Options  []site.Choice
 	Required bool
-	Linked   bool   // the value came from a link that somebody made
-	Error    string // "": nothing is wrong
-	When     string // JSON: what each other field of the form has to be, so that this one counts; "": it always does
+	Linked   bool   // the value came from a link
+	Error    string // "": no error
+	When     string // JSON: the values that other fields need for this one to apply; "": it always applies
 
 	Rows   []formRow // of a list or a map
-	Blank  *formRow  // one more of them, with blankRow for its number
+	Blank  *formRow  // template of a further row, with blankRow for its number
 	Fields []field   // of an object
 	Of     string    // label of the value that it is a part of
-	Quiet  bool      // its label is for those who do not see where it is
+	Quiet  bool      // its label is only for screen readers
 	at     string    // JSON Pointer (RFC 6901) to the value within the parameters
 	within bool      // it is a part of a value
 }
@@ -54,7 +54,7 @@ const (
 	kindObject = "object"
 )
 
-// property is what the schema of a template says of one parameter.
+// property is the schema of one parameter of a template.
 type property struct {
 	Title       string            `json:"title"`
 	Description string            `json:"description"`
@@ -78,10 +78,10 @@ type property struct {
 	Required   []string            `json:"required"`
 }
 
-// parameters is the schema of a template, by which its form is made.
+// parameters is the schema of a template, from which its form is made.
 type parameters struct {
 	raw        json.RawMessage
-	have       map[string]json.RawMessage // values of what the form may not ask for
+	have       map[string]json.RawMessage // values of parameters that the form may leave out
 	Properties map[string]property        `json:"properties"`
 	Required   []string                   `json:"required"`
 	Order      []string                   `json:"x-okara-order"`
@@ -96,10 +96,10 @@ func readParameters(schema json.RawMessage) (parameters, error) {
 	return p, err
 }
 
-// prefix is before the name of a parameter in a form and in a link that fills one.
+// prefix precedes the name of a parameter in a form and in a link that fills one.
 const prefix = "p."
 
-// fields are those of a form, as the template fills it.
+// fields returns the fields of a form, with the defaults of the template.
 func (p parameters) fields() []field {
 	fields := []field{}
 	for _, name := range p.Order {
@@ -125,7 +125,7 @@ func (p parameters) field(name string) field {
 	return f
 }
 
-// give fills a field of a parameter with a value.
+// give fills the field of a parameter with a value.
 func (p parameters) give(f *field, raw json.RawMessage) {
 	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
 	form := url.Values{}
@@ -150,7 +150,7 @@ func (p property) label(name string) string {
 	return name
 }
 
-// is reports whether the schema takes a type.
+// is reports whether the schema accepts a type.
 func (p property) is(name string) bool {
 	if list, ok := p.Type.([]any); ok {
 		return slices.Contains(list, any(name))
@@ -158,7 +158,7 @@ func (p property) is(name string) bool {
 	return p.Type == name
 }
 
-// kind is how a value is asked for.
+// kind returns the kind of field for a value.
 func (p property) kind() string {
 	null := len(p.Default) == 0 || string(p.Default) == "null"
 	switch {
@@ -180,7 +180,7 @@ func (p property) kind() string {
 	return kindJSON
 }
 
-// hint says in words what a value may be.
+// hint describes in words which values are allowed.
 func (p property) hint() string {
 	var words []string
 	switch p.kind() {
@@ -213,10 +213,10 @@ func (p property) sample() string {
 	return `["a", "b"]`
 }
 
-// whole reports whether a value is JSON where it is written in one field.
+// whole reports whether a value is written as JSON if it is in one field.
 func (p property) whole() bool { return p.kind() == kindJSON || p.partKind() != "" && len(p.Enum) == 0 }
 
-// options are what may be chosen; blank adds that nothing was chosen yet.
+// options returns the choices; blank adds one for a value that is not chosen yet.
 func (p property) options(blank bool) []site.Choice {
 	var all []site.Choice
 	if blank {
@@ -231,7 +231,7 @@ func (p property) options(blank bool) []site.Choice {
 	return all
 }
 
-// shown is a value as a form has it: a text as it is, all else as JSON.
+// shown returns a value as a form shows it: a string unquoted, anything else as JSON.
 func (p property) shown(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -251,8 +251,8 @@ func (f *field) set(text string) {
 	}
 }
 
-// value is what a form says of a parameter, as JSON; nil: nothing. What is no value
-// of its type is passed on as text: the API says what it wanted.
+// value converts the text of a field to JSON; nil: no value. A text that is not a value
+// of the type is passed on as a string: the API reports what it expected.
 func (p property) value(text string) (json.RawMessage, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	for _, option := range p.Enum {
@@ -277,8 +277,8 @@ func (p property) value(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// read takes the values of a form, and puts them into its fields as well. A secret
-// is not sent back, and what does not count where others are as they are is no value.
+// read reads the values of a form, and puts them into its fields as well. A secret is not
+// sent back, and the value of a field that does not apply is left out.
 func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMessage, bool) {
 	values := map[string]json.RawMessage{}
 	bad := map[string]bool{}
@@ -316,9 +316,8 @@ func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMe
 	return values, !slices.Contains(slices.Collect(maps.Values(bad)), true)
 }
 
-// judge says beside each field what the schema says of its value, where the form says
-// nothing yet: the API is not asked about what is no value at all, and all that is wrong
-// is reported at once.
+// judge checks each value against the schema, where its field has no error yet: so the API
+// gets no value of the wrong kind, and all errors are reported at once.
 func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 	for i := range fields {
 		f := &fields[i]
@@ -336,9 +335,9 @@ func (p parameters) judge(fields []field, values map[string]json.RawMessage) {
 	}
 }
 
-// gather takes what is wrong with fields out of an error, with their paths below one.
+// gather collects field errors from an error tree, with their paths below a prefix.
 func gather(into map[string]string, below string, err error) {
-	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is what joins them
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only joined errors have this method
 		for _, inner := range all.Unwrap() {
 			gather(into, below, inner)
 		}
@@ -349,9 +348,9 @@ func gather(into map[string]string, below string, err error) {
 	}
 }
 
-// linked fills a form with what a link says, as far as it may: nothing sensitive,
-// nothing that the template takes from no link, nothing that it does not take. It
-// returns the labels of what came from the link, and of what it may not fill.
+// linked fills a form with the values of a link, except sensitive ones, parameters that the
+// template does not allow in links, and invalid values. It returns the labels of the fields
+// that were filled, and of those that the link may not fill.
 func (p parameters) linked(fields []field, query url.Values) (took, left []string) {
 	for i := range fields {
 		f := &fields[i]
@@ -376,7 +375,7 @@ func (p parameters) linked(fields []field, query url.Values) (took, left []strin
 	return took, left
 }
 
-// within is the field of a part of a parameter, by its JSON Pointer; nil: there is none.
+// within returns the field of a part of a parameter, by its JSON Pointer; nil: none.
 func within(fields []field, at string) *field {
 	for i := range fields {
 		f := &fields[i]
@@ -395,8 +394,8 @@ func within(fields []field, at string) *field {
 	return nil
 }
 
-// blame puts what the API says of a body beside its fields, and returns what
-// belongs to none of them. The paths are JSON Pointers (RFC 6901).
+// blame puts the errors that the API reports beside their fields, and returns those that
+// belong to no field. The paths are JSON Pointers (RFC 6901).
 func blame(fields []field, problems map[string]string) []string {
 	var rest []string
 	for _, path := range slices.Sorted(maps.Keys(problems)) {

@@ -8,7 +8,7 @@ import (
 )
 
 // icon is the picture of a template: lines in a square of 24 by 24, or the first letter of
-// its title where nobody named a picture that is here.
+// its title if it names no known picture.
 type icon struct{ Lines, Letter string }
 
 func iconOf(name, title string) icon {
@@ -22,8 +22,8 @@ func iconOf(name, title string) icon {
 	return icon{}
 }
 
-// iconLines are the pictures by name, as the path of an SVG. docs/publish/templates.md lists the
-// names.
+// iconLines returns a picture by its name, as the path of an SVG. docs/publish/templates.md
+// lists the names.
 func iconLines(name string) string {
 	switch name {
 	case "bucket", "storage":

@@ -26,12 +26,12 @@ type instancesBody struct {
 	Shared             int // of the caller's groups
 	Owners, Phases     []site.Choice
 	Template           string
-	Next               string // link to the rest, "" for none
+	Next               string // link to the next page; "": there is none
 	Filtered           bool
 	Admin              bool
-	Counts             []phaseCount // of all, for administrators
+	Counts             []phaseCount // of all instances, for administrators
 	ClockHeld, NoneYet string
-	Several            bool // more than one can be destroyed
+	Several            bool // more than one instance can be destroyed
 	Offered            []offeredRow
 }
 
@@ -40,17 +40,17 @@ type phaseCount struct {
 	Count int
 }
 
-// instanceRow is an instance among others.
+// instanceRow is an instance in a list.
 type instanceRow struct {
 	site.Link
 	ID, Template, Owner string
 	Marks               []site.Mark
 	Left                *remaining
-	Open                string // URL of what was made, "" for none
-	Extend, Destroy     string // forms, "" where there is nothing to extend or destroy
+	Open                string // URL of what the instance made; "": none
+	Extend, Destroy     string // addresses of forms; "": not possible now
 }
 
-// offeredRow is an instance that is offered to who looks.
+// offeredRow is an instance that is offered to the caller.
 type offeredRow struct {
 	site.Link
 	Template, By, Until string
@@ -59,7 +59,7 @@ type offeredRow struct {
 
 func offeredRows(doc api.Instances, now time.Time) (rows []offeredRow) {
 	for _, i := range doc.Instances {
-		if o := i.Offer; o != nil { // else it was taken a moment ago
+		if o := i.Offer; o != nil { // else it was just taken
 			rows = append(rows, offeredRow{site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, i.Template, personName(o.By), hourOf(o.Until, now), timeLeft(i, now)})
 		}
 	}
@@ -80,8 +80,8 @@ func phaseChoices() []site.Choice {
 	}
 }
 
-// query is what a list asks the API for: the filters of the page, or what it shows
-// if nobody filtered.
+// query returns the query of a list for the API: the filters of the page, or the default
+// ones.
 func (b *instancesBody) query(r *site.Request) url.Values {
 	q := r.URL.Query()
 	out := limited(r)
@@ -158,13 +158,13 @@ func nameOfInstance(i api.Instance) string {
 	return i.ID
 }
 
-// instances are the pages of what was launched.
+// instances serves the pages of instances.
 type instances struct {
 	api   *backend
 	clock site.Clock
 }
 
-// list is those that the caller may see.
+// list lists the instances that the caller may see.
 func (s *instances) list(r *site.Request) (*site.Page, error) {
 	var body instancesBody
 	doc, err := get[api.Instances](s.api, r, "instances", body.query(r))
@@ -183,7 +183,7 @@ func (s *instances) list(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "instances.html", Title: "Instances", Key: s.clock.NewKey(), Command: "okara instance list --owner mine", Also: adminPages(r), Body: body}, nil
 }
 
-// instanceBody is one instance.
+// instanceBody is the page of one instance.
 type instanceBody struct {
 	Doc        api.Instance
 	Name       string
@@ -194,7 +194,7 @@ type instanceBody struct {
 	Left       *remaining
 	Cost       string
 	Open       string
-	Message    string // how to reach what was made
+	Message    string // how to reach what the instance made
 	Reason     string
 	Buttons    []button
 	Facts      []site.Fact
@@ -202,30 +202,30 @@ type instanceBody struct {
 	Parameters []value
 	Runs       []runRow
 	Log        *logBody
-	Rest       *restBody // of one whose run failed; nil: not known
+	Rest       *restBody // what exists after a failed run; nil: not known
 	Plan       string    // page of the plan that waits for approval
-	Again      string    // form that launches another one with the same values; "": there is none
+	Again      string    // form that launches another instance with the same values; "": there is none
 	Events     []eventRow
-	Asked      bool // somebody else has to act
-	Watch      bool // something goes on: without script the page is loaded anew
-	Still      bool // but the reader asked it not to
+	Asked      bool // another user has to act
+	Watch      bool // something is in progress: without script the page reloads
+	Still      bool // the reader turned reloading off
 }
 
 // value is an output or a parameter.
 type value struct {
 	Name, Text string
 	Masked     bool
-	ShowHref   string // page that asks whether to show it, "" if that is not the caller's to ask
+	ShowHref   string // page that asks whether to show it; "": the caller may not
 }
 
-// button is something to do: a form on the page, or the page of a form.
+// button is an action: a form on the page, or a link to the page of a form.
 type button struct {
 	Text, Href string
 	Form       bool
 	Kind       string // primary, danger or ""
 }
 
-// eventRow is what happened once.
+// eventRow is one past event.
 type eventRow struct {
 	At     time.Time
 	Text   string
@@ -279,8 +279,8 @@ func (s *instances) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// seen is how a page says that an instance stands: what has changed since, the stream of
-// its log tells at once.
+// seen encodes the state that a page shows, so that the log stream reports what has
+// changed since at once.
 func seen(i api.Instance) url.Values {
 	q := url.Values{"phase": {i.Phase}}
 	for _, c := range i.Conditions {
@@ -291,7 +291,7 @@ func seen(i api.Instance) url.Values {
 	return q
 }
 
-// shownRun is the run whose log the page of an instance has: the one that is pending, or the
+// shownRun returns the run whose log the page of an instance shows: the pending one, or the
 // one that failed; nil: none.
 func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	failed := i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed)
@@ -304,27 +304,27 @@ func shownRun(i api.Instance, runs []api.Run) *api.Run {
 	return i.Run
 }
 
-// stuck reports whether a run of an instance failed, so that one wants to know what there
-// is of it.
+// stuck reports whether a run of an instance failed, so that the page should show which
+// resources exist.
 func stuck(i api.Instance) bool {
 	between := slices.ContainsFunc(i.Conditions, func(c api.Condition) bool { return c.Type == lifecycle.Waiting && c.Reason == lifecycle.WaitRetry })
 	return i.Phase == string(lifecycle.Failed) || i.Phase == string(lifecycle.DestroyFailed) || i.Phase == string(lifecycle.Destroying) && between
 }
 
 // neverReady reports whether an instance failed before it was ready for the first time:
-// all its values can be changed still.
+// then all its values can still be changed.
 func neverReady(i api.Instance) bool {
 	return i.Phase == string(lifecycle.Failed) && i.ReadyAt.IsZero()
 }
 
-// restBody is what there is of an instance whose run failed.
+// restBody lists the resources of an instance whose run failed.
 type restBody struct {
 	Resources []string
 	More      int // that are not listed
 }
 
-// rest reads what the last state of an instance has; nil: it is not kept here, or not
-// for the caller.
+// rest reads the resources in the last state of an instance; nil: the server has no states,
+// or the caller may not see them.
 func (s *instances) rest(r *site.Request, i api.Instance) (*restBody, error) {
 	doc, err := get[api.Resources](s.api, r, "instances/"+i.ID+"/resources", nil)
 	if _, ok := errors.AsType[*refusedError](err); ok {
@@ -337,13 +337,13 @@ func (s *instances) rest(r *site.Request, i api.Instance) (*restBody, error) {
 	return b, err
 }
 
-// readsLogs reports whether the caller may read what the tool said.
+// readsLogs reports whether the caller may read the output of the tool.
 func readsLogs(i api.Instance) bool {
 	return i.Role == "owner" || i.Role == "admin" || i.Role == "approver"
 }
 
-// templateLink is the name of a template, with its page where there is one that the
-// caller may see: an instance outlives its template, and who approves it may not use it.
+// templateLink is the name of a template, linked to its page if the caller may see one: an
+// instance outlives its template, and its approver need not be allowed to use it.
 func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	l := site.Link{Text: name}
 	if _, err := get[api.Template](s.api, r, "templates/"+site.EscapePath(name), nil); err == nil {
@@ -352,7 +352,7 @@ func (s *instances) templateLink(r *site.Request, name string) site.Link {
 	return l
 }
 
-// body is what all pages of an instance show.
+// body returns what all pages of an instance show.
 func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	b := instanceBody{
 		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
@@ -363,7 +363,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 		b.Message = text.Block(c.Message)
 	}
 	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
-	if i.Role != "receiver" { // who is not told
+	if i.Role != "receiver" { // a receiver is not told who protects it
 		b.Facts = append(b.Facts, site.Fact{Name: "Made by", Text: personName(i.CreatedBy)})
 	}
 	b.Facts = append(b.Facts, site.Fact{Name: "Made", When: s.clock.When(i.CreatedAt)})
@@ -401,7 +401,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 	return b
 }
 
-// valuesOf are values by name, as text.
+// valuesOf returns values as text, sorted by name.
 func valuesOf(all map[string]json.RawMessage) []value {
 	var rows []value
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -417,7 +417,7 @@ func valuesOf(all map[string]json.RawMessage) []value {
 	return rows
 }
 
-// buttons are what the caller may do with an instance now, as the API says.
+// buttons returns the caller's possible actions on an instance, as reported by the API.
 func buttons(i api.Instance) []button {
 	var all []button
 	for _, name := range i.Actions {

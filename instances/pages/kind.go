@@ -11,16 +11,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// kindBody is a kind of the cluster, whose objects users write themselves.
+// kindBody is the page of a kind of the cluster, whose objects users write themselves.
 type kindBody struct {
 	templateCard
 	Invalid string
 	Lines   []site.Fact
-	Example string // in YAML; "": there is none yet
+	Example string // in YAML; "": none yet
 	Explain string // command
 }
 
-// kindCard is a kind among the templates. Nobody launches it here.
+// kindCard shows a kind among the templates. It cannot be launched here.
 func kindCard(k api.Kind) templateCard {
 	c := templateCard{
 		Link: site.Link{Text: cmp.Or(text.Block(k.Title), text.Block(k.Kind)), Href: "kinds/" + site.EscapePath(k.Name)}, Name: text.Block(k.Kind), Description: text.Block(k.Description),

@@ -24,29 +24,28 @@ type launchBody struct {
 	Asks   []field  // parameters
 	Extra  []field  // name, owner, lifetime, version, and whether limits count
 	Linked []string // labels of what a link filled in
-	Left   []string // labels of what it may not fill in
+	Left   []string // labels of what the link may not fill in
 	Quota  *api.Quota
 	Asked  bool // it has to be approved
 }
 
-// formBody is what every form has that the API judges.
+// formBody is common to all forms whose values the API checks.
 type formBody struct {
-	Errors []problem // what is wrong, for the summary
-	Again  bool      // nobody answered: the same form may be sent once more
+	Errors []problem // for the summary
+	Again  bool      // no answer came: the same form may be sent again
 }
 
-// problem is a line of the summary: with the id of the field that it is about, ""
-// if it is about none.
+// problem is a line of the summary, with the id of the field that it is about; "": none.
 type problem struct{ ID, Text string }
 
-// hidden reports whether the caller is not to know more than that there is nothing, or has
-// to log in.
+// hidden reports whether the caller may only learn that the page does not exist, or that
+// a login is needed.
 func (e *refusedError) hidden() bool {
 	return e.status == http.StatusNotFound || e.status == http.StatusUnauthorized
 }
 
-// wrong makes a summary of an answer of the API and of the fields that it blames;
-// false: the error is none that a form can show.
+// wrong fills the summary from a refusal by the API and the fields that it names; false:
+// a form cannot show the error.
 func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 	no, ok := errors.AsType[*refusedError](err)
 	if !ok || no.hidden() || no.status >= 500 && !no.again() {
@@ -72,7 +71,7 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 	return no.status, true
 }
 
-// summary lists what is wrong with fields.
+// summary lists the errors of fields.
 func (b *formBody) summary(fields []field) {
 	for _, f := range fields {
 		if f.Error != "" {
@@ -85,13 +84,13 @@ func (b *formBody) summary(fields []field) {
 	}
 }
 
-// launches are the forms that launch templates.
+// launches serves the forms that launch templates.
 type launches struct {
 	templates *templates
 	clock     site.Clock
 }
 
-// form is what a page of the form begins with.
+// form returns the initial body of a page of the form.
 func (s *launches) form(r *site.Request) (launchBody, parameters, error) {
 	t, err := s.templates.in(r)
 	if err != nil {
@@ -148,11 +147,11 @@ func (s *launches) show(r *site.Request) (*site.Page, error) {
 	return launchPage(body, s.clock.NewKey()), nil
 }
 
-// likeField names an instance whose values a form begins with.
+// likeField names the instance whose values the form starts with.
 const likeField = "like"
 
-// like fills a form with the values of an instance, as far as the caller may see them: no
-// secret is among those. One that he may not see, or of another template, fills nothing.
+// like fills a form with the values of an instance, as far as the caller may see them, so
+// without secrets. An instance of another template, or a hidden one, fills nothing.
 func (s *launches) like(r *site.Request, id string, p parameters, body *launchBody) {
 	i, err := get[api.Instance](s.templates.api, r, "instances/"+url.PathEscape(id), nil)
 	if err != nil || i.Template != body.Name {
@@ -175,8 +174,8 @@ func launchPage(body launchBody, key string) *site.Page {
 	}
 }
 
-// may is the check of the form: the caller may see the template. Whether he may
-// launch it, the API says.
+// may is the check of the form: the caller may see the template. The API decides whether
+// the caller may launch it.
 func (s *launches) may(r *site.Request) error {
 	_, err := s.templates.in(r)
 	return err
@@ -188,7 +187,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	body.Closed = "" // the API says so once more, and what was typed stays
+	body.Closed = "" // the API reports it again, and what was typed stays
 	reshaped := reshape(f.Values)
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
@@ -225,7 +224,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		}
 		copy(body.Extra, all)
 		copy(body.Asks, all[len(body.Extra):])
-		key := f.Key // nobody knows whether it was done: the same key finds out
+		key := f.Key // it is unknown whether it was done: the same key tells
 		if !body.Again {
 			key = s.clock.NewKey()
 		}
@@ -234,14 +233,14 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: instancePath(made.ID), Text: launched(made, s.clock())}, nil
 }
 
-// again is a page of a form that was not done.
+// again returns the page of a form whose request was not done.
 func again(p *site.Page, status int) *site.Page {
 	p.Status = status
 	p.Title = "Not done: " + p.Title
 	return p
 }
 
-// stillLinked are the labels of what a link filled in and nobody changed.
+// stillLinked returns the labels of fields that a link filled in and the user did not change.
 func stillLinked(p parameters, fields []field, query, form url.Values) []string {
 	probe := slices.Clone(fields)
 	p.linked(probe, query)
@@ -255,15 +254,15 @@ func stillLinked(p parameters, fields []field, query, form url.Values) []string 
 	return labels
 }
 
-// names reports whether a parameter is the name of what is made: then the form asks for no
-// other one.
+// names reports whether a parameter is the name of what is launched: then the form has no
+// other name field.
 func (p parameters) names() bool {
 	property, ok := p.Properties["name"]
 	return ok && property.is("string") && !property.Sensitive && len(property.Enum) == 0
 }
 
-// nameIn is what an instance is called after such a parameter; "": it has its default, as
-// others may have, or is too long.
+// nameIn returns the instance name taken from that parameter; "": the parameter has its
+// default, which others may have as well, or is too long.
 func (p parameters) nameIn(form url.Values) string {
 	name := strings.TrimSpace(form.Get(prefix + "name"))
 	if name == p.field("name").Value || utf8.RuneCountInString(name) > 64 {
@@ -272,7 +271,7 @@ func (p parameters) nameIn(form url.Values) string {
 	return name
 }
 
-// same reports whether a form has the value that a link filled in.
+// same reports whether a form still has the value that a link filled in.
 func (p parameters) same(f field, query, form url.Values) bool {
 	property := p.Properties[strings.TrimPrefix(f.Name, prefix)]
 	if property.partKind() == "" {
@@ -284,7 +283,7 @@ func (p parameters) same(f field, query, form url.Values) bool {
 	return compact(value) == compact(json.RawMessage(query.Get(f.Name)))
 }
 
-// launched says what came of a launch.
+// launched describes the outcome of a launch.
 func launched(made api.Instance, now time.Time) string {
 	switch made.Phase {
 	case "requested":

@@ -14,27 +14,27 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// logBody is the log of a run: its end as text, and where what follows comes from.
+// logBody shows the end of a run's log as text, and the source of what follows.
 type logBody struct {
 	Title  string
 	Source string // of the stream, below Up
-	Seen   string // query of the stream: how the page says that it stands
+	Seen   string // query of the stream: the state that the page shows
 	Text   string
-	Cut    bool   // there is more before the text
-	Whole  string // the command that has all of it; "": there is none
+	Cut    bool   // earlier text is not shown
+	Whole  string // the command that prints all of it; "": none
 	Live   bool   // the run is not over
 	Progress
 }
 
-// Progress is how far a run has come, as the tool's own messages tell.
+// Progress is how far a run has come, according to the messages of the tool.
 type Progress struct {
 	Done, Total int // resources; Total 0: there is no plan yet
 }
 
-// logTail is how much of a log a page has, in bytes. The API has all of it.
+// logTail is how much of a log a page shows, in bytes. The API has all of it.
 const logTail = 64 << 10
 
-// log reads the log of a run; nil: there is none here.
+// log reads the log of a run; nil: this server has no logs.
 func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
 	b := &logBody{Title: fmt.Sprintf("Log of run %d", u.N), Whole: "okara instance logs", Source: "../api/v1/" + path, Live: u.Result == ""}
@@ -52,7 +52,7 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 		return nil, err
 	}
 	tail := to.kept()
-	if b.Live { // the last line comes when it is whole
+	if b.Live { // the last line is shown once it is complete
 		tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
 	}
 	b.Text = plainLog(tail)
@@ -61,27 +61,27 @@ func (s *backend) log(r *site.Request, id string, u api.Run) (*logBody, error) {
 	return b, nil
 }
 
-// Messages of the tool, whose words are those of its -json output
-// (https://opentofu.org/docs/internals/machine-readable-ui/). A log is anybody's
-// text: who prints the same words moves a bar and nothing else. The script in
-// web/site/assets/app.js reads the same.
+// Messages of the tool, worded as in its -json output
+// (https://opentofu.org/docs/internals/machine-readable-ui/). A module can print the same
+// words into its log, which only moves the progress bar. The script in
+// web/site/assets/app.js recognizes the same messages.
 var (
 	planned  = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
 	finished = text.Pattern(`: (?:Creation|Modifications|Destruction) complete`)
 )
 
-// ansi are the sequences by which programs color a terminal (ECMA-48, 5.4).
+// ansi matches the sequences by which programs color a terminal (ECMA-48, 5.4).
 var ansi = text.Pattern(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
-// plainLog is a log as a page shows it.
+// plainLog returns a log as a page shows it.
 func plainLog(b []byte) string { return text.Block(string(ansi().ReplaceAll(b, nil))) }
 
-// line takes one line of a log.
+// line updates the progress from one line of a log.
 func (p *Progress) line(line []byte) {
 	if m := planned().FindSubmatch(line); m != nil {
 		*p = Progress{}
 		for _, n := range m[1:] {
-			count, _ := strconv.Atoi(string(n)) // digits; what overflows is no plan
+			count, _ := strconv.Atoi(string(n)) // digits only; a number that overflows is no plan
 			p.Total += min(max(count, 0), 1<<20)
 		}
 	} else if p.Done < p.Total && finished().Match(line) {
@@ -89,7 +89,7 @@ func (p *Progress) line(line []byte) {
 	}
 }
 
-// tailWriter keeps the end of what is written, and reads all of it.
+// tailWriter keeps the end of what is written, and reads the progress from all of it.
 type tailWriter struct {
 	Progress
 	buf     bytes.Buffer
@@ -97,7 +97,7 @@ type tailWriter struct {
 	dropped bool
 }
 
-// maxProgressLine bounds a line that is read; what is longer is none of the tool's.
+// maxProgressLine bounds a line that is read; longer ones are not messages of the tool.
 const maxProgressLine = 4 << 10
 
 func (t *tailWriter) Write(p []byte) (int, error) {
@@ -119,7 +119,7 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// kept is the end of the text, from the beginning of a line.
+// kept returns the end of the text, from the beginning of a line.
 func (t *tailWriter) kept() []byte {
 	b := t.buf.Bytes()
 	if len(b) > logTail {

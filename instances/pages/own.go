@@ -14,28 +14,28 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// ownBody is what the first page shows of instances.
+// ownBody is the part of the first page that is about instances.
 type ownBody struct {
 	Awaiting   []approvalRow // the newest
 	Approvals  int
 	Launchable []templateCard // the first that the caller may launch
 	Templates  int
-	Rows       []instanceRow // the newest that live, of the caller and the caller's groups
+	Rows       []instanceRow // the newest live ones of the caller and the caller's groups
 	Total      int
 	Offered    []offeredRow // the first
 }
 
-// ownShown is how many of each the first page names.
+// ownShown is the maximum length of each list on the first page.
 const ownShown = 6
 
-// firstPage make the part of the first page.
+// firstPage renders the part of the first page that is about instances.
 type firstPage struct {
 	api   *backend
 	clock site.Clock
 }
 
-// show asks for what this replica knows: the rest of the page waits for nobody. What is
-// refused is left out, and its own page says why.
+// show uses only what this replica knows, so that the first page does not wait for a leader.
+// Refused parts are left out; their own pages give the reason.
 func (s *firstPage) show(r *site.Request) (template.HTML, error) {
 	if s.api.mine == nil || !admitted(r) {
 		return "", nil
@@ -65,14 +65,14 @@ func (s *firstPage) show(r *site.Request) (template.HTML, error) {
 	return r.Part("instances.html", "own", site.Under{Up: site.Up(r.URL.Path), Of: b})
 }
 
-// known asks for the beginning of a list, as this replica knows it.
+// known reads the beginning of a list, as this replica knows it.
 func known[T any](s *backend, r *site.Request, path string, q url.Values) (T, error) {
 	q.Set("limit", strconv.Itoa(ownShown))
 	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: q, mine: true})
 }
 
-// related are the templates of a module, of those that the caller may see, as this
-// replica knows them, and the page that launches one.
+// related returns the templates of a module that the caller may see, as this replica knows
+// them, and the page that launches one.
 func (s *templates) related(r *site.Request, m addr.Module) site.Related {
 	var all site.Related
 	if s.api.mine == nil || !admitted(r) {
@@ -81,7 +81,7 @@ func (s *templates) related(r *site.Request, m addr.Module) site.Related {
 	q := url.Values{"module": {m.String()}, "limit": {strconv.Itoa(site.RowsPerPage)}}
 	doc, err := ask[api.Templates](s.api, r, asked{method: http.MethodGet, path: "templates", query: q, mine: true})
 	if err != nil {
-		return all // their own page says why
+		return all // their own page gives the reason
 	}
 	for _, t := range doc.Templates {
 		card := cardOf(t)

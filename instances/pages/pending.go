@@ -13,37 +13,37 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// pendingBody is what waits for approval, with all that an approval binds.
+// pendingBody shows what waits for approval, with everything that an approval covers.
 type pendingBody struct {
 	What    string
 	Facts   []site.Fact
 	Values  []valueChange
-	Compare *site.Link // the two versions of the module side by side; nil: it is the same
+	Compare *site.Link // the two versions of the module side by side; nil: same version
 
 	Modules    bool           // there are two versions of the module
-	Changes    []moduleChange // between them, what can break a caller first
+	Changes    []moduleChange // between them, breaking ones first
 	Breaking   int            // of Changes
-	Left       int            // more of them
+	Left       int            // further changes, which are not shown
 	Uncompared string         // why they were not compared; "": they were
 }
 
-// moduleChange is one thing that is not the same in two versions of a module.
+// moduleChange is one difference between two versions of a module.
 type moduleChange struct {
 	What, Name, Detail string
 	Mark               site.Mark
 	Breaking           bool
 }
 
-// valueChange is a parameter as it is and as it would be.
+// valueChange is a parameter before and after the change.
 type valueChange struct {
 	Name     string
 	Old, New string
-	None     [2]bool // there is none
+	None     [2]bool // there is no old or new value
 	Masked   bool
 	Changed  bool
 }
 
-// wantedWords says what is asked for.
+// wantedWords describes what is requested.
 func wantedWords(what string) string {
 	switch what {
 	case api.PendingPlan:
@@ -93,7 +93,7 @@ func pendingOf(i api.Instance, now site.Clock) *pendingBody {
 	return b
 }
 
-// sources are version and digest of the module as they are and as they would be.
+// sources adds version and digest of the module before and after the change.
 func (b *pendingBody) sources(p *api.Pending) {
 	is := p.Source
 	b.Facts = append(b.Facts, site.Fact{Name: "Module", Text: text.Block(strings.TrimSpace(is.Module + " " + is.Version))}, site.Fact{Name: "Digest", Digest: is.Digest})
@@ -109,7 +109,7 @@ func (b *pendingBody) sources(p *api.Pending) {
 	}
 }
 
-// compared is what differs between the two versions of the module.
+// compared adds the differences between the two versions of the module.
 func (b *pendingBody) compared(p *api.Pending) {
 	b.Modules = true
 	b.Left = p.Left

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// phaseMark is the phase of an instance in words, and how good that is.
+// phaseMark is the phase of an instance in words, with its severity.
 func phaseMark(phase string) site.Mark {
 	m, ok := map[lifecycle.Phase]site.Mark{
 		lifecycle.Requested:     {Text: "waits for approval", Kind: "warn"},
@@ -36,7 +36,7 @@ func phaseMark(phase string) site.Mark {
 	return m
 }
 
-// stateMark is the phase of an instance, or that it is stopped.
+// stateMark is the mark of an instance's phase, or of its being stopped.
 func stateMark(i api.Instance) site.Mark {
 	switch {
 	case !i.Stopped || i.Phase != string(lifecycle.Ready):
@@ -47,7 +47,7 @@ func stateMark(i api.Instance) site.Mark {
 	return site.Mark{Text: "stopped until " + text.Block(i.StoppedUntil), Kind: "plain"}
 }
 
-// conditions are the marks of what is true of an instance beside its phase.
+// conditions returns marks of the conditions of an instance.
 func conditions(i api.Instance) []site.Mark {
 	var all []site.Mark
 	for _, c := range i.Conditions {
@@ -74,16 +74,16 @@ func conditions(i api.Instance) []site.Mark {
 	return all
 }
 
-// remaining is how long an instance lives still.
+// remaining is the remaining lifetime of an instance.
 type remaining struct {
 	Text    string
 	Ends    time.Time
 	At      string // the same in words
-	Seconds int64  // when the page was made; 0: its time is over
-	State   string // waits: its time begins when it is ready, and Text is all of it; over: it ends or has ended
+	Seconds int64  // at the time of the page; 0: it has expired
+	State   string // waits: the lifetime begins when it is ready, and Text is all of it; over: it ends or has ended
 }
 
-// timeLeft is how long an instance lives still; nil: it has no end.
+// timeLeft returns the remaining lifetime of an instance; nil: it has no end.
 func timeLeft(i api.Instance, now time.Time) *remaining {
 	phase := lifecycle.Phase(i.Phase)
 	begins := phase == lifecycle.Requested || phase == lifecycle.Planned || phase == lifecycle.Provisioning
@@ -99,7 +99,7 @@ func timeLeft(i api.Instance, now time.Time) *remaining {
 	return &remaining{Text: site.Span(d), Ends: i.ExpiresAt, At: hourOf(i.ExpiresAt, now), Seconds: int64(d / time.Second)}
 }
 
-// hourOf is a time of today or of another day.
+// hourOf formats a time of today or of another day.
 func hourOf(t, now time.Time) string {
 	t = t.UTC()
 	now = now.UTC()
@@ -109,7 +109,7 @@ func hourOf(t, now time.Time) string {
 	return t.Format("2 Jan 2006, 15:04") + " UTC"
 }
 
-// nextSteps says what comes next, and why it waits.
+// nextSteps describes what happens next, and why it waits.
 func nextSteps(i api.Instance, now time.Time) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -168,7 +168,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	return lines
 }
 
-// offerWords say to whom an instance is offered, and until when.
+// offerWords describes to whom an instance is offered, and until when.
 func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
 	until := hourOf(o.Until, now)
 	if i.Role != "receiver" && !slices.Contains(i.Actions, api.ActDecline) {
@@ -181,7 +181,7 @@ func offerWords(i api.Instance, o *api.Offer, now time.Time) []string {
 	return lines
 }
 
-// waits is why a run does not go on; "": it does.
+// waits describes why a run does not progress; "": it does.
 func waits(i api.Instance, now time.Time) string {
 	for _, c := range i.Conditions {
 		if c.Type != lifecycle.Waiting {
@@ -212,7 +212,7 @@ func waits(i api.Instance, now time.Time) string {
 	return ""
 }
 
-// costs is what an instance has cost so far, and what it costs; "": nobody said.
+// costs describes what an instance has cost so far, and its rate; "": not known.
 func costs(i api.Instance, now time.Time) string {
 	if i.Cost == nil {
 		return ""
@@ -236,7 +236,7 @@ func money(amount float64, currency string) string {
 	return fmt.Sprintf("%.2f %s", amount, text.Block(currency))
 }
 
-// personName is how a person is called on a page.
+// personName is the name of a person on a page.
 func personName(p *api.Person) string {
 	switch {
 	case p == nil:
@@ -247,7 +247,7 @@ func personName(p *api.Person) string {
 	return text.Block(p.Subject)
 }
 
-// ownerName is how an owner is called on a page.
+// ownerName is the name of an owner on a page.
 func ownerName(o *api.Owner) string {
 	switch {
 	case o == nil:

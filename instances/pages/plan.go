@@ -13,17 +13,17 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// planBody is a plan as a page shows it: whole, or not at all.
+// planBody is a plan as a page shows it: completely, or not at all.
 type planBody struct {
 	Pieces  []planPiece
-	Missing string // why it is not shown, "" if it is
-	Closed  bool   // what cannot be seen is not approved
+	Missing string // why it is not shown; "": it is shown
+	Closed  bool   // not shown, so it cannot be approved
 }
 
-// planPiece is lines that follow each other and do the same.
+// planPiece is a sequence of lines with the same effect.
 type planPiece struct{ Kind, Text string }
 
-// plan reads the plan of a run; nil: there is none, or not for the caller.
+// plan reads the plan of a run; nil: there is none, or the caller may not see it.
 func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 	to := &wholeWriter{max: api.MaxPlan}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
@@ -44,12 +44,11 @@ func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }
 
-// planPieces groups the lines of a plan. Each piece is a part of the text, which is copied
-// nowhere.
+// planPieces groups the lines of a plan. Each piece is a slice of the text, without a copy.
 func planPieces(text string) []planPiece {
 	text = strings.TrimRight(text, "\n")
 	var all []planPiece
-	// of the piece that grows
+	// bounds of the current piece
 	from := 0
 	to := 0
 	for line := range strings.Lines(text) {
@@ -66,7 +65,7 @@ func planPieces(text string) []planPiece {
 	return all
 }
 
-// wholeWriter keeps what is written, up to a bound that it tells of.
+// wholeWriter stores what is written up to a maximum, and reports when that is exceeded.
 type wholeWriter struct {
 	bytes.Buffer
 	max  int

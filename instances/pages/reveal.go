@@ -21,7 +21,7 @@ type sensitiveBody struct {
 	Shown    bool
 }
 
-// sensitiveOutputs show a sensitive output, once asked for it.
+// sensitiveOutputs serves the pages that show a sensitive output on request.
 type sensitiveOutputs struct {
 	instances *instances
 	clock     site.Clock

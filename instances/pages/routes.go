@@ -16,18 +16,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// Options is what the pages of templates and instances need.
+// Options configure the pages of templates and instances.
 type Options struct {
-	API  http.Handler // all of /api/v1/, which the pages ask as who asks for them
-	Mine http.Handler // the same from what this replica knows, maybe a little late; nil: there is none
+	API  http.Handler // all of /api/v1/, called with the credentials of the page's caller
+	Mine http.Handler // the same from this replica's own copy, which may be a little behind; nil: none
 	Now  site.Clock   // nil: time.Now
 }
 
 //go:embed templates/*.html
 var files embed.FS
 
-// New returns the pages of templates and instances. The API says who may see
-// and do what; the check of a form is that the caller sees what the form is about.
+// New returns the pages of templates and instances. The API decides who may see and do
+// what; the check of a form is that the caller can see what the form is about.
 func New(o Options) site.Set {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -65,12 +65,12 @@ func New(o Options) site.Set {
 }
 
 // listed is the right to lists of templates and instances, which the session of a portal
-// has as well.
+// also has.
 func listed(*site.Request) (rights.Right, error) {
 	return rights.Right{Action: rights.List, Kind: addr.KindInstance}, nil
 }
 
-// sees is the check of a form by what its caller sees.
+// sees makes the check of a form from a check of what its caller can see.
 func sees(see site.Check) site.Check {
 	may := site.Holds(listed)
 	return func(r *site.Request) error {
@@ -81,7 +81,7 @@ func sees(see site.Check) site.Check {
 	}
 }
 
-// menu is what the caller may open.
+// menu returns the entries that the caller may open.
 func (s *backend) menu(r *site.Request) (all []site.Entry) {
 	if admitted(r) {
 		all = append(all, site.Entry{Link: site.Link{Text: "Launch", Href: "templates"}}, site.Entry{Link: site.Link{Text: "Instances", Href: "instances"}, Count: s.quota(r)})
@@ -92,8 +92,8 @@ func (s *backend) menu(r *site.Request) (all []site.Entry) {
 	return all
 }
 
-// awaiting is how many instances wait for the caller's approval, as this replica knows it;
-// "": none, or nobody counts.
+// awaiting returns how many instances wait for the caller's approval, as this replica knows
+// it; "": none, or not known here.
 func (s *backend) awaiting(r *site.Request) string {
 	if s.mine == nil {
 		return ""
@@ -101,12 +101,12 @@ func (s *backend) awaiting(r *site.Request) string {
 	q := url.Values{"phase": {"approvable"}, "limit": {"1"}}
 	doc, err := ask[api.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
 	if err != nil || doc.Count == 0 {
-		return "" // their own page says why
+		return "" // their own page gives the reason
 	}
 	return strconv.Itoa(doc.Count)
 }
 
-// admitted reports whether there is something of instances for the caller.
+// admitted reports whether the caller has any rights concerning instances.
 func admitted(r *site.Request) bool {
 	return mayInstances(r, rights.Use) || mayInstances(r, rights.Read) ||
 		r.Grant.May(rights.Right{Action: rights.Read, Kind: addr.KindTemplate, Address: rights.Somewhere})
@@ -117,8 +117,7 @@ func mayInstances(r *site.Request, action rights.Action) bool {
 	return r.Grant.May(rights.Right{Action: action, Kind: addr.KindInstance, Address: rights.Somewhere})
 }
 
-// quota is how many instances the caller has, and how many he may have; "": nobody
-// counts.
+// quota returns how many instances the caller has, and the limit; "": not known here.
 func (s *backend) quota(r *site.Request) string {
 	if s.mine == nil || !mayInstances(r, rights.Use) {
 		return ""
@@ -126,7 +125,7 @@ func (s *backend) quota(r *site.Request) string {
 	me, err := ask[api.Me](s, r, asked{method: "GET", path: "me", mine: true})
 	switch {
 	case err != nil || me.Quota == nil:
-		return "" // the page says what it can without
+		return "" // the page is shown without it
 	case me.Quota.Limit > 0:
 		return fmt.Sprintf("%d of %d", me.Quota.Used, me.Quota.Limit)
 	case me.Quota.Used > 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// runRow is a run among others.
+// runRow is a run in a list.
 type runRow struct {
 	site.Link
 	N       int
@@ -51,7 +51,7 @@ func runRowOf(i api.Instance, u api.Run, now time.Time) runRow {
 	return row
 }
 
-// seconds is span with the seconds of what is short.
+// seconds formats a duration like span, with seconds if it is short.
 func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", d/time.Second)
@@ -73,13 +73,13 @@ func kindOfRun(kind string) string {
 	return text.Block(kind)
 }
 
-// resultOf is how a run ended, or what it does.
+// resultOf is how a run ended, or what it is doing.
 func resultOf(i api.Instance, u api.Run) site.Mark {
 	switch u.Result {
 	case lifecycle.Done:
 		return site.Mark{Text: "done", Kind: "good"}
 	case lifecycle.Cancelled, string(lifecycle.Rejected):
-		if strings.HasPrefix(u.Error, "rejected") { // records of before call it cancelled
+		if strings.HasPrefix(u.Error, "rejected") { // older records call it cancelled
 			return site.Mark{Text: "rejected", Kind: "plain"}
 		}
 		return site.Mark{Text: "cancelled", Kind: "plain"}
@@ -96,7 +96,7 @@ func resultOf(i api.Instance, u api.Run) site.Mark {
 	return site.Mark{Text: "at work", Kind: "busy"}
 }
 
-// changesOf is what a run would change, or has changed; "": nobody knows yet.
+// changesOf is what a run would change, or has changed; "": not known yet.
 func changesOf(u *api.Run) string {
 	if u == nil || u.Counts == nil {
 		return ""
@@ -110,7 +110,7 @@ func changesOf(u *api.Run) string {
 	return text
 }
 
-// changeWords are changes in the words of the tools: those of a plan, or what was done.
+// changeWords describes changes in the words of the tools: planned ones, or ones made.
 func changeWords(done bool, added, changed, destroyed int) string {
 	if done {
 		return fmt.Sprintf("%d added, %d changed, %d destroyed", added, changed, destroyed)
@@ -131,13 +131,13 @@ type runBody struct {
 	Still    bool
 }
 
-// runs are the pages of runs.
+// runs serves the pages of runs.
 type runs struct {
 	instances *instances
 	clock     site.Clock
 }
 
-// show is one of them.
+// show is the page of one run.
 func (s *runs) show(r *site.Request) (*site.Page, error) {
 	i, err := s.instances.in(r)
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	maxSeveral  = 50 // instances that are destroyed at once
-	maxReported = 3  // of those that could not be, with their reasons
+	maxSeveral  = 50 // instances in one request
+	maxReported = 3  // failures that are reported with their reasons
 )
 
-// severalBody is the page that destroys what was chosen on a list.
+// severalBody is the page that destroys the instances chosen on a list.
 type severalBody struct {
 	formBody
 	Rows     []instanceRow // what is destroyed
-	Not      []instanceRow // what cannot be now, or not by the caller
-	Typed    string        // to go on
-	TypedBad string        // what was typed is something else
+	Not      []instanceRow // what cannot be destroyed now, or not by the caller
+	Typed    string        // confirmation
+	TypedBad string        // why the confirmation does not match
 }
 
 // several destroys instances that were chosen on a list.
@@ -34,10 +34,10 @@ type several struct {
 	clock site.Clock
 }
 
-// read looks at what was chosen, as far as the caller may see it.
+// read reads the chosen instances, as far as the caller may see them.
 func (s *several) read(r *site.Request, ids []string) (severalBody, error) {
 	var b severalBody
-	if _, err := get[api.Me](s.api, r, "me", nil); err != nil { // somebody has to have logged in, whatever was chosen
+	if _, err := get[api.Me](s.api, r, "me", nil); err != nil { // a login is needed in any case
 		return b, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -78,10 +78,10 @@ func severalPage(b severalBody, key string) *site.Page {
 	}
 }
 
-// may is the check of the form: what the caller may do with each, the API says.
+// may is the check of the form: the API decides for each instance what the caller may do.
 func (s *several) may(*site.Request) error { return nil }
 
-// destroy does it, one after the other: what cannot be done keeps nothing else back.
+// destroy destroys one instance after the other: a failure does not stop the rest.
 func (s *several) destroy(r *site.Request, f *site.Form) (*site.Answer, error) {
 	b, err := s.read(r, f.Values["id"])
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *several) destroy(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: "instances", Text: text, Bad: len(failed) > 0}, nil
 }
 
-// destroyedWords says what came of several.
+// destroyedWords describes the outcome of destroying several instances.
 func destroyedWords(done int, failed []string) string {
 	text := fmt.Sprintf("%d instances are being destroyed.", done)
 	if done == 1 {

@@ -18,35 +18,35 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// templatesBody is what may be launched.
+// templatesBody lists what may be launched.
 type templatesBody struct {
-	Words, Module string // that were asked for
+	Words, Module string // filters of the query
 	Use           bool   // only what the caller may launch
 	Filtered      bool
 	Groups        []templateGroup
 	Total         int
-	Next          string // link to the rest, "" for none
+	Next          string // link to the next page; "": there is none
 }
 
-// templateGroup are the templates of one category.
+// templateGroup has the templates of one category.
 type templateGroup struct {
 	Title string
 	Cards []templateCard
 }
 
-// templateCard is a template among others.
+// templateCard is a template in a list.
 type templateCard struct {
 	site.Link
 	Name, Description string
 	Icon              icon
 	Marks             []site.Mark
 	Facts             []string
-	Launch            string // page of its form, "" where it cannot be launched
-	Closed            string // why it cannot
+	Launch            string // page of its form; "": it cannot be launched
+	Closed            string // why it cannot be launched
 	Mine              string // list of the caller's instances of it
 }
 
-// limited asks for as many as a list of the API has at most.
+// limited returns a query for one page of a list of the API.
 func limited(r *site.Request) url.Values {
 	q := url.Values{"limit": {strconv.Itoa(site.RowsPerPage)}}
 	if after := r.URL.Query().Get("after"); after != "" {
@@ -55,10 +55,10 @@ func limited(r *site.Request) url.Values {
 	return q
 }
 
-// templates are the pages of what may be launched.
+// templates serves the pages of templates.
 type templates struct{ api *backend }
 
-// list is all that the caller may see.
+// list lists the templates that the caller may see.
 func (s *templates) list(r *site.Request) (*site.Page, error) {
 	q := limited(r)
 	for _, name := range []string{"q", "module", "use"} {
@@ -120,7 +120,7 @@ func titleOf(t api.Template) string { return cmp.Or(text.Block(t.Title), t.Name)
 
 func runPath(template string) string { return "run/" + site.EscapePath(template) }
 
-// templateMarks are what keeps somebody from launching a template, or waits for him.
+// templateMarks shows what prevents the caller from launching a template, or is pending.
 func templateMarks(t api.Template) []site.Mark {
 	var all []site.Mark
 	switch {
@@ -147,7 +147,7 @@ func templateMarks(t api.Template) []site.Mark {
 	return all
 }
 
-// terms are what somebody should know who launches a template.
+// terms lists what a user should know before launching a template.
 func terms(t api.Template) []string {
 	var all []string
 	if t.TTL != nil && t.TTL.Default > 0 {
@@ -167,7 +167,7 @@ func terms(t api.Template) []string {
 	return all
 }
 
-// templateBody is one template.
+// templateBody is the page of one template.
 type templateBody struct {
 	templateCard
 	Lines      []site.Fact
@@ -176,11 +176,11 @@ type templateBody struct {
 	Paused     string
 	Invalid    string
 	Behind     string
-	Share      string // link that fills the form, "" if none can
+	Share      string // link that fills the form; "": no link can
 	CLI        string
 }
 
-// parameterRow is a parameter as a table shows it.
+// parameterRow is a parameter in a table.
 type parameterRow struct {
 	Name, Label, Type, Default string
 	Help                       []string
@@ -246,7 +246,7 @@ func rowFor(p parameters, name string) parameterRow {
 	return row
 }
 
-// templateFacts are the terms of a template, one by one.
+// templateFacts lists the terms of a template.
 func templateFacts(t api.Template) []site.Fact {
 	all := []site.Fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
 	add := func(name, text string) {
@@ -306,7 +306,7 @@ func (s *templates) pause(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return s.setPaused(r, f, "pause", "It is paused: nothing new is launched from it.")
 }
 
-// resume allows them again.
+// resume allows new instances again.
 func (s *templates) resume(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return s.setPaused(r, f, "resume", "It can be launched again.")
 }

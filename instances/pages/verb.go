@@ -15,13 +15,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// verb is something to do with an instance: a button on its page, or a page of its
-// own that says what will happen.
+// verb is an action on an instance: a button on its page, or a separate page that says
+// what will happen.
 type verb struct {
-	button   string // words of it
+	button   string // text of the button
 	kind     string // primary, danger or ""
-	ask      bool   // it has a page of its own; else the button does it at once
-	typed    bool   // it cannot be undone: the name has to be typed
+	ask      bool   // it has a separate page; else the button acts at once
+	typed    bool   // it cannot be undone: the user has to type the name
 	title    string // of the page
 	say      func(api.Instance) []string
 	fields   func(*verbCall) ([]field, error)        // nil: none
@@ -29,7 +29,7 @@ type verb struct {
 	done     func(after api.Instance, now time.Time) string
 }
 
-// fixedLines is a verb's text that needs nothing of the instance.
+// fixedLines makes a verb's text that does not depend on the instance.
 func fixedLines(lines ...string) func(api.Instance) []string {
 	return func(api.Instance) []string { return lines }
 }
@@ -38,7 +38,7 @@ func fixedText(text string) func(api.Instance, time.Time) string {
 	return func(api.Instance, time.Time) string { return text }
 }
 
-// allVerbs are all of them, by the name that the API and the address of the form have.
+// allVerbs lists all verbs, by their name in the API and in the address of the form.
 func allVerbs() map[string]verb {
 	return map[string]verb{
 		api.ActExtend: {
@@ -99,10 +99,10 @@ func allVerbs() map[string]verb {
 	}
 }
 
-// words are those of the button, and its kind: what a verb means depends on where the
-// instance is.
+// words returns the text and kind of the button: what a verb means depends on the state of
+// the instance.
 func (v verb) words(name string, i api.Instance) (text, kind string) {
-	between := i.Run != nil // a run is pending, and so not over
+	between := i.Run != nil // a run is pending, so it is not over
 	switch {
 	case name == api.ActRetry && between:
 		return "Try now", "primary"
@@ -176,14 +176,14 @@ type verbBody struct {
 	Fields     []field
 	Button     string
 	Kind       string
-	Typed      string // the word to type, "" for none
-	TypedBad   string // what was typed is another one
-	Seen       string // what is approved: the plan as it was shown
+	Typed      string // the word to type; "": none
+	TypedBad   string // why the typed word does not match
+	Seen       string // the plan that was shown, which is what gets approved
 	Plan       *planBody
 	Changes    string
-	Pending    *pendingBody // what an approval lets through
+	Pending    *pendingBody // what an approval covers
 	Impossible bool         // it cannot be done now
-	Closed     bool         // what waits cannot be seen whole
+	Closed     bool         // what waits cannot be shown completely
 }
 
 // verbCall is a request for the page of a verb, or of its form.
@@ -196,7 +196,7 @@ type verbCall struct {
 	body verbBody
 }
 
-// verbs do something with instances.
+// verbs serves the actions on instances.
 type verbs struct {
 	instances *instances
 	clock     site.Clock
@@ -216,7 +216,7 @@ func (s *verbs) in(r *site.Request) (*verbCall, error) {
 	return c, nil
 }
 
-// verbForm is what its page begins with.
+// form returns the initial state of the page.
 func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	c, err := s.in(r)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *verbs) form(r *site.Request) (*verbCall, error) {
 	return c, err
 }
 
-// look shows what waits for approval. A plan that cannot be seen whole is not approved.
+// look shows what waits for approval. A plan that cannot be shown whole cannot be approved.
 func (c *verbCall) look(p *api.Pending) (err error) {
 	c.body.Button = "Approve"
 	c.body.Seen = c.i.Plan
@@ -283,14 +283,14 @@ func (c *verbCall) page(key string) *site.Page {
 	}
 }
 
-// may is the check of a form: the caller may see the instance. What he may do
-// with it, the API says.
+// may is the check of a form: the caller may see the instance. The API decides whether the
+// caller may act on it.
 func (s *verbs) may(r *site.Request) error {
 	_, err := s.in(r)
 	return err
 }
 
-// request is what the form asks the API for; false: a field is wrong.
+// request returns the form's request to the API; false: a field is wrong.
 func (c *verbCall) request(f *site.Form) (asked, bool) {
 	at := "instances/" + c.i.ID
 	q := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}
@@ -314,7 +314,7 @@ func (c *verbCall) request(f *site.Form) (asked, bool) {
 	return q, ok
 }
 
-// do does it.
+// do handles a submitted form.
 func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	c, err := s.form(r)
 	if err != nil {
@@ -332,7 +332,7 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	after, err := ask[api.Instance](s.instances.api, r, q)
 	if err == nil {
 		to := instancePath(c.i.ID)
-		if after.Role == "" { // it is the caller's no more
+		if after.Role == "" { // the caller may no longer see it
 			to = "instances"
 		}
 		return &site.Answer{To: to, Text: c.done(after, s.clock())}, nil
@@ -340,8 +340,8 @@ func (s *verbs) do(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return c.refused(f, err)
 }
 
-// refused shows what the API did not do: beside the fields that it blames, or on the
-// page of the instance.
+// refused shows what the API refused: beside the fields that it names, or on the page of
+// the instance.
 func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
 	no, ok := errors.AsType[*refusedError](err)
 	if ok && no.status < 500 && len(no.doc.Fields) == 0 && !no.hidden() {
@@ -353,7 +353,7 @@ func (c *verbCall) refused(f *site.Form, err error) (*site.Answer, error) {
 	}
 	key := c.s.clock.NewKey()
 	if c.body.Again {
-		key = f.Key // nobody knows whether it was done: the same key finds out
+		key = f.Key // it is unknown whether it was done: the same key tells
 	}
 	return &site.Answer{Page: again(c.page(key), status)}, nil
 }

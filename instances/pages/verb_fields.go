@@ -107,8 +107,8 @@ func transferDone(i api.Instance, now time.Time) string {
 	return "It has a new owner."
 }
 
-// transferFields offers the caller and the groups of the caller, and asks for anybody
-// else; an admin names whom he likes.
+// transferFields offers the caller and the caller's groups as a choice, and a text field for
+// others; an admin may enter any owner.
 func transferFields(c *verbCall) ([]field, error) {
 	if c.i.Role == "admin" {
 		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
@@ -135,13 +135,13 @@ func transferBody(c *verbCall, f *site.Form) (any, bool) {
 	return api.Transfer{To: to}, true
 }
 
-// updateFields are the parameters that may change, and the version.
+// updateFields returns the parameters that may change, and the version.
 func updateFields(c *verbCall) ([]field, error) {
 	_, fields, err := c.updatable()
 	return fields, err
 }
 
-// updatable is the schema of an instance's template, as far as values may change.
+// updatable returns the schema of an instance's template, reduced to values that may change.
 func (c *verbCall) updatable() (parameters, []field, error) {
 	t, err := get[api.Template](c.s.instances.api, c.r, "templates/"+c.i.Template, nil)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	p.have = c.i.Parameters
 	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update && !neverReady(c.i) })
 	p.Order = slices.DeleteFunc(p.Order, p.never)
-	for _, name := range p.Order { // what was a secret stays one, whatever the module says now
+	for _, name := range p.Order { // a secret stays one, even if the module no longer marks it
 		if property := p.Properties[name]; string(c.i.Parameters[name]) == `"`+api.Masked+`"` {
 			property.Sensitive = true
 			property.Default = nil
@@ -182,7 +182,7 @@ func (c *verbCall) updatable() (parameters, []field, error) {
 	return p, append(append(fields, version), reasonField(t.Approval)...), nil
 }
 
-// reasonField is why somebody asks, for who approves it; none where nobody does.
+// reasonField asks for a reason for the approver; there is none without approval.
 func reasonField(approval string) []field {
 	if approval == template.ApprovalNone {
 		return nil
@@ -192,7 +192,7 @@ func reasonField(approval string) []field {
 
 func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	p, fields, err := c.updatable()
-	if err != nil { // it was there a moment ago: the API says what became of it
+	if err != nil { // the template was there just before: the API reports what happened
 		return api.Update{Version: f.Get("version")}, true
 	}
 	values, ok := p.read(fields[:len(p.Order)], f.Values)
@@ -212,7 +212,7 @@ func updateBody(c *verbCall, f *site.Form) (any, bool) {
 	return api.Update{Parameters: changed, Version: f.Get("version"), Reason: strings.TrimSpace(f.Get("reason"))}, ok
 }
 
-// compact is JSON without white space, for comparing.
+// compact returns JSON without white space, for comparison.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {

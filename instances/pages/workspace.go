@@ -24,36 +24,35 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// Runs are the runs of workspaces, as the server knows them that executes them.
+// Runs gives access to the runs of workspaces on the server that executes them.
 type Runs interface {
-	// Document is what this replica knows.
+	// Document returns the document that this replica knows.
 	Document(ctx context.Context) (*lifecycle.Document, error)
-	// Log is what there is of the log of a plan or an apply from a byte on, and whether
-	// nothing more comes. Without a log it is nil.
+	// Log returns the existing log of a plan or an apply from a byte on, and whether it is
+	// complete. Without a log it returns nil.
 	Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error)
-	// Do does what a caller asks for.
+	// Do commits an event of a caller.
 	Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
 }
 
-// RunsOptions is what the pages of runs of workspaces need. Kit, Runs and States are
-// required.
+// RunsOptions configure the pages of runs of workspaces. Kit, Runs and States are required.
 type RunsOptions struct {
 	Kit    *service.Kit
 	Runs   Runs
 	States *states.States // which runs write
 	Now    site.Clock     // nil: time.Now
-	Pace   service.Pace   // of logs that go on
+	Pace   service.Pace   // of log streams
 }
 
-// NewRuns returns the pages of runs of workspaces. Who may read the state of a workspace
-// may read what runs of it say; who may run may decide about them.
+// NewRuns returns the pages of runs of workspaces. The right to read the state of a
+// workspace includes reading the output of its runs; the right to run includes deciding.
 func NewRuns(o RunsOptions) site.Set {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	w := &workspaces{runs: o.Runs, states: o.States, background: &site.RenderLimiter{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
 	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
-		r.Show("GET /ui/runs", site.List, w.all) // lists what may be read
+		r.Show("GET /ui/runs", site.List, w.all) // lists only what the caller may read
 		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(rights.Read), w.list)
 		r.Show("GET /ui/runs/{organization}/{workspace}/{run}", w.may(rights.Read), w.show)
 		r.Stream("GET /ui/runs/{organization}/{workspace}/{run}/log/{phase}", w.may(rights.Read), w.follow)
@@ -62,7 +61,7 @@ func NewRuns(o RunsOptions) site.Set {
 	}}
 }
 
-// workspaces are the pages of runs of workspaces.
+// workspaces serves the pages of runs of workspaces.
 type workspaces struct {
 	runs       Runs
 	states     *states.States
@@ -71,14 +70,14 @@ type workspaces struct {
 	streams    *service.Streams
 }
 
-// workspaceRef names a workspace as tfe.v2 does, wherever its state is.
+// workspaceRef names a workspace as tfe.v2 does, independent of where its state is.
 type workspaceRef struct{ organization, workspace string }
 
 func workspaceOf(r *site.Request) workspaceRef {
 	return workspaceRef{r.PathValue("organization"), r.PathValue("workspace")}
 }
 
-// workspaceOfRecord is the workspace that a record is of; ok is false for an instance.
+// workspaceOfRecord returns the workspace of a record; ok is false for an instance.
 func workspaceOfRecord(rec *lifecycle.Record) (workspaceRef, bool) {
 	namespace, organization, _ := strings.Cut(rec.Template, "/")
 	return workspaceRef{organization, rec.Workspace}, namespace == addr.TemplateReserved && rec.Workspace != ""
@@ -86,7 +85,7 @@ func workspaceOfRecord(rec *lifecycle.Record) (workspaceRef, bool) {
 
 func (p workspaceRef) String() string { return p.organization + "/" + p.workspace }
 
-// path is the page of the runs of the workspace, or of something of them, below Up.
+// path is the page of the runs of the workspace, or a page below it, relative to Up.
 func (p workspaceRef) path(more ...string) string {
 	all := append([]string{"runs", p.organization, p.workspace}, more...)
 	for i := range all {
@@ -95,7 +94,7 @@ func (p workspaceRef) path(more ...string) string {
 	return strings.Join(all, "/")
 }
 
-// may is the right to do something with the workspace that a path names.
+// may is the right to an action on the workspace that a path names.
 func (s *workspaces) may(action rights.Action) site.Right {
 	return func(r *site.Request) (rights.Right, error) { return s.right(action, workspaceOf(r)), nil }
 }
@@ -104,8 +103,8 @@ func (s *workspaces) right(action rights.Action, p workspaceRef) rights.Right {
 	return rights.StateRight(s.states.Layout(), action, p.organization, p.workspace)
 }
 
-// document is what this replica knows. Where no leader answers, the page says of when
-// that is.
+// document returns the document that this replica knows. If no leader answers, the page
+// states the time of the copy.
 func (s *workspaces) document(r *site.Request) (*lifecycle.Document, error) {
 	if at, err := time.Parse(time.RFC3339, r.Reply.Get("Okara-As-Of")); err == nil {
 		r.AsOf = at
@@ -114,7 +113,7 @@ func (s *workspaces) document(r *site.Request) (*lifecycle.Document, error) {
 	return d, runsError(err)
 }
 
-// runsError is the answer to what the leader did not do.
+// runsError maps a refusal by the leader to an answer.
 func runsError(err error) error {
 	switch {
 	case errors.Is(err, lifecycle.ErrNoLeader):
@@ -125,12 +124,12 @@ func runsError(err error) error {
 	return err
 }
 
-// beside links the runs of the workspace of a state, where there are some; of the list of
-// all states, those of all workspaces.
+// beside links to the runs of the workspace of a state, if there are any; beside the list
+// of all states, to the runs of all workspaces.
 func (s *workspaces) beside(r *site.Request, name, workspace string) []site.Link {
 	d, err := s.runs.Document(r.Context())
 	if err != nil {
-		return nil // the page does without
+		return nil // the page is shown without it
 	}
 	if name == "" {
 		if len(s.rows(r, d)) == 0 {
@@ -148,13 +147,13 @@ func (s *workspaces) beside(r *site.Request, name, workspace string) []site.Link
 	return []site.Link{{Text: "Runs on the server", Href: p.path()}}
 }
 
-// workspaceRunsBody are runs of one workspace, or the newest ones of all of them.
+// workspaceRunsBody lists runs of one workspace, or the newest ones of all workspaces.
 type workspaceRunsBody struct {
 	Rows []workspaceRow
 	All  bool // of all workspaces
 }
 
-// workspaceRow is a run of a workspace among others.
+// workspaceRow is a run of a workspace in a list.
 type workspaceRow struct {
 	site.Link
 	Workspace site.Link
@@ -186,12 +185,12 @@ func (s *workspaces) row(p workspaceRef, rec *lifecycle.Record, u *lifecycle.Run
 	return row
 }
 
-// actorName is how the person is called who did something.
+// actorName is the name of an actor on a page.
 func actorName(a lifecycle.Actor) string {
 	return text.Block(cmp.Or(a.Label, a.Subject, "unknown"))
 }
 
-// workspaceMark is where a run of a workspace is.
+// workspaceMark is the state of a run of a workspace.
 func workspaceMark(u *lifecycle.Run) site.Mark {
 	apply := u.Kind == lifecycle.RunApply
 	switch {
@@ -219,7 +218,7 @@ func workspaceMark(u *lifecycle.Run) site.Mark {
 	return site.Mark{Text: "waits", Kind: "plain"}
 }
 
-// workspaceChanges are what a plan would do, or what was done; "": nobody knows, or it is
+// workspaceChanges is what a plan would change, or what was changed; "": not known, or
 // nothing.
 func workspaceChanges(u *lifecycle.Run) string {
 	if u.Counts == nil {
@@ -229,7 +228,7 @@ func workspaceChanges(u *lifecycle.Run) string {
 	return changeWords(done, u.Counts.Add, u.Counts.Change, u.Counts.Remove)
 }
 
-// rows are the newest runs of the workspaces that the caller may read.
+// rows returns the newest runs of the workspaces that the caller may read.
 func (s *workspaces) rows(r *site.Request, d *lifecycle.Document) []workspaceRow {
 	var all []workspaceRow
 	for _, rec := range d.Records {
@@ -259,7 +258,7 @@ func (s *workspaces) all(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// list is the runs of one workspace.
+// list lists the runs of one workspace.
 func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 	d, err := s.document(r)
 	if err != nil {
@@ -277,7 +276,7 @@ func (s *workspaces) list(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "workspace_runs.html", Title: "Runs of " + text.Block(p.String()), Crumbs: s.crumbs(r, p), Body: body}, nil
 }
 
-// crumbs lead to what a page of the workspace belongs to: its state, if it has one.
+// crumbs returns the links above a page of the workspace: to its state, if it has one.
 func (s *workspaces) crumbs(r *site.Request, p workspaceRef) []site.Link {
 	all := []site.Link{{Text: "States", Href: "states"}}
 	if name, workspace, w := s.stateOf(r, p); w != nil {
@@ -286,7 +285,7 @@ func (s *workspaces) crumbs(r *site.Request, p workspaceRef) []site.Link {
 	return all
 }
 
-// stateOf finds the state of a workspace; nil: none was written, or nobody knows.
+// stateOf finds the state of a workspace; nil: none was written, or it cannot be read.
 func (s *workspaces) stateOf(r *site.Request, p workspaceRef) (name, workspace string, w *states.Workspace) {
 	layout := s.states.Layout()
 	if slices.Contains(layout.Split, p.organization) {
@@ -298,5 +297,5 @@ func (s *workspaces) stateOf(r *site.Request, p workspaceRef) (name, workspace s
 	if w, err := s.states.Workspace(r.Context(), p.organization, p.workspace); err == nil && len(w.Numbers) > 0 {
 		return p.organization, p.workspace, w
 	}
-	return "", "", nil // the page does without
+	return "", "", nil // the page is shown without it
 }

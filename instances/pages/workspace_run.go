@@ -23,16 +23,16 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// workspaceRunBody is one run of a workspace.
+// workspaceRunBody is the page of one run of a workspace.
 type workspaceRunBody struct {
 	workspaceRow
 	Next    []string
 	Facts   []site.Fact
-	Seen    string   // what a confirmation lets through: the plan as it was shown
-	Buttons []button // by which the run is decided about
+	Seen    string   // the plan that was shown, which is what gets confirmed
+	Buttons []button // actions on the run
 	Plan    *planBody
 	Log     *logBody
-	Wrote   *wroteBody // nil: nothing that is known
+	Wrote   *wroteBody // nil: not known
 	Watch   bool
 	Still   bool
 }
@@ -40,7 +40,7 @@ type workspaceRunBody struct {
 // wroteBody is the version of the state that a run wrote.
 type wroteBody struct {
 	site.Link
-	Why       string // why nothing of it is shown
+	Why       string // why its content is not shown
 	Outputs   []value
 	More      int // outputs that are not shown
 	Resources site.Link
@@ -77,18 +77,18 @@ func (s *workspaces) in(r *site.Request) (w workspaceRun, err error) {
 	return w, nil
 }
 
-// id is how the path of its page names the run.
+// id is the name of the run in the path of its page.
 func (w workspaceRun) id() string { return w.rec.ID + "." + strconv.Itoa(w.run.N) }
 
-// at is the page of the run, or of something of it, below Up.
+// at is the page of the run, or a page below it, relative to Up.
 func (w workspaceRun) at(more ...string) string { return w.path(append([]string{w.id()}, more...)...) }
 
-// planPending reports whether somebody has to decide about the plan of a run.
+// planPending reports whether the plan of a run waits for a decision.
 func planPending(u *lifecycle.Run) bool {
 	return u.Result == "" && u.Plan != "" && u.Approved == "" && !u.Active()
 }
 
-// show is one run.
+// show is the page of one run.
 func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	w, err := s.in(r)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *workspaces) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// before is the page of a form: the run itself, as it stands.
+// before is the page of a form: the run itself, in its current state.
 func (s *workspaces) before(r *site.Request) (*site.Page, error) {
 	if _, ok := workspaceActs()[r.PathValue("act")]; !ok {
 		return nil, site.NotFound("there is no such page")
@@ -154,14 +154,14 @@ func (s *workspaces) facts(row workspaceRow, u *lifecycle.Run) []site.Fact {
 	return all
 }
 
-// waiting is why a run does not go on.
+// waiting is why a run is not progressing.
 type waiting struct {
 	Reason   string `json:"reason,omitempty"`
 	Position int    `json:"place,omitempty"` // in the queue, the next one being 1
 	Message  string `json:"message,omitempty"`
 }
 
-// waits is why the run does not go on; zero: it does, or it has ended.
+// waits returns why the run does not progress; zero: it does, or it has ended.
 func (w workspaceRun) waits() waiting {
 	u := w.run
 	switch {
@@ -178,7 +178,7 @@ func (w workspaceRun) waits() waiting {
 	return waiting{c.Reason, w.doc.QueuePosition(w.rec.ID), text.Block(c.Message)}
 }
 
-// next says what happens next with the run.
+// next describes what happens next with the run.
 func (w workspaceRun) next() []string {
 	why := w.waits()
 	switch {
@@ -192,7 +192,7 @@ func (w workspaceRun) next() []string {
 	return nil
 }
 
-// plan is what the tool said of the plan, whole.
+// plan returns the tool's output for the plan, complete.
 func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
 	to := &wholeWriter{max: api.MaxPlan}
 	_, there, err := s.copy(r.Context(), to, w, false)
@@ -207,7 +207,7 @@ func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
 	return &planBody{Pieces: planPieces(plainLog(to.Bytes()))}, nil
 }
 
-// log is the end of the log of a plan or an apply, and where what follows comes from.
+// log shows the end of the log of a plan or an apply, and the source of what follows.
 func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody, error) {
 	b := &logBody{Title: "Plan", Source: w.at("log", "plan")}
 	if apply {
@@ -223,7 +223,7 @@ func (s *workspaces) log(r *site.Request, w workspaceRun, apply bool) (*logBody,
 	return b, err
 }
 
-// copy reads a log to its present end. There is false where there is none.
+// copy reads a log to its present end; there is false if there is no log.
 func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, apply bool) (over, there bool, err error) {
 	from, over, err := s.runs.Log(ctx, w.rec, w.run, apply, 0)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -237,10 +237,10 @@ func (s *workspaces) copy(ctx context.Context, to io.Writer, w workspaceRun, app
 	return over, true, err
 }
 
-// mostLog bounds what is read of one log, in bytes: as much as one may be kept.
+// maxLog bounds how much of one log is read, in bytes: as much as may be stored.
 const maxLog = 64 << 20
 
-// decide adds what the caller may do with a run now.
+// decide adds the caller's possible actions on a run.
 func (b *workspaceRunBody) decide(w workspaceRun) {
 	u := w.run
 	add := func(name string) {
@@ -263,10 +263,10 @@ func (b *workspaceRunBody) decide(w workspaceRun) {
 	}
 }
 
-// workspaceAct is something to do with a run of a workspace.
+// workspaceAct is an action on a run of a workspace.
 type workspaceAct struct {
 	button, kind, done string
-	action             rights.Action // as the audit log has it
+	action             rights.Action // as written to the audit log
 	event              func(w workspaceRun, f *site.Form) lifecycle.Event
 }
 
@@ -287,7 +287,7 @@ func workspaceActs() map[string]workspaceAct {
 	}
 }
 
-// act decides about a run. Who confirms a plan has seen that one: the form says which.
+// act decides about a run. A confirmation is for the plan that was shown: the form names it.
 func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	act, ok := workspaceActs()[r.PathValue("act")]
 	if !ok {
@@ -307,12 +307,12 @@ func (s *workspaces) act(r *site.Request, f *site.Form) (*site.Answer, error) {
 	case err != nil:
 		return nil, runsError(err)
 	}
-	confirmed, _ := event.(lifecycle.Confirm) // which is done for no other plan than the run's
+	confirmed, _ := event.(lifecycle.Confirm) // which names the plan; another plan is refused
 	r.Grant.Record(w.String(), access.Change{Action: act.action, Version: w.rec.ID, Digest: confirmed.Plan, Detail: fmt.Sprintf("run %d", w.run.N), Status: http.StatusSeeOther})
 	return &site.Answer{To: w.at(), Text: act.done}, nil
 }
 
-// follow answers with what comes of the log of a plan or an apply.
+// follow streams the log of a plan or an apply.
 func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 	phase := r.PathValue("phase")
 	if phase != "plan" && phase != "apply" {
@@ -353,13 +353,13 @@ func (s *workspaces) follow(r *site.Request, to http.ResponseWriter) error {
 	return s.streams.Answer(to, r.Request, who.Mode+"\n"+who.Issuer+"\n"+who.Subject, again, next)
 }
 
-// Bounds of what a run wrote, on its page.
+// Bounds of what a run wrote, as shown on its page.
 const (
-	wroteVersions = 20 // in which a run is looked for
+	wroteVersions = 20 // newest ones, which are searched for the run
 	wroteTypes    = 20
 )
 
-// wrote finds the version that a run wrote last.
+// wrote finds the last version that a run wrote.
 func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) {
 	name, workspace, there := s.stateOf(r, w.workspaceRef)
 	if there == nil {
@@ -386,11 +386,11 @@ func (s *workspaces) wrote(r *site.Request, w workspaceRun) (*wroteBody, error) 
 		b.fill(d)
 		return b, nil
 	}
-	return nil, nil //nolint:nilnil // it wrote nothing, or long ago
+	return nil, nil //nolint:nilnil // it wrote nothing, or too long ago
 }
 
-// fill adds outputs and resources. A value that is sensitive anywhere is not shown: the
-// page of the version has a way to it.
+// fill adds outputs and resources. A value that is sensitive anywhere is not shown; the
+// page of the version can show it on request.
 func (b *wroteBody) fill(d *states.VersionView) {
 	if d.Document == nil {
 		return
