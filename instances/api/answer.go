@@ -33,33 +33,33 @@ const (
 	ReasonFull      = "full"
 )
 
-// Me is the answer to GET me: who the server takes the caller for.
+// Me is the answer to GET me: how the server identified the caller.
 type Me struct {
-	Mode     string    `json:"mode"` // how that is known: anonymous, static, login, oidc
+	Mode     string    `json:"mode"` // how the caller was identified: anonymous, static, login, oidc
 	Issuer   string    `json:"issuer,omitempty"`
 	Subject  string    `json:"subject,omitempty"`
 	Label    string    `json:"label,omitempty"`
 	Groups   []string  `json:"groups,omitempty"`
 	Admin    bool      `json:"admin"`          // of all instances
-	Approver bool      `json:"approver"`       // of some
+	Approver bool      `json:"approver"`       // of some instances
 	Quota    *Quota    `json:"quota"`          // of the caller's own live instances
 	Shared   int       `json:"shared"`         // live instances of the caller's groups
-	AsOf     time.Time `json:"as_of,omitzero"` // of what was counted
+	AsOf     time.Time `json:"as_of,omitzero"` // time of the counts
 	Server   struct {
-		Rate int `json:"rate"` // changes a minute and caller
-	} `json:"server"` // what clients and pages go by
+		Rate int `json:"rate"` // changes per minute and caller
+	} `json:"server"` // settings of the server that clients need
 }
 
 // AdminInstances is the answer to GET admin/instances.
 type AdminInstances struct {
 	Instances
-	Phases    map[string]int `json:"phases"`               // how many of each
-	ClockHeld string         `json:"clock_held,omitempty"` // why expiry waits; "": it does not
+	Phases    map[string]int `json:"phases"`               // instances in each phase
+	ClockHeld string         `json:"clock_held,omitempty"` // why expiry is suspended; "": it is not
 }
 
 // Clock is the answer to POST admin/clock.
 type Clock struct {
-	Held string `json:"held,omitempty"` // why expiry waited until now; "": it did not
+	Held string `json:"held,omitempty"` // why expiry was suspended until now; "": it was not
 }
 
 // AdminTemplate is one template as an administrator sees it.
@@ -67,10 +67,10 @@ type AdminTemplate struct {
 	Template
 	Live     int            `json:"live"`
 	Phases   map[string]int `json:"phases,omitempty"`
-	Failures int            `json:"failures,omitempty"`  // of its pool, in a row
-	Backoff  time.Time      `json:"backoff,omitzero"`    // no member is made before
-	PausedBy string         `json:"paused_by,omitempty"` // "": the server did
-	Gone     bool           `json:"gone,omitempty"`      // instances of it live, and it is not there any more
+	Failures int            `json:"failures,omitempty"`  // of its pool, consecutive
+	Backoff  time.Time      `json:"backoff,omitzero"`    // no pool instance is made before this time
+	PausedBy string         `json:"paused_by,omitempty"` // "": the server
+	Gone     bool           `json:"gone,omitempty"`      // the template is gone, but has live instances
 }
 
 // AdminTemplates is the answer to GET admin/templates.

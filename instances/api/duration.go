@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Duration is a time span that people write: "8h", "1h30m", "90s".
+// Duration is a time span in readable form: "8h", "1h30m", "90s".
 type Duration time.Duration
 
-// maxDuration is more than a life may have: ten years.
+// maxDuration is longer than any allowed lifetime: ten years.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
 // ParseDuration reads a span from a second to ten years.
@@ -34,10 +34,10 @@ func (d Duration) String() string {
 	return s
 }
 
-// MarshalText returns what [ParseDuration] reads.
+// MarshalText returns a text that [ParseDuration] reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is [ParseDuration]; zero is read as well.
+// UnmarshalText is [ParseDuration], and also accepts "" and "0s" as zero.
 func (d *Duration) UnmarshalText(b []byte) (err error) {
 	if s := string(b); s == "" || s == "0s" {
 		*d = 0

@@ -9,16 +9,16 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 )
 
-// Masked stands for a value that nobody is shown.
+// Masked replaces a value that is hidden from everyone.
 const Masked = "(sensitive)"
 
 // Instances is the answer to GET instances.
 type Instances struct {
 	Instances []Instance `json:"instances"` // the newest first
-	Count     int        `json:"count"`     // of all that match, not only of this page
-	Limit     int        `json:"limit"`     // of the caller's own live instances; 0: none
-	Used      int        `json:"used"`      // the caller's own that live
-	Shared    int        `json:"shared"`    // those that live and belong to groups of the caller
+	Count     int        `json:"count"`     // of all matching instances, not only of this page
+	Limit     int        `json:"limit"`     // on the caller's own live instances; 0: no limit
+	Used      int        `json:"used"`      // live instances of the caller
+	Shared    int        `json:"shared"`    // live instances of the caller's groups
 	Next      string     `json:"next,omitempty"`
 }
 
@@ -27,9 +27,9 @@ type Instance struct {
 	ID         string                     `json:"id"`
 	Name       string                     `json:"name,omitempty"`
 	Template   string                     `json:"template"`
-	Role       string                     `json:"role,omitempty"` // what the caller is to it: owner, admin, approver, reader; or receiver: it is offered to him, and that is all he sees of it
+	Role       string                     `json:"role,omitempty"` // of the caller: owner, admin, approver, reader; or receiver: the instance is offered to the caller, who sees no more than the offer
 	Source     Source                     `json:"source"`
-	Owner      *Owner                     `json:"owner,omitempty"` // absent: nobody's, in a pool
+	Owner      *Owner                     `json:"owner,omitempty"` // absent: no owner, in a pool
 	CreatedBy  *Person                    `json:"created_by,omitempty"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Phase      string                     `json:"phase"`
@@ -39,71 +39,71 @@ type Instance struct {
 	CreatedAt  time.Time `json:"created_at"`
 	ReadyAt    time.Time `json:"ready_at,omitzero"`
 	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end; before it is ready the latest that is possible
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end; before it is ready the latest possible time
 	TTL        Duration  `json:"ttl,omitzero"`        // from when it is ready or claimed; absent: no end
 	FinishedAt time.Time `json:"finished_at,omitzero"`
-	Next       time.Time `json:"next,omitzero"` // when something is pending
+	Next       time.Time `json:"next,omitzero"` // when the next pending step is due
 
-	// Of one whose template has a schedule:
+	// Only if the template has a schedule:
 	Stopped      bool      `json:"stopped,omitempty"`       // until it is started, by the schedule or by hand
 	StopsAt      time.Time `json:"stops_at,omitzero"`       // the next time by the schedule; absent: only by hand
 	StartsAt     time.Time `json:"starts_at,omitzero"`      // likewise
-	StoppedUntil string    `json:"stopped_until,omitempty"` // starts_at of what is stopped on the clocks of the schedule, such as Mon 07:00
+	StoppedUntil string    `json:"stopped_until,omitempty"` // starts_at in the time zone of the schedule, such as Mon 07:00; only while stopped
 
-	Extends    int    `json:"extends"`               // times that it was extended
-	ExtendsMax int    `json:"extends_max,omitempty"` // of that many
+	Extends    int    `json:"extends"`               // number of extensions so far
+	ExtendsMax int    `json:"extends_max,omitempty"` // maximum number of extensions
 	Protected  string `json:"protected,omitempty"`   // owner or admin: by whom
 	Pooled     bool   `json:"pooled,omitempty"`
 	Forced     bool   `json:"forced,omitempty"`
 
-	Run        *Run                       `json:"run,omitempty"`     // that is pending, or runs
-	Plan       string                     `json:"plan,omitempty"`    // what an approval has to name
-	Pending    *Pending                   `json:"pending,omitempty"` // what that lets through
+	Run        *Run                       `json:"run,omitempty"`     // the pending or running one
+	Plan       string                     `json:"plan,omitempty"`    // the digest that an approval has to name
+	Pending    *Pending                   `json:"pending,omitempty"` // what an approval covers
 	Offer      *Offer                     `json:"offer,omitempty"`
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
 	Connection *Connection                `json:"connection,omitempty"`
 	Events     []Event                    `json:"events,omitempty"` // the newest first
 
-	// Of one instance, not of those in a list:
-	Actions  []string `json:"actions,omitempty"`  // what the caller may ask for now: constants Act…
+	// Only in the answer for one instance, not in lists:
+	Actions  []string `json:"actions,omitempty"`  // what the caller may request now: constants Act…
 	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
-	ExtendBy Duration `json:"extend_by,omitzero"` // by how much an extension is that names no time
+	ExtendBy Duration `json:"extend_by,omitzero"` // length of an extension whose request names none
 }
 
-// Offer is an instance that its owner would give to somebody else.
+// Offer is an instance that its owner has offered to another owner.
 type Offer struct {
 	To      *Owner    `json:"to"`
 	By      *Person   `json:"by"`
 	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"`             // nobody can take it after that
-	Refused string    `json:"refused,omitempty"` // of one instance: why the caller, whom it is offered to, cannot take it now
+	Until   time.Time `json:"until"`             // the offer cannot be taken later
+	Refused string    `json:"refused,omitempty"` // why the caller cannot take it now; not in lists
 }
 
-// Pending is what waits for approval. In a list it has no values and sources.
+// Pending is what waits for approval. In a list it lacks values and sources.
 type Pending struct {
 	What   string    `json:"what"`            // one of the constants
 	By     *Person   `json:"by,omitempty"`    // absent: the server
-	First  *Person   `json:"first,omitempty"` // who asked for the same when it was first tried, if that is somebody else
+	First  *Person   `json:"first,omitempty"` // who made the first request for it, if that is a different person
 	At     time.Time `json:"at"`
-	Reason string    `json:"reason,omitempty"` // of who asks
-	Run    int       `json:"run,omitempty"`    // whose plan it is; 0: nothing is planned yet
+	Reason string    `json:"reason,omitempty"` // given by the requester
+	Run    int       `json:"run,omitempty"`    // the run that made the plan; 0: nothing is planned yet
 
 	Values      []ValueChange `json:"values,omitempty"` // all of them, by name
 	Source      Source        `json:"source,omitzero"`
-	Was         *Source       `json:"was,omitempty"`      // absent: nothing was there before
+	Was         *Source       `json:"was,omitempty"`      // absent: there was no source before
 	Template    string        `json:"template,omitempty"` // digest
 	TemplateWas string        `json:"template_was,omitempty"`
 
-	Changes    []ModuleChange `json:"changes,omitempty"`      // of the module, what can break a caller first
-	Left       int            `json:"changes_left,omitempty"` // how many more there are
-	Uncompared string         `json:"uncompared,omitempty"`   // why two versions of it were not compared; "": they were, if there are two
+	Changes    []ModuleChange `json:"changes,omitempty"`      // of the module, breaking changes first
+	Left       int            `json:"changes_left,omitempty"` // number of further changes
+	Uncompared string         `json:"uncompared,omitempty"`   // why two versions of the module were not compared; "": they were, if there are two
 
 	TTL   Duration  `json:"ttl,omitzero"`  // of a launch; 0: no end
-	Ends  time.Time `json:"ends,omitzero"` // of an extension: as it is
+	Ends  time.Time `json:"ends,omitzero"` // of an extension: the present end
 	Until time.Time `json:"until,omitzero"`
 }
 
-// What waits for approval.
+// Kinds of pending approvals.
 const (
 	PendingLaunch = "launch" // before anything runs
 	PendingUpdate = "update" // likewise
@@ -111,8 +111,8 @@ const (
 	PendingExtend = "extend" // a later end
 )
 
-// ValueChange is a parameter as it is and as it would be. A value that nobody is shown is
-// [Masked], and Changed tells all the same.
+// ValueChange is a parameter before and after the change. A hidden value is [Masked];
+// Changed is set even then.
 type ValueChange struct {
 	Name    string          `json:"name"`
 	Old     json.RawMessage `json:"old,omitempty"` // absent: none
@@ -120,12 +120,12 @@ type ValueChange struct {
 	Changed bool            `json:"changed,omitempty"`
 }
 
-// ModuleChange is one thing that is not the same in two versions of a module.
+// ModuleChange is one difference between two versions of a module.
 type ModuleChange struct {
 	What     string `json:"what"` // input, output, provider, resource or data source
 	Name     string `json:"name"`
 	Change   string `json:"change"`             // added, removed or changed
-	Detail   string `json:"detail,omitempty"`   // what it is now, and was before; one line, short
+	Detail   string `json:"detail,omitempty"`   // its new and its old form; one short line
 	Breaking bool   `json:"breaking,omitempty"` // it can break a caller
 }
 
@@ -137,13 +137,13 @@ const (
 	ActRetry     = "retry"
 	ActCancel    = "cancel"
 	ActUpdate    = "update"
-	ActRename    = "rename" // asked for as an update of the name
-	ActStop      = "stop"   // of what has a schedule
+	ActRename    = "rename" // requested as an update of the name
+	ActStop      = "stop"   // only with a schedule
 	ActStart     = "start"
 	ActProtect   = "protect"
 	ActUnprotect = "unprotect"
 	ActTransfer  = "transfer"
-	ActTake      = "take"    // what is offered
+	ActTake      = "take"    // accepts an offer
 	ActDecline   = "decline" // likewise
 	ActDestroy   = "destroy"
 	ActOrphan    = "orphan"
@@ -157,7 +157,7 @@ type Source struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// Owner is who an instance belongs to.
+// Owner is the owner of an instance.
 type Owner struct {
 	Kind   string `json:"kind"` // user, group or claim
 	Issuer string `json:"issuer,omitempty"`
@@ -165,31 +165,31 @@ type Owner struct {
 	Label  string `json:"label,omitempty"`
 }
 
-// Person is somebody who did something.
+// Person is a user or other caller who did something.
 type Person struct {
 	Issuer  string `json:"issuer,omitempty"`
 	Subject string `json:"subject"`
 	Label   string `json:"label,omitempty"`
 }
 
-// Condition is what is true of an instance beside its phase.
+// Condition is a fact about an instance beside its phase.
 type Condition struct {
 	Type    string `json:"type"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Connection tells how to reach what was made.
+// Connection describes how to reach what the instance made.
 type Connection struct {
 	Type    string `json:"type"` // web or instructions
 	URL     string `json:"url,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Event is one thing that happened to an instance.
+// Event is a past event of an instance.
 type Event struct {
 	At       time.Time `json:"at"`
-	Instance string    `json:"instance,omitempty"` // in the stream of all
+	Instance string    `json:"instance,omitempty"` // only in the stream of all instances
 	Template string    `json:"template,omitempty"`
 	Phase    string    `json:"phase,omitempty"` // after it
 	Actor    string    `json:"actor,omitempty"` // "": the server
@@ -203,7 +203,7 @@ type Run struct {
 	Attempt   int       `json:"attempt,omitempty"`
 	Kind      string    `json:"kind"`
 	By        *Person   `json:"by,omitempty"`     // absent: the server
-	Reason    string    `json:"reason,omitempty"` // that was given
+	Reason    string    `json:"reason,omitempty"` // of the request
 	Approved  *Person   `json:"approved_by,omitempty"`
 	QueuedAt  time.Time `json:"queued_at"`
 	NotBefore time.Time `json:"not_before,omitzero"`
@@ -214,13 +214,13 @@ type Run struct {
 	Counts    *Counts   `json:"counts,omitempty"`
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
-	Switch    string    `json:"switch,omitempty"` // stop or start, where that is all it does
-	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait
+	Switch    string    `json:"switch,omitempty"` // stop or start, if the run does only that
+	Position  int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: not waiting
 
-	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: the server has no prices, or it is not known
+	Cost *prices.Cost `json:"cost,omitempty"` // of the plan; absent: not known, or the server has no prices
 }
 
-// Counts are the changes of a plan or of an apply.
+// Counts are the numbers of changes in a plan or an apply.
 type Counts struct {
 	Add     int `json:"add"`
 	Change  int `json:"change"`
@@ -241,7 +241,7 @@ type Outputs struct {
 
 // Resources is the answer to GET instances/ID/resources.
 type Resources struct {
-	Resources []string `json:"resources"` // addresses of what the last state has, data sources aside
+	Resources []string `json:"resources"` // addresses in the last state, without data sources
 }
 
 // ShownOutput is the answer to POST instances/ID/outputs/reveal.

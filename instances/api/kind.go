@@ -2,8 +2,8 @@
 
 package api
 
-// Kind is a kind of the cluster that the server serves: users make what a module makes
-// by objects of it, which they write themselves, with kubectl or in Git.
+// Kind is a kind of the cluster that the server serves: users create objects of it
+// themselves, with kubectl or in Git, and each object makes what the module makes.
 type Kind struct {
 	Name        string   `json:"name"`        // in the plural, such as vpcs
 	Kind        string   `json:"kind"`        // such as VPC
@@ -15,8 +15,8 @@ type Kind struct {
 	Tags        []string `json:"tags,omitempty"`
 
 	Module  string `json:"module,omitempty"`  // NAMESPACE/NAME/SYSTEM, or a repository
-	Version string `json:"version,omitempty"` // that new objects get
-	Invalid string `json:"invalid,omitempty"` // why there can be no objects now; "": there can
-	// Example is an object in YAML to begin with. Of one kind, not of those in a list.
+	Version string `json:"version,omitempty"` // used for new objects
+	Invalid string `json:"invalid,omitempty"` // why objects cannot be created now; "": they can
+	// Example is an object in YAML to start from. Only for one kind, not in lists.
 	Example string `json:"example,omitempty"`
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// LogPosition is how far the log of a run was read, as the ids of its stream say:
-// each attempt has a log of its own.
+// LogPosition is a position in the log of a run, as in the event ids of its stream: each
+// attempt has a log of its own.
 type LogPosition struct {
 	Attempt int   // from 1 on
 	Offset  int64 // of the next byte in the log of that attempt
 }
 
-// String is the id of an event: ATTEMPT-OFFSET.
+// String returns the id of an event: ATTEMPT-OFFSET.
 func (p LogPosition) String() string { return fmt.Sprintf("%d-%d", p.Attempt, p.Offset) }
 
 // ParseLogPosition reads what [LogPosition.String] returns, and nothing else.

@@ -4,12 +4,12 @@ package api
 
 import "strings"
 
-// MaxPlan bounds the plan of a run as text, in bytes: one that somebody approves is shown
-// whole.
+// MaxPlan bounds the plan of a run as text, in bytes: a plan that is approved has to be
+// shown completely.
 const MaxPlan = 1 << 20
 
-// PlanLine tells what a line of a plan as text does, by the sign that it begins with:
-// add, change, remove or replace; "": it only explains.
+// PlanLine tells the effect of a line of a plan in text form, by the sign at its start:
+// add, change, remove or replace; "": it has none.
 func PlanLine(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, c := range []struct{ sign, does string }{

@@ -4,8 +4,8 @@ package api
 
 import "encoding/json"
 
-// IdempotencyKey is the header that names a request: sent again with the same
-// body within an hour, it is done once.
+// IdempotencyKey is the header that names a request: if sent again with the same body
+// within an hour, the request is done only once.
 const IdempotencyKey = "Idempotency-Key"
 
 // Create is the body of POST instances, and without Template that of POST
@@ -15,22 +15,22 @@ type Create struct {
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Name       string                     `json:"name,omitempty"`
 	Owner      string                     `json:"owner,omitempty"`   // KIND:ID, such as group:team-a; "": the only one that fits
-	TTL        Duration                   `json:"ttl,omitzero"`      // 0: the template's
+	TTL        Duration                   `json:"ttl,omitzero"`      // 0: the default of the template
 	Version    string                     `json:"version,omitempty"` // of the module; "": the newest that the template takes
-	Force      bool                       `json:"force,omitempty"`   // go beyond limits, which an admin may
+	Force      bool                       `json:"force,omitempty"`   // exceed limits, for admins only
 	Reason     string                     `json:"reason,omitempty"`  // for who approves it
 }
 
-// Extend is the body of extend: without it the template says how long.
+// Extend is the body of extend: without By the template sets the length.
 type Extend struct {
 	By     Duration `json:"by,omitzero"`
 	Reason string   `json:"reason,omitempty"` // for who approves it
 }
 
-// Update is the body of update. A name changes alone.
+// Update is the body of update. A name can only be changed on its own.
 type Update struct {
 	Name       *string                    `json:"name,omitempty"`
-	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // those that change
+	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // only the changed ones
 	Version    string                     `json:"version,omitempty"`    // of the module; "newest": what the template takes now
 	Reason     string                     `json:"reason,omitempty"`     // for who approves it
 }
@@ -38,7 +38,7 @@ type Update struct {
 // Approve is the body of approve: the plan as the instance shows it.
 type Approve struct {
 	Plan   string `json:"plan"`
-	Reason string `json:"reason,omitempty"` // for who asked; may be empty
+	Reason string `json:"reason,omitempty"` // for the requester; may be empty
 }
 
 // Reason is the body of reject and of orphan, and of pause, which needs none.
@@ -46,12 +46,12 @@ type Reason struct {
 	Reason string `json:"reason"`
 }
 
-// Transfer is the body of transfer. To whom the caller does not act for an owner only
-// offers it.
+// Transfer is the body of transfer. To an owner for which the caller does not act, a
+// transfer by the owner is only an offer.
 type Transfer struct {
 	To     string `json:"to"`               // KIND:ID
-	Issuer string `json:"issuer,omitempty"` // another one than the caller's is an admin's to name; "": the caller's
-	Label  string `json:"label,omitempty"`  // likewise
+	Issuer string `json:"issuer,omitempty"` // "": the caller's; only an admin may name another one
+	Label  string `json:"label,omitempty"`  // for admins only; "": the ID
 }
 
 // ShowSensitive is the body of outputs/reveal.
@@ -62,5 +62,5 @@ type ShowSensitive struct {
 // Adopt is the body of admin/adopt.
 type Adopt struct {
 	Repository string `json:"repository"`   // of the state, with or without its host
-	ID         string `json:"id,omitempty"` // of the instance, where several share the repository
+	ID         string `json:"id,omitempty"` // of the instance, if several share the repository
 }

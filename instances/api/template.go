@@ -7,12 +7,12 @@ import "encoding/json"
 // Templates is the answer to GET templates.
 type Templates struct {
 	Templates []Template `json:"templates"`       // by name
-	Kinds     []Kind     `json:"kinds,omitempty"` // of a cluster; of the first page
+	Kinds     []Kind     `json:"kinds,omitempty"` // of a cluster; only on the first page
 	Count     int        `json:"count"`           // of all templates, not only of this page
 	Next      string     `json:"next,omitempty"`
 }
 
-// Template is what somebody who may launch it needs to know.
+// Template is what a user who may launch a template needs to know.
 type Template struct {
 	Name        string `json:"name"` // NAMESPACE/NAME
 	Title       string `json:"title,omitempty"`
@@ -24,7 +24,7 @@ type Template struct {
 	Digest      string `json:"digest,omitempty"` // of its content
 
 	Module   string   `json:"module"`            // NAMESPACE/NAME/SYSTEM
-	Version  string   `json:"version,omitempty"` // which of its versions: a constraint, a version or a digest
+	Version  string   `json:"version,omitempty"` // a constraint, a version or a digest
 	Owner    string   `json:"owner"`             // user, group or claim:NAME
 	Groups   []string `json:"groups,omitempty"`  // globs that narrow the groups
 	PerOwner int      `json:"per_owner,omitempty"`
@@ -41,15 +41,15 @@ type Template struct {
 	Cost       *Cost           `json:"cost,omitempty"`
 	Hours      string          `json:"hours,omitempty"` // when its instances are stopped and started next, in words; absent: never
 
-	Paused  string  `json:"paused,omitempty"`  // why no instance is made; "": they are
-	Invalid string  `json:"invalid,omitempty"` // why it cannot be launched; the whole of it for those who may launch or repair it
-	Behind  string  `json:"behind,omitempty"`  // why it stays at an older version of its module; for those who may repair it
-	Quota   *Quota  `json:"quota,omitempty"`   // the caller's own of this template
-	Owners  []Owner `json:"owners,omitempty"`  // as whom the caller may launch it
+	Paused  string  `json:"paused,omitempty"`  // why no instances are made; "": not paused
+	Invalid string  `json:"invalid,omitempty"` // why it cannot be launched; in full for callers that may launch or repair it
+	Behind  string  `json:"behind,omitempty"`  // why it stays at an older version of its module; for callers that may repair it
+	Quota   *Quota  `json:"quota,omitempty"`   // of the caller for this template
+	Owners  []Owner `json:"owners,omitempty"`  // owners for which the caller may launch it
 	Force   bool    `json:"force,omitempty"`   // the caller may go beyond limits
-	Closed  string  `json:"closed,omitempty"`  // why the caller cannot launch it now; "": he can
-	// Versions of the module that a launch may name, the highest first. Of one
-	// template, not of those in a list.
+	Closed  string  `json:"closed,omitempty"`  // why the caller cannot launch it now; "": possible
+	// Versions of the module that a launch may name, the highest first. Only for one
+	// template, not in lists.
 	Versions []string `json:"versions,omitempty"`
 }
 
@@ -62,15 +62,15 @@ type TTL struct {
 	OnExpire string   `json:"on_expire,omitempty"`
 }
 
-// Pool is how many instances are ready to be claimed.
+// Pool counts the instances that are ready to be claimed.
 type Pool struct {
 	Size      int `json:"size"`
 	Available int `json:"available"`
 	Claimed   int `json:"claimed"`
-	Total     int `json:"total"` // all that live, those that are being made among them
+	Total     int `json:"total"` // all live ones, including those being made
 }
 
-// Parameter is one value that the caller gives.
+// Parameter is a value that the caller of a launch gives.
 type Parameter struct {
 	Name      string            `json:"name"`
 	Title     string            `json:"title,omitempty"`
@@ -84,11 +84,11 @@ type Parameter struct {
 	Link      bool              `json:"link,omitempty"`
 	Required  bool              `json:"required,omitempty"`
 	Sensitive bool              `json:"sensitive,omitempty"`
-	// It counts only if each of these parameters counts and has one of the values.
+	// When lists parameters that must apply and have one of these values for this one to apply.
 	When map[string][]json.RawMessage `json:"when,omitempty"`
 }
 
-// Cost is for display.
+// Cost is for display only.
 type Cost struct {
 	Hourly   float64 `json:"hourly"`
 	Currency string  `json:"currency,omitempty"`
@@ -96,6 +96,6 @@ type Cost struct {
 
 // Quota is how much of a limit is used.
 type Quota struct {
-	Limit int `json:"limit"` // 0: there is none
+	Limit int `json:"limit"` // 0: no limit
 	Used  int `json:"used"`
 }

@@ -4,6 +4,6 @@
 // cmd/okara adds to its tree by [Add], and the hidden ones that a server starts for
 // each attempt of a run.
 //
-// Most of them ask a server; how one is reached, and how a command ends, is that of
-// internal/cli, as for any other command of okara.
+// Most of them call a server; internal/cli defines how a server is reached and how a
+// command ends, as for all other commands of okara.
 package commands

@@ -57,8 +57,8 @@ Exit codes: 0 nothing found, 1 something found, 2 usage, 5 denied.`,
 	return cmd
 }
 
-// lostInstances are the entries of instances in the queue that are not known and
-// did not end in order, and how many entries there are.
+// lostInstances returns findings for the queue entries of instances that are not known and
+// did not end regularly, and the number of entries.
 func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, known map[string]bool) ([]depot.Finding, int, error) {
 	queue, err := client.Repo(layout.QueueRepo())
 	if err != nil {
@@ -66,7 +66,7 @@ func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, 
 	}
 	list, err := queue.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, 0, nil // nothing was ever launched
+		return nil, 0, nil // no instance was ever launched
 	}
 	if err != nil {
 		return nil, 0, err
@@ -93,8 +93,8 @@ func lostInstances(ctx context.Context, client *oci.Client, layout addr.Layout, 
 	return findings, n, nil
 }
 
-// lostInstance is the finding of an entry that nobody knows; nil if the instance
-// has left its record, as one does that ended.
+// lostInstance returns the finding for the queue entry of an unknown instance; nil if the
+// instance has a final record, as an ended one does.
 func lostInstance(ctx context.Context, client *oci.Client, queue *oci.Repo, id string) (*depot.Finding, error) {
 	tag := records.EntryTag(id)
 	e, err := records.ReadInstanceEntry(ctx, queue, id)

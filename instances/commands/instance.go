@@ -25,15 +25,15 @@ import (
 const instanceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such instance that you may see, 4 it
 cannot be done now or a quota is used up, 5 denied.`
 
-// Add adds the commands of instances to the tree of okara, and to its
-// command "doctor". The groups of commands before theirs are there already.
+// Add adds the commands of instances to the tree of okara, and to its command "doctor". The
+// command groups that are listed before theirs must exist already.
 func Add(root, doctor *cobra.Command, reg *cli.Registries) {
 	root.AddGroup(&cobra.Group{ID: "instances", Title: "Instances:"})
 	root.AddCommand(newInstance(reg), newInstanceExec(), newInstanceEnter(), newInstanceRun(reg.App))
 	doctor.AddCommand(newDoctorInstances(reg))
 }
 
-// newInstance groups what users do with instances.
+// newInstance is the parent of the commands on instances.
 func newInstance(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
@@ -58,7 +58,7 @@ type portalFlags struct {
 	key    string
 }
 
-// Add gives a command the flags, and completes the id that is its first argument.
+// add gives a command the flags, and completes the id that is its first argument.
 func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
@@ -84,7 +84,7 @@ func (f *portalFlags) open(reg *cli.Registries) (*portalclient.Client, error) {
 	return &portalclient.Client{Front: front, Key: f.key}, nil
 }
 
-// asking makes a command's RunE of what asks the server.
+// asking makes the RunE of a command from a function that calls the server.
 func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, c *portalclient.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := f.open(reg)
@@ -95,7 +95,7 @@ func (f *portalFlags) asking(reg *cli.Registries, ask func(ctx context.Context, 
 	}
 }
 
-// verb makes a command's RunE of one change of the instance that is its first
+// verb makes the RunE of a command from a change of the instance that is its first
 // argument.
 func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context, c *portalclient.Client, id string) (api.Instance, error)) func(*cobra.Command, []string) error {
 	return f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
@@ -107,7 +107,7 @@ func (f *portalFlags) verb(reg *cli.Registries, change func(ctx context.Context,
 	})
 }
 
-// instanceError adds what helps, and the exit code, to what the server refused.
+// instanceError adds a hint and the exit code to a refusal by the server.
 func instanceError(err error, args []string) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -144,7 +144,7 @@ func instanceError(err error, args []string) error {
 	return err
 }
 
-// printInstance prints an instance: its id and how it is.
+// printInstance prints an instance: its id and phase.
 func printInstance(a *cli.App, instance api.Instance) error {
 	return a.PrintResult(instance, text.Line(instance.ID+" "+instance.Phase))
 }
@@ -160,7 +160,7 @@ func stateWords(i api.Instance) string {
 	return text.Line("stopped until " + i.StoppedUntil)
 }
 
-// ownerWords is how lists show an owner.
+// ownerWords is an owner as shown in lists.
 func ownerWords(o *api.Owner) string {
 	switch {
 	case o == nil:
@@ -171,7 +171,7 @@ func ownerWords(o *api.Owner) string {
 	return text.Line(o.Kind + ":" + o.ID)
 }
 
-// left is how long something lives still.
+// left is the remaining lifetime of an instance.
 func left(i api.Instance, now time.Time) string {
 	switch {
 	case i.ExpiresAt.IsZero():
@@ -184,12 +184,12 @@ func left(i api.Instance, now time.Time) string {
 	return cli.Age(i.ExpiresAt.Sub(now))
 }
 
-// begins reports whether the lifetime of an instance begins later, when it is ready.
+// begins reports whether the lifetime of an instance starts later, when it is ready.
 func begins(i api.Instance) bool {
 	return i.TTL != 0 && i.ReadyAt.IsZero() && slices.Contains([]string{"requested", "planned", "provisioning"}, i.Phase)
 }
 
-// completeIDs completes the id of an instance, with its template beside it.
+// completeIDs completes the id of an instance, and shows its template.
 func (f *portalFlags) completeIDs(reg *cli.Registries) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -221,8 +221,8 @@ func (f *portalFlags) completeTemplates(reg *cli.Registries) cobra.CompletionFun
 	}
 }
 
-// complete asks the server for words. What fails completes nothing, and says
-// nothing.
+// complete gets completions from the server. On an error there are no completions and no
+// message.
 func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word string, words func(context.Context, *portalclient.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompleteTimeout)
 	defer cancel()
@@ -237,7 +237,7 @@ func (f *portalFlags) complete(reg *cli.Registries, cmd *cobra.Command, word str
 	return slices.DeleteFunc(all, func(candidate string) bool { return !strings.HasPrefix(candidate, word) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// runWords says in a line what a run is about.
+// runWords describes a run in a line.
 func runWords(u *api.Run) string {
 	if u == nil {
 		return "-"

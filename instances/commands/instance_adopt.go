@@ -36,7 +36,7 @@ its owner. One that ended in order is refused.
 		}),
 	}
 	f.add(reg, cmd, true)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions // a repository is no id
+	cmd.ValidArgsFunction = cobra.NoFileCompletions // a repository is not an instance id
 	cmd.Flags().StringVar(&id, "id", "", "the `ID`, where instances share the repository")
 	return cmd
 }

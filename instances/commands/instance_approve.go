@@ -55,8 +55,8 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 	return cmd
 }
 
-// lookAndAsk shows what waits for approval and asks whether it may be; it returns what
-// the approval has to name.
+// lookAndAsk shows what waits for approval and asks for confirmation; it returns the digest
+// that the approval has to name.
 func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id string, yes bool) (string, error) {
 	instance, err := c.Instance(ctx, id)
 	if err != nil {
@@ -78,7 +78,7 @@ func lookAndAsk(ctx context.Context, a *cli.App, c *portalclient.Client, id stri
 	return instance.Plan, a.Confirm(yes, "Approve this")
 }
 
-// wholePlan reads the plan of a run. One that cannot be read whole is none to approve.
+// wholePlan reads the plan of a run. A plan that cannot be read completely is refused.
 func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (string, error) {
 	from, err := c.Plan(ctx, id, n)
 	if err != nil {
@@ -93,7 +93,7 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 	return words.String(), err
 }
 
-// pendingText is what waits for approval, for display.
+// pendingText describes what waits for approval.
 func pendingText(instance api.Instance, now time.Time) string {
 	p := instance.Pending
 	var rows [][]string
@@ -138,7 +138,7 @@ func pendingText(instance api.Instance, now time.Time) string {
 	return cli.Table(rows)
 }
 
-// fromTo is a property of a module as it is and as it would be.
+// fromTo shows a property of a module before and after the change.
 func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 	if was == nil || of(*was) == of(is) {
 		return of(is)
@@ -146,7 +146,7 @@ func fromTo(was *api.Source, is api.Source, of func(api.Source) string) string {
 	return of(*was) + " -> " + of(is)
 }
 
-// changeWords is what differs between two versions of a module.
+// changeWords describes one difference between two versions of a module.
 func changeWords(c api.ModuleChange) string {
 	words := c.What + " " + c.Name + " " + c.Change
 	if c.Detail != "" {
@@ -158,7 +158,7 @@ func changeWords(c api.ModuleChange) string {
 	return words
 }
 
-// valueWords is a parameter as it is and as it would be.
+// valueWords describes a parameter before and after the change.
 func valueWords(v api.ValueChange) string {
 	show := func(raw []byte) string {
 		if raw == nil {

@@ -14,7 +14,7 @@ import (
 // acceptedClock is the result of instance clock.
 type acceptedClock struct {
 	Accepted bool   `json:"accepted"`
-	Held     string `json:"held,omitempty"` // why expiry waited
+	Held     string `json:"held,omitempty"` // why expiry was suspended
 }
 
 func newInstanceClock(reg *cli.Registries) *cobra.Command {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// createFlags are what is launched, and how.
+// createFlags say what is launched, and how.
 type createFlags struct {
 	portalFlags
 	body       api.Create
@@ -77,7 +77,7 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	return cmd
 }
 
-// request is the body that the flags stand for.
+// request returns the body of the request that the flags describe.
 func (f *createFlags) request(template string) (api.Create, error) {
 	body := f.body
 	body.Template = template
@@ -91,7 +91,7 @@ func (f *createFlags) request(template string) (api.Create, error) {
 	return body, err
 }
 
-// maxParameterFile bounds a file whose text is a value.
+// maxParameterFile bounds a file whose content is a value, in bytes.
 const maxParameterFile = 8 << 10
 
 // parseParameters reads NAME=VALUE, NAME:=JSON and NAME=@FILE.
@@ -128,11 +128,11 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 }
 
 func quoted(value string) json.RawMessage {
-	b, _ := json.Marshal(value) // a text can be encoded
+	b, _ := json.Marshal(value) // a string always encodes
 	return b
 }
 
-// noteCreated says what came of it.
+// noteCreated reports the outcome of a launch.
 func noteCreated(a *cli.App, instance api.Instance, status int) {
 	switch {
 	case status == 200:

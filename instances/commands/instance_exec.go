@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// newInstanceExec is what a run of an instance starts the tool with, inside its
-// sandbox: it has no other use.
+// newInstanceExec is the command by which a run of an instance starts the tool inside its
+// sandbox. It has no other use.
 func newInstanceExec() *cobra.Command {
 	var o localexec.ExecOptions
 	cmd := &cobra.Command{
@@ -33,8 +33,8 @@ func newInstanceExec() *cobra.Command {
 	return cmd
 }
 
-// newInstanceEnter is what a run of an instance in a sandbox is started with: it has
-// no other use.
+// newInstanceEnter is the command that starts a run of an instance in a sandbox. It has no
+// other use.
 func newInstanceEnter() *cobra.Command {
 	var o sandbox.EnterOptions
 	cmd := &cobra.Command{

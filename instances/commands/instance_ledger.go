@@ -64,7 +64,7 @@ func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// openLedger opens a ledger by the repository in which it began.
+// openLedger opens a ledger, given its first repository.
 func openLedger(reg *cli.Registries, f *cli.KeyFlags, reference string) (*ledger.Ledger, error) {
 	o, err := f.StateOptions(reg.App)
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// maxOrder bounds what a run is told, in bytes: a spec with all that its
-// credentials give.
+// maxOrder bounds the input of a run, in bytes: a spec with all values of its credentials.
 const maxOrder = 16 << 20
 
-// newInstanceRun is what a server starts for each attempt of a run: it has no
-// other use. It outlives the server.
+// newInstanceRun is the command that a server starts for each attempt of a run. It has no
+// other use. The process may outlive the server.
 func newInstanceRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",

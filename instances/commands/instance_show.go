@@ -38,7 +38,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// instanceText is an instance for display.
+// instanceText describes an instance.
 func instanceText(instance api.Instance, now time.Time) string {
 	rows := [][]string{}
 	add := func(name, value string) {
@@ -96,7 +96,7 @@ func instanceText(instance api.Instance, now time.Time) string {
 	return cli.Table(rows)
 }
 
-// valueText is a text as it is, and any other value as JSON.
+// valueText returns a string unquoted, and any other value as JSON.
 func valueText(v json.RawMessage) string {
 	var text string
 	if json.Unmarshal(v, &text) == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// newInstanceVerb is a command that changes one instance and takes nothing but its
-// id.
+// newInstanceVerb makes a command that changes one instance and takes only its id.
 func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
@@ -193,7 +192,7 @@ parameter is written as for create. A name changes alone, and nothing runs for i
 	return cmd
 }
 
-// newInstanceReason is a command that changes one instance and takes a reason.
+// newInstanceReason makes a command that changes one instance and takes a reason.
 func newInstanceReason(reg *cli.Registries, verb, short, long, example string) *cobra.Command {
 	var f portalFlags
 	var reason string

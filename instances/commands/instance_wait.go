@@ -44,13 +44,13 @@ for. Ctrl-C ends the waiting only: the instance goes on.
 	return cmd
 }
 
-// waitFlags say whether a command waits for what it asked for, and how long.
+// waitFlags say whether a command waits for the result of its request, and how long.
 type waitFlags struct {
 	wait    bool
 	timeout time.Duration
 }
 
-// add adds the flags to a command that need not wait; until says for what it would.
+// add adds the flags to a command that waits on request; until names the end of the wait.
 func (w *waitFlags) add(cmd *cobra.Command, until string) {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until)
 	w.addTimeout(cmd)
@@ -60,7 +60,7 @@ func (w *waitFlags) addTimeout(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: without an end")
 }
 
-// check refuses a time for waiting where nothing is waited for, and one that is none.
+// check refuses a timeout without waiting, and an invalid timeout.
 func (w *waitFlags) check() error {
 	switch {
 	case w.timeout != 0 && !w.wait:
@@ -71,11 +71,11 @@ func (w *waitFlags) check() error {
 	return nil
 }
 
-// waitPause is how often the server is asked.
+// waitPause is the time between two requests to the server.
 const waitPause = 2 * time.Second
 
-// until waits until an instance has done what it does, prints it, and returns an error if
-// it failed.
+// until waits until an instance has finished its current change, prints it, and returns an
+// error if the change failed.
 func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Client, id string) error {
 	if w.timeout > 0 {
 		var cancel context.CancelFunc
@@ -107,7 +107,7 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 	}
 }
 
-// left says that the waiting is over and the instance is not done.
+// left returns the error for a wait that ended before the instance was done.
 func (w *waitFlags) left(why error, id string) error {
 	err := fmt.Errorf("instance %s goes on by itself: %w", id, why)
 	if errors.Is(why, context.DeadlineExceeded) {
@@ -116,7 +116,7 @@ func (w *waitFlags) left(why error, id string) error {
 	return cli.WithHint(err, "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 }
 
-// settled reports whether nothing comes of an instance without somebody.
+// settled reports whether an instance stays as it is until a user acts.
 func settled(instance api.Instance) bool {
 	switch instance.Phase {
 	case "provisioning", "updating", "destroying":
@@ -125,7 +125,7 @@ func settled(instance api.Instance) bool {
 	return true
 }
 
-// waitLine says what is waited for.
+// waitLine describes what the command waits for.
 func waitLine(instance api.Instance) string {
 	var line strings.Builder
 	line.WriteString(instance.ID + " " + instance.Phase)
@@ -146,7 +146,7 @@ func waitLine(instance api.Instance) string {
 	return text.Line(line.String())
 }
 
-// waited prints how an instance is in the end.
+// waited prints the final state of an instance.
 func waited(a *cli.App, instance api.Instance) error {
 	if err := printInstance(a, instance); err != nil {
 		return err

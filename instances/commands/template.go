@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// newTemplate groups what is done with templates of instances.
+// newTemplate is the parent of the commands on templates.
 func newTemplate(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("template", "", "Write templates, and list what a server can launch")
 	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
@@ -33,7 +33,7 @@ that a template_source block of the server lets in.`
 	return cmd
 }
 
-// readTemplates parses files of templates, and the files of folders.
+// readTemplates parses template files, given as files or folders.
 func readTemplates(paths []string) (map[string][]*template.Template, []string, error) {
 	var files []string
 	for _, path := range paths {
@@ -80,13 +80,13 @@ func readTemplates(paths []string) (map[string][]*template.Template, []string, e
 	return read, files, errors.Join(all...)
 }
 
-// moduleFrom says what the module of a template is.
+// moduleFrom finds the module of a template.
 type moduleFrom struct {
-	dir     string           // of the module itself; "": the catalog has it
-	catalog *catalog.Catalog // nil: nobody is asked
+	dir     string           // of the module; "": read from the catalog
+	catalog *catalog.Catalog // nil: there is no registry
 }
 
-// open names the catalog of the registry that was given; there may be none.
+// open opens the catalog of the named registry, if one is named.
 func (m *moduleFrom) open(reg *cli.Registries) error {
 	if m.dir != "" || reg.Named() == "" {
 		return nil
@@ -99,8 +99,8 @@ func (m *moduleFrom) open(reg *cli.Registries) error {
 	return nil
 }
 
-// check holds a template against its module. Known is false if there is nobody to
-// ask about it; Version is empty for a folder.
+// check checks a template against its module. Known is false if there is no source for the
+// module; Version is empty for a folder.
 func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version string, known bool, err error) {
 	var described template.Module
 	switch {
@@ -122,7 +122,7 @@ func (m *moduleFrom) check(ctx context.Context, t *template.Template) (version s
 	return version, true, err
 }
 
-// describeFolder is what would be published of a folder as the module.
+// describeFolder describes a folder as the module that publishing it would make.
 func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (template.Module, error) {
 	root, err := cli.OpenTree(dir)
 	if err != nil {
@@ -140,5 +140,5 @@ func describeFolder(ctx context.Context, dir string, ref template.ModuleRef) (te
 	return templatesource.Described(plan.Description(), ref.Path)
 }
 
-// notPublished reports whether a module is missing in the registry, which may come.
+// notPublished reports whether the registry lacks a module, which may be published later.
 func notPublished(err error) bool { return errors.Is(err, oci.ErrNotFound) }

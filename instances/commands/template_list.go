@@ -40,7 +40,7 @@ Exit codes: 0 done, 2 usage, 5 denied.`,
 	return cmd
 }
 
-// templateState is whether a template can be launched, in a word.
+// templateState says in a word whether a template can be launched.
 func templateState(t api.Template) string {
 	switch {
 	case t.Invalid != "":

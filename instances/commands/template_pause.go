@@ -46,7 +46,7 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// newTemplateChange is a command that changes the template that is its argument.
+// newTemplateChange makes a command that changes the template named by its argument.
 func newTemplateChange(reg *cli.Registries, change func(context.Context, *portalclient.Client, string) (api.Template, error)) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{

@@ -60,7 +60,7 @@ version exists with another template, 5 denied.`,
 	return cmd
 }
 
-// readTemplate reads a file with one template, or the one of a name.
+// readTemplate reads the only template in a file, or the one with a name.
 func readTemplate(file, name string) (*template.Template, error) {
 	read, files, err := readTemplates([]string{file})
 	if err != nil {

@@ -40,7 +40,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 den
 	return cmd
 }
 
-// parameterWhen says in words when a parameter counts.
+// parameterWhen describes when a parameter applies.
 func parameterWhen(p api.Parameter) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.When)) {

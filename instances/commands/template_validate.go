@@ -47,14 +47,14 @@ module or version.`,
 	return cmd
 }
 
-// validated is one template that was found right.
+// validated is one valid template.
 type validated struct {
 	Template string `json:"template"`
 	File     string `json:"file"`
 	Digest   string `json:"digest"`            // of what publishing would store
 	Module   string `json:"module"`            // address
-	Version  string `json:"version,omitempty"` // that it means now
-	Checked  bool   `json:"checked"`           // held against its module
+	Version  string `json:"version,omitempty"` // that the template means now
+	Checked  bool   `json:"checked"`           // checked against its module
 }
 
 func validateTemplates(ctx context.Context, a *cli.App, paths []string, module moduleFrom) error {

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Templates are what most tests launch: personal instances with an end, at most one
-// of a kind, of groups, from a pool, and such as somebody has to approve.
+// Templates are what most tests launch: personal instances with an end, at most one per
+// user, owned by groups, from a pool, and with approval.
 const Templates = `
 template "lab/vpc" {
   title = "A network"
@@ -88,7 +88,7 @@ template "other/vpc" {
 }
 `
 
-// module is what all of them launch.
+// module is the schema that all of them use.
 const module = `{"type":"object","properties":{
   "size":{"type":"string","default":"small"},
   "secret":{"type":"string","writeOnly":true,"default":"s"},
@@ -104,7 +104,7 @@ const module = `{"type":"object","properties":{
   "enabled":{"type":"boolean","default":true},
   "maybe":{"type":["boolean","null"],"default":null}}}`
 
-// Catalog is templates that a test may change.
+// Catalog is a set of templates that a test may change.
 type Catalog struct {
 	mu      sync.Mutex // guards entries
 	entries []template.Entry
@@ -149,7 +149,7 @@ func (c *Catalog) Current(name string) (*template.Entry, bool) {
 	return nil, false
 }
 
-// All are the templates, by name.
+// All returns the templates, by name.
 func (c *Catalog) All() []template.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,8 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 	return e, nil
 }
 
-// Compare says that version 1.1.0 lost an output, and has a new input that it requires and
-// one that it does not.
+// Compare reports that version 1.1.0 lost an output, and has a new required input and a new
+// optional one.
 func (c *Catalog) Compare(_ context.Context, was, is api.Source) ([]description.Difference, error) {
 	if was.Version == is.Version {
 		return nil, nil
@@ -188,7 +188,7 @@ func (c *Catalog) Compare(_ context.Context, was, is api.Source) ([]description.
 	return description.Compare(before, now), nil
 }
 
-// Versions are those that Pin takes.
+// Versions returns the versions that Pin takes.
 func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	e, ok := c.Current(name)
 	switch {
@@ -200,14 +200,14 @@ func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
 	return []string{"1.1.0", "1.0.0"}, nil
 }
 
-// Remove takes a template away.
+// Remove removes a template.
 func (c *Catalog) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries = slices.DeleteFunc(c.entries, func(e template.Entry) bool { return e.Template.Name == name })
 }
 
-// Change changes what is there of a template.
+// Change changes the entry of a template.
 func (c *Catalog) Change(name string, change func(*template.Entry)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,10 +31,10 @@ import (
 type Pages struct {
 	*Server
 	Pages  *httptest.Server
-	Tokens map[string]string // tokens by name
+	Tokens map[string]string // by user name
 }
 
-// NewPages starts it; change has a say in the API and the rules.
+// NewPages starts the pages; change can adjust the API options and the rules.
 func NewPages(t testing.TB, change func(*portal.Options, *access.Policy)) *Pages {
 	t.Helper()
 	d := &Pages{Server: NewServer(t, change), Tokens: map[string]string{"": ""}}
@@ -64,7 +64,7 @@ func NewPages(t testing.TB, change func(*portal.Options, *access.Policy)) *Pages
 	return d
 }
 
-// Reply is a page as somebody got it.
+// Reply is an answer to a request for a page.
 type Reply struct {
 	Status   int
 	Body     string
@@ -72,8 +72,7 @@ type Reply struct {
 	Header   http.Header
 }
 
-// Visit makes a request for a page in the name of somebody; a form is sent as a browser
-// sends it.
+// Visit requests a page as a user; a form is sent as a browser sends it.
 func (d *Pages) Visit(t *testing.T, user, path string, form url.Values) Reply {
 	t.Helper()
 	method := http.MethodGet
@@ -105,7 +104,7 @@ func (d *Pages) Visit(t *testing.T, user, path string, form url.Values) Reply {
 	return Reply{resp.StatusCode, string(b), resp.Header.Get("Location"), resp.Header}
 }
 
-// Open is Visit for one status.
+// Open is Visit that expects a status.
 func (d *Pages) Open(t *testing.T, status int, user, path string, form url.Values) Reply {
 	t.Helper()
 	got := d.Visit(t, user, path, form)
@@ -117,7 +116,7 @@ func (d *Pages) Open(t *testing.T, status int, user, path string, form url.Value
 
 var keyField = regexp.MustCompile(`name="key" value="([^"]+)"`)
 
-// KeyOf is the key of the form on a page; "": it has none.
+// KeyOf returns the key of the form on a page; "": it has none.
 func KeyOf(body string) string {
 	m := keyField.FindStringSubmatch(body)
 	if m == nil {
@@ -126,7 +125,7 @@ func KeyOf(body string) string {
 	return m[1]
 }
 
-// Fill opens the page of a form, and returns its fields with some of them filled.
+// Fill opens the page of a form, and returns the form's fields with the given values.
 func (d *Pages) Fill(t *testing.T, user, path string, fields ...string) url.Values {
 	t.Helper()
 	key := KeyOf(d.Open(t, 200, user, path, nil).Body)
@@ -140,13 +139,13 @@ func (d *Pages) Fill(t *testing.T, user, path string, fields ...string) url.Valu
 	return form
 }
 
-// Send opens the page of a form and sends it; it has to lead to another page.
+// Send opens the page of a form and sends it; the answer must be a redirect.
 func (d *Pages) Send(t *testing.T, user, page, to string, fields ...string) Reply {
 	t.Helper()
 	return d.Open(t, 303, user, to, d.Fill(t, user, page, fields...))
 }
 
-// Launch makes an instance as the API does, and returns its id.
+// Launch makes an instance through the API, and returns its id.
 func (d *Pages) Launch(t *testing.T, user, body string) string {
 	t.Helper()
 	status, _, b := d.Ask(t, d.Tokens[user], "POST", "instances", body)
@@ -157,7 +156,7 @@ func (d *Pages) Launch(t *testing.T, user, body string) string {
 	return instance.ID
 }
 
-// Ready lets the run of an instance end well.
+// Ready lets the run of an instance succeed.
 func (d *Pages) Ready(t *testing.T, id string) {
 	t.Helper()
 	u := d.Store.Record(t, id).Run
@@ -174,7 +173,7 @@ func (d *Pages) Ready(t *testing.T, id string) {
 	})
 }
 
-// network is a template with everything that a page can tell of one.
+// network is a template that uses everything a page can show of one.
 const network = `
 template "lab/vpc" {
   title       = "Private network"
@@ -249,8 +248,7 @@ template "lab/keys" {
 }
 `
 
-// Shop is templates as a platform team would write them, and one of somebody who
-// means no good.
+// Shop has templates as a platform team would write them, and one by a malicious author.
 const Shop = network + Keyed + `
 template "lab/cluster" {
   title       = "Kubernetes cluster"
@@ -286,7 +284,7 @@ template "lab/evil" {
 }
 `
 
-// Full launches instances in every state that has a page of its own; ids by name.
+// Full launches instances in every state that has its own page; it returns ids by name.
 func (d *Pages) Full(t *testing.T) map[string]string {
 	t.Helper()
 	id := map[string]string{}
@@ -311,7 +309,7 @@ func (d *Pages) Full(t *testing.T) map[string]string {
 	return id
 }
 
-// Shows fetches a page and looks for what it must say.
+// Shows fetches a page and checks that it contains the texts.
 func (d *Pages) Shows(t *testing.T, user, path string, texts ...string) string {
 	t.Helper()
 	body := d.Open(t, 200, user, path, nil).Body

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Runs are those of workspaces in the store of a server.
+// Runs are the runs of workspaces in the store of a server.
 type Runs struct{ *Server }
 
 var _ pages.Runs = Runs{}
@@ -27,7 +27,7 @@ func (r Runs) Document(ctx context.Context) (*lifecycle.Document, error) {
 	return v.Document, err
 }
 
-// Log implements [pages.Runs]: every plan and apply has the same.
+// Log implements [pages.Runs]: every plan and apply has the same log.
 func (r Runs) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
 	over := u.Result != "" || !apply && u.Plan != ""
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
@@ -48,7 +48,7 @@ func (r Runs) Do(ctx context.Context, by access.Caller, e lifecycle.Event) error
 	return err
 }
 
-// Enqueue asks for a run of a workspace, and returns the id of its record.
+// Enqueue requests a run of a workspace, and returns the id of its record.
 func (r Runs) Enqueue(t testing.TB, organization, workspace string, ask lifecycle.Ask) string {
 	t.Helper()
 	tmpl := &template.Template{Name: lifecycle.WorkspaceTemplate(organization), Enabled: true, Executor: "local"}

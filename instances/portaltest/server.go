@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Results are what runs left, as a test says.
+// Results are the results of runs, set by a test.
 type Results struct {
 	mu        sync.Mutex // guards the fields below
 	log       []byte
@@ -31,21 +31,21 @@ type Results struct {
 	resources []string
 }
 
-// Append makes the log of every run longer.
+// Append extends the log of every run.
 func (r *Results) Append(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log = append(r.log, text...)
 }
 
-// Begin makes the log of every run empty, as another attempt does.
+// Begin empties the log of every run, as another attempt does.
 func (r *Results) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log = nil
 }
 
-// Log is what was appended.
+// Log returns what was appended.
 func (r *Results) Log(_ context.Context, _ *lifecycle.Record, _ *lifecycle.Run, offset int64) (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,33 +55,33 @@ func (r *Results) Log(_ context.Context, _ *lifecycle.Record, _ *lifecycle.Run, 
 	return io.NopCloser(bytes.NewReader(bytes.Clone(r.log[min(offset, int64(len(r.log))):]))), nil
 }
 
-// Plan is the same of every run.
+// Plan returns the same plan for every run.
 func (r *Results) Plan(context.Context, *lifecycle.Record, *lifecycle.Run) ([]byte, error) {
 	return []byte("Plan: 1 to add\n"), nil
 }
 
-// SetOutputs says what is in every state.
+// SetOutputs sets the outputs in every state.
 func (r *Results) SetOutputs(all map[string]portal.Output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outputs = all
 }
 
-// SetResources says what is left in every state.
+// SetResources sets the resources in every state.
 func (r *Results) SetResources(all ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resources = all
 }
 
-// Resources are those of every state.
+// Resources returns the resources of every state.
 func (r *Results) Resources(context.Context, *lifecycle.Record) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.resources, nil
 }
 
-// Outputs are those of every state.
+// Outputs returns the outputs of every state.
 func (r *Results) Outputs(context.Context, *lifecycle.Record) (map[string]portal.Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +103,8 @@ type Server struct {
 	API     http.Handler
 }
 
-// Rules are who may what: groups of the issuer named use, read, approve and admin
-// have these rights to instances of lab/*.
+// Rules grant rights to instances of lab/* to the groups of the issuer that are named use,
+// read, approve and admin.
 func Rules(t testing.TB) []access.Rule {
 	t.Helper()
 	return []access.Rule{
@@ -113,7 +113,7 @@ func Rules(t testing.TB) []access.Rule {
 	}
 }
 
-// NewServer starts an API. Change adjusts its options and what anonymous may.
+// NewServer starts an API. Change adjusts its options and the rights of anonymous callers.
 func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Server {
 	t.Helper()
 	s := &Server{Store: NewStore(lifecycle.Limits{}), Catalog: NewCatalog(t, Templates), Results: &Results{}, Issuer: webtest.NewIssuer(t), Audit: &webtest.Audit{}}
@@ -146,8 +146,8 @@ func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Serv
 	return s
 }
 
-// Ask makes a request with a token, "" for none, and returns status, header and
-// body of the answer. The body is sent as JSON; "" is none.
+// Ask makes a request with a token ("": none), and returns status, header and body of the
+// answer. The request body is sent as JSON; "": no body.
 func (s *Server) Ask(t testing.TB, token, method, path, body string, header ...string) (int, http.Header, []byte) {
 	t.Helper()
 	var from io.Reader
@@ -179,7 +179,7 @@ func (s *Server) Ask(t testing.TB, token, method, path, body string, header ...s
 	return resp.StatusCode, resp.Header, b
 }
 
-// Want is Ask for one status, and reads the answer into v; nil: it is not read.
+// Want is Ask that expects a status and decodes the answer into v; nil: it is not read.
 func (s *Server) Want(t testing.TB, status int, v any, token, method, path, body string, header ...string) {
 	t.Helper()
 	got, _, b := s.Ask(t, token, method, path, body, header...)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Store is a store of instances in memory. What is kept is what the machine says.
+// Store is a store of instances in memory over the real machine.
 type Store struct {
 	Machine *lifecycle.Machine
 
@@ -22,11 +22,11 @@ type Store struct {
 	doc     *lifecycle.Document
 	now     time.Time
 	commits int
-	err     error // what Do answers instead; nil: it does its work
-	lost    bool  // it does its work, and the answer gets lost
+	err     error // what Do returns without doing its work; nil: Do works
+	lost    bool  // Do does its work, but its answer is lost
 }
 
-// NewStore returns an empty one. Its clock stands still.
+// NewStore returns an empty store. Its clock stands still.
 func NewStore(l lifecycle.Limits) *Store {
 	return &Store{
 		Machine: &lifecycle.Machine{Limits: l}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
@@ -34,14 +34,14 @@ func NewStore(l lifecycle.Limits) *Store {
 	}
 }
 
-// View is that of a leader.
+// View returns the view of a leader.
 func (s *Store) View(context.Context) (lifecycle.View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return lifecycle.View{Document: s.doc, AsOf: s.now, Leading: true}, nil
 }
 
-// Do keeps a command.
+// Do commits a command.
 func (s *Store) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,15 +62,15 @@ func (s *Store) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answer, er
 	return answer, nil
 }
 
-// Commits is how often the document changed.
+// Commits returns how often the document changed.
 func (s *Store) Commits() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.commits
 }
 
-// Break makes Do answer an error: before it does its work, or afterwards. Nil
-// mends it.
+// Break makes Do return before without doing its work, or with after lose its answer. Nil
+// and false repair it.
 func (s *Store) Break(before error, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,21 +78,21 @@ func (s *Store) Break(before error, after bool) {
 	s.lost = after
 }
 
-// Advance lets time pass.
+// Advance moves the clock forward.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
 }
 
-// Now is the time of the store.
+// Now returns the time of the store.
 func (s *Store) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-// Serve does what the server itself says.
+// Serve commits an event of the server.
 func (s *Store) Serve(t testing.TB, e lifecycle.Event) {
 	t.Helper()
 	var n [8]byte
@@ -102,7 +102,7 @@ func (s *Store) Serve(t testing.TB, e lifecycle.Event) {
 	}
 }
 
-// Record returns an instance.
+// Record returns the record of an instance.
 func (s *Store) Record(t testing.TB, id string) *lifecycle.Record {
 	t.Helper()
 	v, _ := s.View(t.Context())
@@ -113,7 +113,7 @@ func (s *Store) Record(t testing.TB, id string) *lifecycle.Record {
 	return r
 }
 
-// Start begins the run that waits, and returns which attempt that is.
+// Start starts the pending run, and returns its attempt.
 func (s *Store) Start(t testing.TB, id string) lifecycle.Ref {
 	t.Helper()
 	s.Serve(t, lifecycle.Schedule{Concurrency: 100})
@@ -126,7 +126,7 @@ func (s *Store) Start(t testing.TB, id string) lifecycle.Ref {
 	return ref
 }
 
-// Finish lets the run that waits, or runs, end.
+// Finish ends the pending or running run.
 func (s *Store) Finish(t testing.TB, id string, res lifecycle.Result) {
 	t.Helper()
 	u := s.Record(t, id).Run

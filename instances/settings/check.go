@@ -28,8 +28,8 @@ import (
 // Roles of a replica.
 const (
 	RoleAll    = "all"    // leads, and serves everything
-	RolePortal = "portal" // never leads, and serves what it hands on to who does
-	RoleRunner = "runner" // leads, and serves what others hand on
+	RolePortal = "portal" // never leads; forwards requests to the leader
+	RoleRunner = "runner" // leads, and serves only forwarded requests
 )
 
 // LocalExecutor runs tofu on the machine of the leader.
@@ -41,13 +41,13 @@ const (
 	defaultRate = 60
 )
 
-// Options are what the blocks say, checked.
+// Options are the checked settings of the blocks.
 type Options struct {
 	Role         string
-	Templates    string // folder; "": none
+	Templates    string // folder; "": no folder
 	Sources      []templatesource.Source
 	Config       map[string]string
-	TTL          *template.TTL        // nil: templates that say nothing have no end
+	TTL          *template.TTL        // nil: instances have no end unless the template sets one
 	Connection   *template.Connection // nil: none
 	Limits       lifecycle.Limits
 	GroupAge     time.Duration
@@ -57,29 +57,29 @@ type Options struct {
 	InClear      bool
 	Executor     Executor
 	Credentials  []Credential
-	Notify       *Receiver     // nil: nobody is notified
-	Prices       *prices.Table // nil: there are none
+	Notify       *Receiver     // nil: no notices are sent
+	Prices       *prices.Table // nil: no prices
 }
 
-// Receiver is who gets notices.
+// Receiver is where notices are sent.
 type Receiver struct {
 	URL    *url.URL
 	Secret []byte
 }
 
-// Beside is what the rest of the settings says that the blocks must fit.
+// Beside holds facts about the other settings, which the blocks must fit.
 type Beside struct {
-	Registry    bool // another one than the built-in
+	Registry    bool // not the built-in one
 	StateKeys   bool // states are sealed
-	ArchiveKeys bool // of links, in files
-	SessionKeys bool // of browsers, in files
+	ArchiveKeys bool // for links, in files
+	SessionKeys bool // for browsers, in files
 	More        bool // a depot, webhooks, pull-through or the tokens of callers for the registry
 	Remote      bool // plans and applies of the tools run here
 	Secret      func(file string) (string, error)
 }
 
-// Check returns what the blocks mean; nil: there are none. Errors are those of a
-// [syntax.SettingError].
+// Check returns the checked options; nil: there are no blocks. Errors are [syntax.SettingError]
+// values.
 func (b *Block) Check(beside Beside) (*Options, error) {
 	in := b.Instances
 	if in == nil {
@@ -101,8 +101,8 @@ func (b *Block) Check(beside Beside) (*Options, error) {
 	return o, nil
 }
 
-// Common returns what the blocks instances and quota say that does not depend on where
-// instances run and how their leader is found: what there is of them on a cluster too.
+// Common returns the options of the blocks instances and quota that do not depend on where
+// instances run and how their leader is found: those that also exist on a cluster.
 func (b *Block) Common() (*Options, error) {
 	if b.Instances == nil {
 		b = &Block{Instances: &Instances{}, Quotas: b.Quotas}
@@ -116,7 +116,7 @@ func (b *Block) Common() (*Options, error) {
 	return o, nil
 }
 
-// options are those that need no check.
+// options returns the settings that need no check.
 func (b *Block) options() *Options {
 	in := b.Instances
 	return &Options{
@@ -125,7 +125,7 @@ func (b *Block) options() *Options {
 	}
 }
 
-// withoutInstances refuses blocks that only instances use.
+// withoutInstances refuses blocks that need a block instances.
 func (b *Block) withoutInstances() error {
 	at := hcl.Range{}
 	what := ""
@@ -151,7 +151,7 @@ func (b *Block) withoutInstances() error {
 	return syntax.WrongAt(at, fmt.Errorf("a block %s needs a block instances\nhint: add instances { templates = \"DIR\" }", what))
 }
 
-// role refuses what a role does not use, or must not have.
+// role refuses settings that a role does not use, or must not have.
 func (b *Block) role(o *Options, beside Beside) error {
 	in := b.Instances
 	if !slices.Contains([]string{RoleAll, RolePortal, RoleRunner}, o.Role) {
@@ -184,7 +184,7 @@ func (b *Block) role(o *Options, beside Beside) error {
 	return nil
 }
 
-// checkLeader refuses what a replica that leads cannot do without.
+// checkLeader refuses a replica that can lead without the settings which that requires.
 func (b *Block) checkLeader(beside Beside) error {
 	in := b.Instances
 	switch {
@@ -212,7 +212,7 @@ func (b *Block) numbers(o *Options, _ Beside) error {
 	return syntax.CheckDuration(in.Range, "group_age", in.GroupAge)
 }
 
-// defaults are what templates have that say nothing else.
+// defaults checks the defaults for templates.
 func (b *Block) defaults(o *Options, _ Beside) (err error) {
 	in := b.Instances
 	for name := range in.Config {
@@ -244,7 +244,7 @@ const (
 	minTTL = 10 * time.Minute // no lifetime is shorter
 )
 
-// read returns the lifetime, nil for none.
+// read returns the lifetime; nil: none.
 func (t *TTL) read() (*template.TTL, error) {
 	var errs []error
 	for _, d := range []struct {
@@ -323,7 +323,7 @@ func (b *Block) templateSource(source TemplateSource) (out templatesource.Source
 	return out, nil
 }
 
-// checkTemplateGlob refuses a glob that no template has.
+// checkTemplateGlob refuses a glob that no template can match.
 func checkTemplateGlob(glob string) error {
 	if glob != "**" && strings.Count(glob, "/") != 1 {
 		return fmt.Errorf("%q is not a glob over NAMESPACE/NAME", glob)
@@ -334,7 +334,7 @@ func checkTemplateGlob(glob string) error {
 	return nil
 }
 
-// quotas reads the limits of owners: that of everybody has no name.
+// quotas reads the limits of owners: the one for all owners has no name.
 func (b *Block) quotas(o *Options, _ Beside) error {
 	if q := b.Instances.Quota; q != nil {
 		if q.User < 0 || q.Group < 0 || q.User+q.Group == 0 {
@@ -360,7 +360,7 @@ func (b *Block) quotas(o *Options, _ Beside) error {
 	return nil
 }
 
-// peers reads how replicas reach each other.
+// peers reads how replicas reach one another.
 func (b *Block) peers(o *Options, _ Beside) error {
 	in := b.Instances
 	if in.Advertise != "" {
@@ -376,7 +376,7 @@ func (b *Block) peers(o *Options, _ Beside) error {
 	return nil
 }
 
-// notices reads who is notified.
+// notices reads the receiver of notices.
 func (b *Block) notices(o *Options, beside Beside) error {
 	if b.Notify == nil {
 		return nil
@@ -396,7 +396,7 @@ func (b *Block) notices(o *Options, beside Beside) error {
 	return nil
 }
 
-// prices reads what resources cost.
+// prices reads the prices of resources.
 func (b *Block) prices(o *Options, _ Beside) error {
 	in := b.Instances.Prices
 	if in == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// runs checks what runs tofu, and with what.
+// runs checks the executor and the credentials of runs.
 func (b *Block) runs(o *Options, _ Beside) error {
 	for i, e := range b.Executors {
 		switch {
@@ -73,7 +73,7 @@ func (e Executor) check() error {
 
 var variableName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// ownVariables are those that a run has anyway, or that would be the server's.
+// ownVariables reports whether a variable is set for every run, or would be the server's.
 func ownVariables(name string) bool {
 	return slices.Contains([]string{"PATH", "HOME", "TMPDIR", "LANG", "CHECKPOINT_DISABLE", "LD_PRELOAD", "LD_LIBRARY_PATH"}, name) ||
 		strings.HasPrefix(name, "TF_") || strings.HasPrefix(name, "OKARA_")
