@@ -51,8 +51,7 @@ func Annotations(getenv func(string) string) (map[string]string, error) {
 // Tags are the git tags of a commit that name a version.
 type Tags []tag
 
-// tag is a git tag that names a version, and perhaps the directory it is
-// for.
+// tag is a git tag that names a version, and optionally the directory that it is for.
 type tag struct {
 	dir     string
 	version addr.Version
@@ -65,9 +64,9 @@ func (e *NoVersionError) Error() string {
 	return fmt.Sprintf("no git tag at HEAD names a version, found %q", e.Tags)
 }
 
-// Versions returns the versions of the commit: the tag that started the
-// CI job, else the tags at HEAD of the repository that dir is in. Without any it
-// is a *NoVersionError.
+// Versions returns the versions of the commit: the tag that started the CI job, else the
+// tags at HEAD of the repository that contains dir. If there are none the error is a
+// *NoVersionError.
 func Versions(ctx context.Context, dir string, getenv func(string) string) (Tags, error) {
 	var names []string
 	switch {
@@ -94,8 +93,8 @@ func Versions(ctx context.Context, dir string, getenv func(string) string) (Tags
 	return tags, nil
 }
 
-// For returns the version that the tags give a directory: a tag that names it, else
-// one that names none. It is false if all are for others.
+// For returns the version that the tags give a directory: from a tag that names the
+// directory, else from one that names none. It is false if all tags are for others.
 func (tags Tags) For(dir string) (addr.Version, bool) {
 	var found []addr.Version
 	for _, t := range tags {

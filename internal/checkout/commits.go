@@ -14,13 +14,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// ErrNoCommit says that the repository does not have the commit that was asked for.
+// ErrNoCommit says that the repository does not have the requested commit.
 var ErrNoCommit = errors.New("the git repository does not have this commit")
 
 // ErrManyCommits says that only the newest thousand commits were read.
 var ErrManyCommits = errors.New("more than a thousand commits")
 
-// What is read of a repository is bounded.
+// Bounds of what is read from a repository.
 const (
 	maxCommits = 1000
 	maxSubject = 200 // bytes
@@ -29,7 +29,7 @@ const (
 // Commit is one commit.
 type Commit struct {
 	Subject string // its first line, at most 200 bytes
-	Part    string // what it asks for: addr.Major, addr.Minor or addr.Patch
+	Part    string // the part of the version that it raises: addr.Major, addr.Minor or addr.Patch
 }
 
 // Commits returns those after the revision since that changed something in dir, newest
@@ -74,7 +74,7 @@ func parseCommits(log []byte) []Commit {
 	return all
 }
 
-// Part returns the greatest part that one of the commits asks for; addr.Patch for none.
+// Part returns the greatest part that one of the commits raises; addr.Patch without commits.
 func Part(commits []Commit) string {
 	part := addr.Patch
 	for _, c := range commits {
@@ -94,8 +94,8 @@ var (
 )
 
 // partOf reads a message by https://www.conventionalcommits.org/en/v1.0.0/: "!" before the
-// colon or a paragraph that begins with BREAKING CHANGE asks for a major version, the type
-// feat for a minor one, and everything else for a patch.
+// colon or a paragraph that begins with BREAKING CHANGE raises the major version, the type
+// feat the minor one, and everything else the patch.
 func partOf(message string) string {
 	typed := typedSubject().FindStringSubmatch(message)
 	switch {

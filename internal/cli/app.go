@@ -11,9 +11,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// App is this process for one command line: its streams and environment, and how
-// results and notes are printed. Commands take it, or what reaches further with
-// it, such as [Registries].
+// App is this process for one command line: its streams and environment, and how results
+// and notes are printed. Commands take an App, or a type that embeds it, such as
+// [Registries].
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -25,17 +25,17 @@ type App struct {
 	Debug bool
 
 	Printed bool                 // a result is on stdout
-	Tracer  trace.TracerProvider // nil: nothing is traced
+	Tracer  trace.TracerProvider // nil: no tracing
 
-	progress func(depot.Event) // draws bars; nil: none are drawn
+	progress func(depot.Event) // draws progress bars; nil: none
 
-	used func() usedCredential // what the last request to a registry was made with; nil: none was
+	used func() usedCredential // credential of the last request to a registry; nil: no request
 }
 
-// UserAgent is how okara names itself to servers, "okara/VERSION".
+// UserAgent is the name by which okara identifies itself to servers, "okara/VERSION".
 func (a *App) UserAgent() string { return "okara/" + a.Version }
 
-// Logger is the debug log of --debug, nil without it.
+// Logger returns the debug log of --debug, nil without the flag.
 func (a *App) Logger() *slog.Logger {
 	if !a.Debug {
 		return nil

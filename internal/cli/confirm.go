@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Removal are the flags of a command that removes for good.
+// Removal holds the flags of a command that removes something permanently.
 type Removal struct{ DryRun, yes bool }
 
 // Add gives a command the flags.
@@ -20,9 +20,9 @@ func (r *Removal) Add(f *pflag.FlagSet) {
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
 
-// Removes reports whether what plan lists is to be removed: not with --dry-run,
-// not if plan is empty, and only with --yes or the user's yes to question, for
-// which plan is shown. Without a terminal to ask on it is an error.
+// Removes reports whether the contents of plan are to be removed: not with --dry-run, not
+// if plan is empty, and only with --yes or if the user confirms question, for which plan
+// is shown. Without a terminal for the question it returns an error.
 func (a *App) Removes(r Removal, plan, question string) (bool, error) {
 	if r.DryRun || plan == "" {
 		return false, nil
@@ -34,7 +34,7 @@ func (a *App) Removes(r Removal, plan, question string) (bool, error) {
 	return err == nil, err
 }
 
-// Confirm asks on the terminal, unless --yes answers.
+// Confirm asks on the terminal, unless yes is set by --yes.
 func (a *App) Confirm(yes bool, question string) error {
 	if yes {
 		return nil

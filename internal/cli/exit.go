@@ -25,7 +25,7 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitCode is the only place that maps an error to a status of the process.
+// exitCode is the only place that maps an error to an exit code.
 func exitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -53,7 +53,7 @@ func exitCode(err error) int {
 	return ExitFailure
 }
 
-// ExitError gives an error an exit code that its sentinel does not tell.
+// ExitError gives an error an exit code that the error itself does not imply.
 type ExitError struct {
 	Code  int
 	Err   error
@@ -93,7 +93,7 @@ func PartlyError(format string, args ...any) error {
 	return &ExitError{Code: ExitPartly, Err: fmt.Errorf(format, args...)}
 }
 
-// PartlyBecause is PartlyError with the hint that fits cause, which was printed before.
+// PartlyBecause is PartlyError with the hint for cause, which was printed before.
 func PartlyBecause(cause error, format string, args ...any) error {
 	return &ExitError{Code: ExitPartly, Err: &becauseError{fmt.Sprintf(format, args...), cause}}
 }

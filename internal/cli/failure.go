@@ -19,16 +19,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Failure is how a command line that failed ends: as text on stderr, and with
-// --json as the one document on stdout.
+// Failure is the end of a command line that failed: text on stderr and, with --json, the
+// only document on stdout.
 type Failure struct {
 	Code   int    `json:"code"`
 	Reason string `json:"reason"`
 	Hint   string `json:"hint,omitempty"`
-	Next   string `json:"next,omitempty"` // the free version, where one exists already
+	Next   string `json:"next,omitempty"` // the next free version, if the version exists already
 }
 
-// newFailure has the hint that an error carries, or the general one of its class.
+// newFailure uses the hint that an error carries, or the general one of its class.
 func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	f := Failure{Code: code, Reason: strings.TrimRight(states.Remedy(err), "\n")}
 	if e, ok := errors.AsType[*hintError](err); ok {
@@ -45,8 +45,8 @@ func (a *App) newFailure(err error, code int, cmd *cobra.Command) Failure {
 	return f
 }
 
-// interrupted is f in the words of people: what was under way when the signal came calls
-// that by the name of a context, or of its cause.
+// interrupted rewords f for an interruption: the interrupted operation reports the name of
+// the context error, or of its cause.
 func (f Failure) interrupted(ctx context.Context) Failure {
 	for _, name := range []string{context.Canceled.Error(), context.Cause(ctx).Error()} {
 		f.Reason = strings.ReplaceAll(f.Reason, name, "interrupted")
@@ -62,12 +62,12 @@ func (a *App) printFailure(f Failure) {
 	}
 }
 
-// Explain writes why a program that okara ran has failed, and what helps; it ended
-// with this code.
+// Explain prints why a program that okara ran has failed, with a hint; code is the exit
+// code of the program.
 func (a *App) Explain(err error, code int) { a.printFailure(a.newFailure(err, code, nil)) }
 
-// fail prints how the command line failed. Where the result is on stdout already,
-// such as the list of a run that was partly done, it stays the only document.
+// fail prints how the command line failed. If a result is on stdout already, such as the
+// list of a partly successful run, it remains the only document.
 func (a *App) fail(f Failure) {
 	a.printFailure(f)
 	if a.JSON && !a.Printed {

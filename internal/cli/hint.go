@@ -26,8 +26,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// classHint returns what helps against most errors of a class. It follows the
-// cause: advice about the network is for those who got no answer.
+// classHint returns a hint for most errors of a class. It depends on the cause: advice
+// about the network is only for errors without an answer.
 func (a *App) classHint(err error) string {
 	if because, ok := errors.AsType[*becauseError](err); ok {
 		err = because.cause
@@ -64,7 +64,7 @@ func (a *App) classHint(err error) string {
 	return ""
 }
 
-// fileHint is for files of this machine, and keys among them.
+// fileHint returns hints for local files, including keys.
 func fileHint(err error) string {
 	if open, ok := errors.AsType[*files.ModeError](err); ok {
 		return "chmod 600 " + open.Name
@@ -85,8 +85,8 @@ func fileHint(err error) string {
 	return ""
 }
 
-// refusedHint names the credential that was refused and where it is kept, never
-// its secret.
+// refusedHint names the credential that was refused and where it is stored, never its
+// secret.
 func (a *App) refusedHint(err error) string {
 	if oci.WithheldByPolicy(err) {
 		return "the registry wants a signature, or no known vulnerability, before it hands anything out; exempt this project from that rule, or sign with a client that the registry exempts"
@@ -96,7 +96,7 @@ func (a *App) refusedHint(err error) string {
 		used = a.used()
 	}
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok && used.target.host == "" {
-		if u, err := url.Parse(r.URL); err == nil { // it refused without asking who it is
+		if u, err := url.Parse(r.URL); err == nil { // it refused without asking for a credential
 			used.target.host = u.Host
 		}
 	}
@@ -119,8 +119,8 @@ func (a *App) refusedHint(err error) string {
 	return fmt.Sprintf("%s%s; log in with `okara login %s`", used.name, was, host) + explain
 }
 
-// wrongScheme recognises http where https is spoken, and the reverse, of which only
-// the text of a server's answer contains.
+// wrongScheme recognizes http where https is spoken, and the reverse, which only the text
+// of the server's answer shows.
 func wrongScheme(err error) (hint string, ok bool) {
 	text := err.Error()
 	switch {
@@ -132,8 +132,8 @@ func wrongScheme(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// unavailableHint distinguishes a registry or front-end that answered badly from one that
-// was not reached.
+// unavailableHint distinguishes a registry or front-end that answered with an error from
+// one that was not reached.
 func unavailableHint(err error) string {
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok {
 		return answerHint(r.Status, r.Message)
@@ -174,7 +174,7 @@ func unavailableHint(err error) string {
 	return "check the host name, the port and the network; for a registry without TLS add --plain-http, for a private CA --ca-file"
 }
 
-// answerHint is for a registry that was reached and failed.
+// answerHint returns a hint for a registry that was reached and failed.
 func answerHint(status int, message string) string {
 	text := strings.ToLower(message)
 	switch {

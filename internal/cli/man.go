@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// WriteManual writes the manual page of a command and those of the commands below it
-// into a folder, as files such as okara-publish-module.1. Source names the version;
-// month is that of the page's heading.
+// WriteManual writes the manual pages of a command and its subcommands into a folder, as
+// files such as okara-publish-module.1. Source names the version; month is shown in the
+// heading of the page.
 func WriteManual(cmd *cobra.Command, dir, source string, month time.Time) error {
 	for _, c := range cmd.Commands() {
 		if !c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
@@ -29,7 +29,7 @@ func WriteManual(cmd *cobra.Command, dir, source string, month time.Time) error 
 	return os.WriteFile(filepath.Join(dir, manualName(cmd)+".1"), []byte(manual(cmd, source, month)), 0o644)
 }
 
-// BuildTime is now, or what SOURCE_DATE_EPOCH says, so that a release that is built
+// BuildTime is the current time, or SOURCE_DATE_EPOCH, so that a release that is built
 // twice has the same pages.
 func BuildTime(getenv func(string) string) time.Time {
 	if seconds, err := strconv.ParseInt(getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
@@ -40,8 +40,8 @@ func BuildTime(getenv func(string) string) time.Time {
 
 func manualName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manual is one page, in the macros of man(7). Texts go in as they are in --help, line
-// for line, since their lists and tables are made of spaces.
+// manual is one page, in the macros of man(7). Texts are taken from --help line by line,
+// since spaces align their lists and tables.
 func manual(cmd *cobra.Command, source string, month time.Time) string {
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultHelpFlag()
@@ -104,7 +104,7 @@ func seeAlso(cmd *cobra.Command) string {
 	return strings.Join(names, ",\n") + "\n"
 }
 
-// literal is a text whose lines stay as they are.
+// literal marks a text whose line breaks are kept.
 func literal(text string) string {
 	if text == "" {
 		return ""
@@ -112,7 +112,7 @@ func literal(text string) string {
 	return ".nf\n" + roff(strings.Trim(text, "\n")) + "\n.fi\n"
 }
 
-// roff writes a text so that man shows it and obeys nothing in it.
+// roff escapes a text so that man shows it and interprets nothing in it.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(text)
 	text = strings.ReplaceAll(text, "\n.", "\n\\&.")

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-// PrintFindings prints what was found in n repositories; that is an error, too.
+// PrintFindings prints the findings in n repositories; it returns an error if there are any.
 func PrintFindings(a *App, findings []depot.Finding, n int) error {
 	a.Note("%d repositories examined", n)
 	if len(findings) == 0 {
@@ -51,8 +51,8 @@ func OpenTree(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// OpenOwn opens a folder of the publisher, and reports what is held back of it where the
-// checkout of git is that it lies in.
+// OpenOwn opens a folder of the publisher, and sets up the report of held back files
+// relative to the git checkout that contains the folder.
 func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	tree, err := OpenTree(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func OpenOwn(dir string, o *depot.ModuleOptions) (*os.Root, error) {
 	return tree, nil
 }
 
-// checkoutOf looks for the checkout that a folder is in, and where in it. None is nil.
+// checkoutOf finds the git checkout that contains a folder, and its path there; nil: none.
 func checkoutOf(dir string) (checkout fs.FS, at string) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,11 +86,11 @@ func checkoutOf(dir string) (checkout fs.FS, at string) {
 	}
 }
 
-// maxHeld bounds what a warning names.
+// maxHeld bounds how many files a warning names.
 const maxHeld = 10
 
-// HeldBack are the warnings about what of a folder was held back, or would be if it were
-// not the folder itself.
+// HeldBack returns warnings about the files of a folder that were held back, or would be if
+// the folder had not been named explicitly.
 func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	if hold.Ignored != "" {
 		warnings = append(warnings, "git ignores this folder, and it ships all the same: "+text.Excerpt(hold.Ignored))
@@ -108,13 +108,13 @@ func HeldBack(hold *archive.HoldBack) (warnings []string) {
 	return append(warnings, "held back: "+strings.Join(names, ", ")+"; --dry-run says why, --include GLOB ships them")
 }
 
-// PrintPublished prints what came of a publication, and what is to be said about it.
+// PrintPublished prints the outcome of a publication, with its notes.
 func PrintPublished(a *App, p depot.Published) error {
 	NotePublished(a, p)
 	return a.PrintResult(p, p.String())
 }
 
-// NotePublished says what is to be said about a publication, and prints no result.
+// NotePublished prints the notes about a publication, and no result.
 func NotePublished(a *App, p depot.Published) {
 	NoteWarnings(a, p)
 	if p.Existing {
@@ -122,14 +122,14 @@ func NotePublished(a *App, p depot.Published) {
 	}
 }
 
-// NoteWarnings says what there is to say also if nothing was published.
+// NoteWarnings prints the warnings, which apply even if nothing was published.
 func NoteWarnings(a *App, p depot.Published) {
 	for _, w := range p.Warnings {
 		a.Note("warning: %s", w)
 	}
 }
 
-// PublishHint says what to do about the refusals of publishing.
+// PublishHint adds advice to the errors of publishing.
 func PublishHint(err error) error {
 	if conflict, ok := errors.AsType[*depot.ConflictError](err); ok {
 		return WithHint(err, "%s", conflictHint(conflict))
@@ -157,7 +157,7 @@ func PublishHint(err error) error {
 	return err
 }
 
-// conflictHint says what to publish instead.
+// conflictHint names a version that can be published instead.
 func conflictHint(c *depot.ConflictError) string {
 	hint := "a published version never changes; publish under a new version"
 	if c.Withdrawn != nil && c.Stored == "" {
@@ -169,8 +169,7 @@ func conflictHint(c *depot.ConflictError) string {
 	return hint
 }
 
-// NoteDelay says when a front-end shows what was changed in the registry behind its
-// back.
+// NoteDelay says when a front-end shows a change that was made directly in the registry.
 func NoteDelay(a *App) {
 	a.Note("a front-end before this registry shows it within its tag TTL, 30 s by default; okara's built-in registry at once")
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxLine bounds what ReadLine reads.
+// maxLine bounds what ReadLine reads, in bytes.
 const maxLine = 64 << 10
 
-// ReadLine reads up to a line end byte by byte, so that nothing of what
-// follows is taken away from the next reader.
+// ReadLine reads up to a line end byte by byte, so that the next reader finds everything
+// that follows.
 func ReadLine(in io.Reader) (string, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxLine; {
@@ -39,11 +39,11 @@ func ReadLine(in io.Reader) (string, error) {
 	return "", errors.New("the line is too long")
 }
 
-// maxToken bounds a token.
+// maxToken bounds a token, in bytes.
 const maxToken = 32 << 10
 
-// ReadToken reads the one token of a file, of standard input for "-". It is "" if
-// no file is named.
+// ReadToken reads the one token in a file, or in standard input for "-". It is "" if no
+// file is named.
 func ReadToken(in io.Reader, file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -67,7 +67,7 @@ func ReadToken(in io.Reader, file string) (string, error) {
 	return token, nil
 }
 
-// ReadLimited reads a file of so many bytes at most; a larger one is [oci.ErrTooLarge].
+// ReadLimited reads a file of at most limit bytes; a larger one is [oci.ErrTooLarge].
 func ReadLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

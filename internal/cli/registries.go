@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Registries is the way to OCI registries: the flags that say how to reach them,
-// the user's credentials and one transport.
+// Registries gives access to OCI registries: the flags that say how to reach them, the
+// user's credentials and one transport.
 type Registries struct {
 	*App
 
@@ -33,8 +33,8 @@ type Registries struct {
 	asked     atomic.Pointer[asked]
 }
 
-// NewRegistries returns the way to registries, and has hints name the credential that
-// one of them refused.
+// NewRegistries returns access to registries, and lets hints name the credential that a
+// registry refused.
 func NewRegistries(a *App) *Registries {
 	reg := &Registries{App: a}
 	a.used = reg.used
@@ -54,8 +54,8 @@ func (reg *Registries) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&reg.Debug, "debug", false, "log every registry request to stderr, without secrets")
 }
 
-// OCIOptions returns how okara reaches any registry: the user's credentials,
-// one shared transport, and a debug log of requests with --debug.
+// OCIOptions returns the options for reaching any registry: the user's credentials, one
+// shared transport, and a debug log of requests with --debug.
 func (reg *Registries) OCIOptions() (oci.Options, error) {
 	t, err := reg.Transport()
 	if err != nil {
@@ -71,14 +71,14 @@ func (reg *Registries) OCIOptions() (oci.Options, error) {
 	}, nil
 }
 
-// credential is that of a repository. What was asked for last is remembered, to be
-// named if the registry refuses it.
+// credential returns the credential of a repository. It remembers the last request, so that
+// a hint can name the credential if the registry refuses it.
 func (reg *Registries) credential(ctx context.Context, host, repository string) (oci.Credential, error) {
 	reg.asked.Store(&asked{host: host, path: repository})
 	return reg.Credentials().Credential(ctx, host, repository)
 }
 
-// asked is a registry, or with a path a repository of it.
+// asked is a registry, or with a path one of its repositories.
 type asked struct{ host, path string }
 
 func (t asked) String() string {
@@ -88,7 +88,7 @@ func (t asked) String() string {
 	return t.host + "/" + t.path
 }
 
-// usedCredential says with what a repository was asked.
+// usedCredential describes the credentials of a request.
 type usedCredential struct {
 	target  asked
 	name    string // "the password of me from FILE", "" for none; all that were tried, if several were
@@ -118,7 +118,7 @@ func (reg *Registries) used() usedCredential {
 	return used
 }
 
-// credentialName says what a credential is and where it is kept.
+// credentialName describes a credential and where it is stored.
 func credentialName(c credentials.Candidate) string {
 	name := "the " + cmp.Or(c.Kind, "credential")
 	if c.Username != "" {
@@ -127,8 +127,8 @@ func credentialName(c credentials.Candidate) string {
 	return name + " from " + cmp.Or(c.Location, c.Source)
 }
 
-// Credentials returns the resolver of this run, so that each credential
-// helper is asked once.
+// Credentials returns the resolver of this process, which calls each credential helper only
+// once.
 func (reg *Registries) Credentials() *credentials.Resolver {
 	if reg.resolver == nil {
 		reg.resolver = credentials.New(credentials.Options{Explicit: credentials.Given(reg.Named(), reg.Getenv), Getenv: reg.Getenv, Logger: reg.WarnLogger()})
@@ -136,7 +136,7 @@ func (reg *Registries) Credentials() *credentials.Resolver {
 	return reg.resolver
 }
 
-// Transport is the one transport of this command line, as the flags of TLS want it.
+// Transport returns the one transport of this command line, with the settings of the TLS flags.
 func (reg *Registries) Transport() (http.RoundTripper, error) {
 	if reg.transport != nil {
 		return reg.transport, nil
@@ -154,8 +154,8 @@ func (reg *Registries) Named() string {
 	return TrimScheme(cmp.Or(reg.Registry, reg.Getenv("OKARA_REGISTRY")))
 }
 
-// Client returns the client for the host of --registry, and the layout
-// whose prefix is its path. Repository names of the layout are full names.
+// Client returns the client for the host of --registry, and the layout with its path as the
+// prefix. Repository names of the layout are full names.
 func (reg *Registries) Client() (*oci.Client, addr.Layout, error) {
 	where := reg.Named()
 	if where == "" {
@@ -193,8 +193,8 @@ func (reg *Registries) ClientOf(host string) (*oci.Client, error) {
 	return c, nil
 }
 
-// TrimScheme takes off what a reference or the name of a registry has when it was copied
-// from a browser or a configuration.
+// TrimScheme removes the scheme from a reference or registry name, which it has if it was
+// copied from a browser or a configuration.
 func TrimScheme(reference string) string {
 	for _, scheme := range []string{"oci://", "https://"} {
 		reference = strings.TrimPrefix(reference, scheme)
@@ -215,7 +215,7 @@ func (reg *Registries) OpenRepo(reference string) (*oci.Repo, error) {
 	return r, nil
 }
 
-// OpenThrough opens a repository over connections of its own, seen by wrap.
+// OpenThrough opens a repository over separate connections, which wrap can observe.
 func (reg *Registries) OpenThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
 	o, err := reg.OCIOptions()
 	if err != nil {
@@ -242,7 +242,7 @@ func (reg *Registries) HostToken(host string) string {
 	return c.RegistryToken
 }
 
-// TransportOptions are what the global flags say about TLS.
+// TransportOptions returns the TLS settings of the global flags.
 func (reg *Registries) TransportOptions() httpserve.TransportOptions {
 	return httpserve.TransportOptions{
 		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: httpserve.CertDirs(reg.Getenv),

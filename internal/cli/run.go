@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/buildinfo"
 )
 
-// Run runs one command line of the tree that newRoot makes, and returns the exit
-// code of the process. It is main without the process: nothing in it reads a global.
+// Run runs one command line of the tree that newRoot makes, and returns the exit code of
+// the process. It does all of main's work without reading any globals.
 func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []string) int {
 	a.Version = buildinfo.Version()
 	root := newRoot(a)
@@ -32,7 +32,7 @@ func Run(ctx context.Context, a *App, newRoot func(*App) *cobra.Command, args []
 	}
 	if err != nil && !isChildExit(err) {
 		if code == ExitUsage && slices.Contains(args, "--json") {
-			a.JSON = true // a wrong flag before it ended the parsing
+			a.JSON = true // a wrong flag before --json ended the parsing
 		}
 		f := a.newFailure(err, code, cmd)
 		if code == ExitInterrupted {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ServerFlags name a front-end and who publishes there.
+// ServerFlags name a front-end and the credentials for it.
 type ServerFlags struct {
 	URL, TokenFile, Audience string
 	Both                     bool // the command compares the server with the registry of --registry
@@ -31,8 +31,8 @@ func (s *ServerFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&s.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 }
 
-// OpenFrontEnd returns the client of --server or OKARA_SERVER, nil without one. Who
-// names a registry on the command line means that one.
+// OpenFrontEnd returns the client of --server or OKARA_SERVER, nil without one. A registry
+// on the command line takes precedence over OKARA_SERVER.
 func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {
 	switch {
 	case s.URL != "" && reg.Registry != "" && !s.Both:
@@ -71,7 +71,7 @@ func serverURL(reg *Registries, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// serverToken finds the token for a front-end, and says where.
+// serverToken finds the token for a front-end, and says where it came from.
 func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.TokenFunc, from string, err error) {
 	token, err := ReadToken(reg.In, s.TokenFile)
 	if err != nil {
@@ -105,7 +105,7 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 	return client.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
 }
 
-// ServerHint says what to do about the refusals of a front-end.
+// ServerHint adds advice to refusals by a front-end.
 func ServerHint(err error) error {
 	refused := ""
 	came := ""

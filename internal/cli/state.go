@@ -10,15 +10,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// KeyFlags name the keys of states, and the repository that another is a copy of.
+// KeyFlags name the keys of states, and the primary of a replicated repository.
 type KeyFlags struct {
 	Keys       []string
 	Identities []string
 	Primary    string
 }
 
-// StateOptions returns how commands store: as a backend block without further
-// arguments does, and with the keys of the command line.
+// StateOptions returns the options of a store: those of a backend block without further
+// arguments, with the keys of the command line.
 func (f *KeyFlags) StateOptions(a *App) (statebackend.Options, error) {
 	o := statebackend.Options{Tool: a.UserAgent(), Logger: a.WarnLogger(), StrictReads: true}
 	_, o.Primary, _ = strings.Cut(cmp.Or(f.Primary, a.Getenv("OKARA_STATE_PRIMARY")), "/") // without the host

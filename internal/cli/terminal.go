@@ -26,7 +26,7 @@ func IsTerminal(v any) bool {
 // terminal reports whether progress may be drawn on stderr.
 func (a *App) terminal() bool { return !a.Quiet && !a.Debug && IsTerminal(a.Err) }
 
-// The colours that are used, as the codes of a terminal.
+// Colours, as the codes of a terminal.
 const (
 	red    = "31"
 	green  = "32"
@@ -34,7 +34,7 @@ const (
 	cyan   = "36"
 )
 
-// paint colours words for people at a terminal, unless they want none: NO_COLOR.
+// paint colours words on a terminal, unless the user disabled colours with NO_COLOR.
 func (a *App) paint(to io.Writer, colour, words string) string {
 	if !IsTerminal(to) || a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
 		return words
@@ -42,7 +42,7 @@ func (a *App) paint(to io.Writer, colour, words string) string {
 	return "\x1b[" + colour + "m" + words + "\x1b[0m"
 }
 
-// painted is a note, whose first word may say that it is a warning.
+// painted is a note with a leading "warning:" in colour.
 func (a *App) painted(note string) string {
 	if rest, ok := strings.CutPrefix(note, "warning:"); ok {
 		return a.paint(a.Err, yellow, "warning:") + rest
@@ -62,7 +62,7 @@ func (a *App) PrintChanges(v any, lines []string) error {
 	return a.PrintExact(v, strings.Join(lines, "\n"))
 }
 
-// Steps returns what to call after each of so many steps, which draws one more bar
+// Steps returns a function to call after each of total steps, which draws one more bar
 // beside those of [App.Progress].
 func (a *App) Steps(item string, total int) func() {
 	report := a.progress
@@ -72,8 +72,8 @@ func (a *App) Steps(item string, total int) func() {
 	return func() { report(depot.Event{Item: item, Bytes: 1, Total: int64(total), Count: true}) }
 }
 
-// Progress returns a function that draws a bar for each upload, nil where bars
-// are not wanted. done removes the bars.
+// Progress returns a function that draws a bar for each upload, nil if no bars are to be
+// drawn. done removes the bars.
 func (a *App) Progress() (report func(depot.Event), done func()) {
 	if !a.terminal() {
 		return nil, func() {}
@@ -84,7 +84,7 @@ func (a *App) Progress() (report func(depot.Event), done func()) {
 	report = func(e depot.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		// Two blobs of one item differ in size at least.
+		// Two blobs of one item differ at least in size.
 		key := e.Item + " " + strconv.FormatInt(e.Total, 10)
 		bar := bars[key]
 		if bar == nil {
@@ -105,7 +105,7 @@ func (a *App) Progress() (report func(depot.Event), done func()) {
 	})
 }
 
-// counters are the numbers behind a bar.
+// counters returns the figures beside a bar.
 func counters(e depot.Event) decor.Decorator {
 	if e.Count {
 		return decor.CountersNoUnit("%d / %d")

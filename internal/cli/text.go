@@ -12,13 +12,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// PrintResult writes the result of a command to stdout: v as one JSON document
-// with --json, else words and a line end. No words print nothing.
+// PrintResult writes the result of a command to stdout: v as one JSON document with --json,
+// else words and a line end. Nothing is printed for empty words.
 func (a *App) PrintResult(v any, words string) error {
 	return a.PrintExact(v, text.Block(words))
 }
 
-// PrintExact is PrintResult for a value that programs take as it is.
+// PrintExact is PrintResult for a value that programs need unchanged.
 func (a *App) PrintExact(v any, value string) error {
 	a.Printed = true
 	if !a.JSON {
@@ -34,7 +34,7 @@ func (a *App) PrintExact(v any, value string) error {
 	return enc.Encode(v)
 }
 
-// Note writes a line for people to stderr, unless --quiet.
+// Note writes a line for the user to stderr, unless --quiet.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		fmt.Fprintln(a.Err, a.painted(text.Block(fmt.Sprintf(format, args...))))
@@ -60,7 +60,7 @@ func Table(rows [][]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Timestamp is how tables show a time.
+// Timestamp formats a time for tables.
 func Timestamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -68,7 +68,7 @@ func Timestamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// Age is how long ago something was, for people.
+// Age formats a duration since an event for reading.
 func Age(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -83,7 +83,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// OrDash fills an empty cell.
+// OrDash returns "-" for an empty cell.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -91,7 +91,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// YesNo is how tables show a fact.
+// YesNo formats a boolean for tables.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -99,7 +99,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Plural counts things by their noun: "1 version", "2 versions".
+// Plural formats a number with its noun: "1 version", "2 versions".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

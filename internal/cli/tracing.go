@@ -18,10 +18,10 @@ import (
 // flushTime bounds how long the end of a command waits for the collector.
 const flushTime = 5 * time.Second
 
-// startTracing sends a span of every HTTP request, in and out, to the collector
-// that OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names,
-// over OTLP/HTTP. Without these variables nothing is traced, and no trace context
-// sent. stop sends what is left.
+// startTracing sends a span of every HTTP request, incoming and outgoing, to the collector
+// named by OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, over
+// OTLP/HTTP. Without these variables nothing is traced, and no trace context is sent. stop
+// sends the remaining spans.
 //
 // Reference: OpenTelemetry environment variable specification.
 func (a *App) startTracing(ctx context.Context) (stop func(), err error) {

@@ -15,11 +15,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// mistypes is how many letters may be wrong in a word that is recognised.
+// mistypes is how many letters of a word may be wrong for it to be recognized.
 func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
 
-// WordUsage makes a tree of commands say in its own words what is wrong with its
-// flags and arguments.
+// WordUsage replaces cobra's messages about wrong flags and arguments in a tree of commands.
 func WordUsage(root *cobra.Command) {
 	root.SetFlagErrorFunc(WrongFlag)
 	for _, c := range root.Commands() {
@@ -31,7 +30,7 @@ func WordUsage(root *cobra.Command) {
 	usageArgs(root)
 }
 
-// textOnly makes one of cobra's own commands, and those below it, refuse --json.
+// textOnly makes one of cobra's own commands, and its subcommands, refuse --json.
 func textOnly(cmd *cobra.Command) {
 	WithoutJSON(cmd, "it prints text")
 	if run := cmd.Run; run != nil {
@@ -45,8 +44,8 @@ func textOnly(cmd *cobra.Command) {
 	}
 }
 
-// usageArgs makes every command of the tree say in its own words what is wrong
-// with its arguments, with the exit code of usage.
+// usageArgs makes every command of the tree report wrong arguments with okara's own message
+// and the exit code for usage errors.
 func usageArgs(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -74,7 +73,7 @@ func usageArgs(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand names the commands that may be meant.
+// unknownCommand names the commands that the user may have meant.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	err := UsageError("unknown command %q for %q", word, cmd.CommandPath())
 	if there := named(cmd.Root(), word); len(there) > 0 && len(there) <= maxNamed {
@@ -93,10 +92,10 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return WithHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
 }
 
-// maxNamed bounds the commands of one name that a hint lists.
+// maxNamed bounds how many commands with the same name a hint lists.
 const maxNamed = 4
 
-// named are the commands of a tree that have a name, or had it: by their paths.
+// named returns the paths of the commands in a tree that have a name, or had it before.
 func named(cmd *cobra.Command, word string) (paths []string) {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() && (c.Name() == word || slices.Contains(c.SuggestFor, word)) {
@@ -107,8 +106,7 @@ func named(cmd *cobra.Command, word string) (paths []string) {
 	return paths
 }
 
-// wrongArgs says which arguments are missing, or are too many; err is what the
-// command itself says.
+// wrongArgs says which arguments are missing or too many; err is the command's own message.
 func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	wanted := argWords(cmd)
 	needed := slices.DeleteFunc(slices.Clone(wanted), func(word string) bool { return strings.HasPrefix(word, "[") })
@@ -127,8 +125,8 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	return UsageError("%q is one argument too many", args[len(wanted)])
 }
 
-// joinVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, where that is one argument
-// more than the command has.
+// joinVersion reads "ADDRESS VERSION" as ADDRESS@VERSION, if that is one argument more than
+// the command takes.
 func joinVersion(cmd *cobra.Command, args []string) []string {
 	wanted := argWords(cmd)
 	if len(wanted) == 0 || !strings.HasPrefix(strings.TrimLeft(wanted[0], "["), "ADDRESS") || len(args) <= len(wanted) || strings.Contains(args[0], "@") {
@@ -140,8 +138,7 @@ func joinVersion(cmd *cobra.Command, args []string) []string {
 	return append([]string{args[0] + "@" + args[1]}, args[2:]...)
 }
 
-// argWords are the words for the arguments in the usage of a command, without its
-// flags.
+// argWords returns the words for the arguments in the usage of a command, without flags.
 func argWords(cmd *cobra.Command) []string {
 	if _, after, ok := strings.Cut(cmd.Use, " -- "); ok {
 		return strings.Fields(after)
@@ -156,12 +153,11 @@ func argWords(cmd *cobra.Command) []string {
 	return words
 }
 
-// registryAlone is for those who want to go through a server with a command that asks a
-// registry.
+// registryAlone is the hint for --server with a command that only works on a registry.
 const registryAlone = "this command asks the registry itself: name the one behind the server with --registry HOST[/PREFIX]; " +
 	"list, show, pull, verify, publish, sign, deprecate, yank and audit go through a server too"
 
-// WrongFlag names the flag that may be meant.
+// WrongFlag names the flag that the user may have meant.
 func WrongFlag(cmd *cobra.Command, err error) error {
 	usage := UsageError("%w", err)
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(argWords(cmd)) == 0 && len(words) > 0 { // before the flag
@@ -171,7 +167,7 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	if !ok {
 		return usage
 	}
-	// cobra compares names of commands only.
+	// cobra only compares the names of commands.
 	word := unknown.GetSpecifiedName()
 	if word == "server" {
 		return WithHint(usage, "%s", registryAlone)
@@ -186,7 +182,7 @@ func WrongFlag(cmd *cobra.Command, err error) error {
 	return usage
 }
 
-// usageHint shows how the command is written.
+// usageHint shows the usage of a command.
 func usageHint(cmd *cobra.Command) string {
 	if cmd == nil || !cmd.HasParent() {
 		return "`okara --help` lists the commands"
@@ -194,11 +190,10 @@ func usageHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("usage: %s; --help has examples", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 }
 
-// CompleteTimeout is how long a shell waits for names. Who presses TAB has not asked
-// for more.
+// CompleteTimeout is how long a shell waits for completions, so that TAB never blocks long.
 const CompleteTimeout = 2 * time.Second
 
-// Parent returns a command that only groups others.
+// Parent returns a command that only groups subcommands.
 func Parent(use, group, short string) *cobra.Command {
 	return WithoutJSON(&cobra.Command{
 		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
@@ -206,17 +201,17 @@ func Parent(use, group, short string) *cobra.Command {
 	}, "name one of its commands; `okara --help` lists them")
 }
 
-// withoutJSON is the annotation of commands whose result is no document.
+// withoutJSON is the annotation of commands without a JSON result.
 const withoutJSON = "okara without json"
 
-// WithoutJSON makes a command refuse --json, since what it prints is no document; hint
+// WithoutJSON makes a command refuse --json, since its output is not a JSON document; hint
 // says what to do instead.
 func WithoutJSON(cmd *cobra.Command, hint string) *cobra.Command {
 	cmd.Annotations = map[string]string{withoutJSON: hint}
 	return cmd
 }
 
-// RefuseJSON is the refusal of --json by a command that has no document to print.
+// RefuseJSON returns the error for --json with a command that has no JSON result.
 func RefuseJSON(cmd *cobra.Command) error {
 	hint, without := cmd.Annotations[withoutJSON]
 	if f := cmd.Flags().Lookup("json"); !without || f == nil || f.Value.String() != "true" {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e drives okara together with stock OpenTofu and Terraform, as
-// processes, through every flow that a user has. Nothing is faked: the tools
-// and the provider are built from their pinned modules, the registry is
-// `okara serve` or the distribution program.
+// Package e2e drives okara together with stock OpenTofu and Terraform, as processes,
+// through every flow that a user has. Nothing is mocked: the tools and the provider are
+// built from their pinned modules, and the registry is `okara serve` or the distribution
+// program.
 //
-// TestDocs does what the pages of docs and the README say. Scripts are testscript
-// files, one topic each; job_* are whole jobs, listed in docs/tests.md:
+// TestDocs executes the pages of docs and the README. Scripts are testscript files, one
+// topic each; job_* are whole jobs, listed in docs/tests.md:
 //
 //	testdata/each  runs twice, with $TOOL tofu and then terraform
 //	testdata/tofu  OpenTofu only: oci:// sources, oci_mirror, and jobs in which
 //	               the tool plays a small part
 //	testdata/both  both tools in one script: state that they share
 //
-// Terraform is used where 1.10 or newer is on PATH; otherwise its tests are
-// skipped and say so. Besides the usual commands, a script has
+// Terraform is used if 1.10 or newer is on PATH; otherwise its tests are skipped and say
+// so. Besides the usual commands, a script has
 //
 //	registry VAR [KIND]      a distribution process; $VAR is its host:port. Kind
 //	                         nodelete refuses deletes, htpasswd wants the user ci
@@ -23,7 +23,7 @@
 //	save stdout VAR          keeps what the last command wrote
 //	post URL FILE STATUS [USER:PASSWORD]  sends a file and wants that status
 //
-// and the variables $TOOL, $DIST (the packed time provider), $PROVIDER (the same of
-// okara's own), $KEY (a key that signs them) and $MODULES (the modules of the repository's testdata). Home is
-// empty.
+// and the variables $TOOL, $DIST (the packed time provider), $PROVIDER (okara's own provider,
+// packed in the same way), $KEY (a key that signs them) and $MODULES (the modules in the
+// repository's testdata). The home directory is empty.
 package e2e

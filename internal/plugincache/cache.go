@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/lockfile"
 )
 
-// maxLock bounds what is read of a lock file, in bytes.
+// maxLock bounds the size of a lock file, in bytes.
 const maxLock = 4 << 20
 
 // Cache is a folder of provider packages for this platform.
@@ -30,8 +30,8 @@ type Cache struct {
 	maxBytes int64 // bytes; 0: no limit
 }
 
-// New returns the cache in dir, which need not be there. It must be an absolute path,
-// since links lead there.
+// New returns the cache in dir, which need not exist. It must be an absolute path, since it
+// is the target of links.
 func New(dir string) (Cache, error) {
 	if !filepath.IsAbs(dir) {
 		return Cache{}, fmt.Errorf("plugin cache %s: want an absolute path", dir)
@@ -41,14 +41,14 @@ func New(dir string) (Cache, error) {
 
 // Module is a root module.
 type Module struct {
-	Dir     string // with the lock file
+	Dir     string // contains the lock file
 	DataDir string // where the tool keeps providers, .terraform
 }
 
 // Link makes a link to each package that the lock file names, the cache has and the module
-// lacks. A module without a lock file gets none. Links to what the lock file does not name
-// are removed, since terraform installs through such a link into the cache. It returns how
-// many packages of the module are in the cache now.
+// lacks. A module without a lock file gets none. Links to packages that the lock file does
+// not name are removed, since terraform would install through such a link into the cache.
+// Link returns how many packages of the module are in the cache now.
 func (c Cache) Link(m Module) (linked int, err error) {
 	_, packages, err := c.locked(m)
 	if err := c.unlink(m, packages); err != nil {
@@ -79,7 +79,7 @@ func (c Cache) Link(m Module) (linked int, err error) {
 	return linked, err
 }
 
-// unlink removes the links of a module into the cache that its lock file does not vouch for.
+// unlink removes a module's links into the cache to packages that its lock file does not name.
 func (c Cache) unlink(m Module, packages []locked) error {
 	all, err := filepath.Glob(filepath.Join(escape(m.DataDir), "providers", "*", "*", "*", "*", "*"))
 	if err != nil {
@@ -88,7 +88,7 @@ func (c Cache) unlink(m Module, packages []locked) error {
 	for _, path := range all {
 		to, err := os.Readlink(path)
 		if err != nil || !strings.HasPrefix(to, c.dir+string(filepath.Separator)) {
-			continue // no link, or not one of ours
+			continue // not a link into the cache
 		}
 		vouched := slices.ContainsFunc(packages, func(p locked) bool {
 			return p.installed == path && p.cached == filepath.Dir(to) && slices.Contains(p.hashes, filepath.Base(to))
@@ -103,17 +103,17 @@ func (c Cache) unlink(m Module, packages []locked) error {
 	return nil
 }
 
-// escape makes a pattern of [filepath.Glob] that matches the name alone.
+// escape makes a pattern of [filepath.Glob] that matches only the name itself.
 func escape(name string) string {
 	if runtime.GOOS == "windows" {
-		return name // there is no escaping there, and no pattern in its names but [
+		return name // Windows has no escaping; of the special characters its names can only contain [
 	}
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// Keep moves the packages that an init has installed into the cache and puts links in
-// their place. What is not what the lock file says stays where it is, as does what cannot
-// be moved; the error says so. It returns how many the cache got.
+// Keep moves the packages that an init has installed into the cache and replaces them by
+// links. Packages that differ from the lock file or cannot be moved stay where they are; the
+// error names them. Keep returns how many packages were moved.
 func (c Cache) Keep(m Module) (kept int, err error) {
 	_, packages, err := c.locked(m)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c Cache) Keep(m Module) (kept int, err error) {
 	return kept, errors.Join(errs...)
 }
 
-// each does something with all packages, some at once.
+// each calls do for all packages, some of them concurrently.
 func each(packages []locked, do func(i int, p locked) error) []error {
 	errs := make([]error, len(packages))
 	var g errgroup.Group
@@ -143,25 +143,25 @@ func each(packages []locked, do func(i int, p locked) error) []error {
 			return nil
 		})
 	}
-	_ = g.Wait() // errs has them
+	_ = g.Wait() // the errors are in errs
 	return errs
 }
 
-// locked is a package that a lock file names.
+// locked is a package named in a lock file.
 type locked struct {
 	entry     lockfile.Provider
 	dataDir   string   // of the tool
-	installed string   // where the tool has it
-	cached    string   // folder of its contents in the cache
-	hashes    []string // h1, in hexadecimal, that it may have
+	installed string   // where the tool installs it
+	cached    string   // folder of this version in the cache
+	hashes    []string // its possible h1 hashes, in hexadecimal
 }
 
-// locked reads the lock file of the module and lists what it names; nothing without one.
+// locked reads the lock file of the module and lists its packages; none without the file.
 func (c Cache) locked(m Module) (*lockfile.File, []locked, error) {
 	file := filepath.Join(m.Dir, lockfile.Name)
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxLock) {
-		return nil, nil, nil // the tool says what it thinks of such a one
+		return nil, nil, nil // left to the tool to report
 	}
 	if err != nil {
 		return nil, nil, err
@@ -177,7 +177,7 @@ func (c Cache) locked(m Module) (*lockfile.File, []locked, error) {
 	return lock, c.named(lock, m.DataDir), nil
 }
 
-// named lists what a lock file names.
+// named lists the packages in a lock file.
 func (c Cache) named(lock *lockfile.File, dataDir string) (all []locked) {
 	for _, p := range lock.Providers {
 		at := filepath.Join(p.Address.Hostname, p.Address.Namespace, p.Address.Type, p.Version.String(), runtime.GOOS+"_"+runtime.GOARCH)
@@ -192,14 +192,14 @@ func (c Cache) named(lock *lockfile.File, dataDir string) (all []locked) {
 	return all
 }
 
-// hexOf is the name of the folder for a hash "h1:…", which is base64 of a SHA-256.
+// hexOf returns the folder name for a hash "h1:…", which is base64 of a SHA-256.
 func hexOf(h1 string) (string, bool) {
 	text, ok := strings.CutPrefix(h1, "h1:")
 	sum, err := base64.StdEncoding.DecodeString(text)
 	return hex.EncodeToString(sum), ok && err == nil && len(sum) == 32
 }
 
-// kept is the folder of the package in the cache, false if it is not there.
+// kept returns the folder of the package in the cache; false if it is not there.
 func (l locked) kept() (string, bool) {
 	for _, h := range l.hashes {
 		dir := filepath.Join(l.cached, h)
@@ -210,7 +210,7 @@ func (l locked) kept() (string, bool) {
 	return "", false
 }
 
-// dropDangling removes a link that leads nowhere, which a tool takes for a broken package.
+// dropDangling removes a dangling link, which a tool takes for a broken package.
 func dropDangling(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -222,7 +222,7 @@ func dropDangling(path string) error {
 	return nil
 }
 
-// keep moves one package into the cache, or links to the one that is there.
+// keep moves one package into the cache, or replaces it by a link to the one that is there.
 func (c Cache) keep(l locked) error {
 	if err := onlyFiles(l.installed); err != nil {
 		return fmt.Errorf("plugin cache: %w", err)
@@ -248,7 +248,7 @@ func (c Cache) keep(l locked) error {
 	return replaceByLink(l.installed, target, l.dataDir)
 }
 
-// onlyFiles refuses a package with links in it: what they lead to could change after the
+// onlyFiles refuses a package that contains links: their targets could change after the
 // tool has verified it.
 func onlyFiles(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -259,8 +259,8 @@ func onlyFiles(dir string) error {
 	})
 }
 
-// moveIn copies a folder to a temporary one, by hard links where the file system can, and
-// moves it to target, in the place of a damaged one.
+// moveIn copies a folder to a temporary one, by hard links if the file system can, and
+// moves the copy to target, where it replaces a damaged one.
 func (c Cache) moveIn(from, target string, damaged bool) (err error) {
 	partial, remove, err := c.tempDir()
 	if err != nil {
@@ -279,7 +279,7 @@ func (c Cache) moveIn(from, target string, damaged bool) (err error) {
 	return moveTo(whole, target)
 }
 
-// copyTree copies a folder, by hard links where the file system can.
+// copyTree copies a folder, by hard links if the file system can.
 func copyTree(from, to string) error {
 	if linkTree(from, to) == nil {
 		return nil
@@ -287,7 +287,7 @@ func copyTree(from, to string) error {
 	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)), readable(to))
 }
 
-// moveTo renames a folder. If somebody else was faster, theirs stays.
+// moveTo renames a folder. If another process was faster, that one's folder stays.
 func moveTo(whole, target string) error {
 	err := os.Rename(whole, target)
 	if _, there := os.Stat(target); there == nil {
@@ -307,15 +307,15 @@ func linkTree(from, to string) error {
 			return err
 		}
 		if dir := filepath.Join(to, below); e.IsDir() {
-			return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) // whatever the umask is
+			return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) // independent of the umask
 		}
 		return os.Link(path, filepath.Join(to, below))
 	})
 }
 
-// replaceByLink puts a link in the place of a folder, which is beside it for an instant.
-// What runs from the folder has its files open; an init that finds nothing in that instant
-// installs the package again.
+// replaceByLink replaces a folder by a link; the folder is moved aside for a moment. A
+// program that runs from the folder has its files open; an init that finds nothing in that
+// moment installs the package again.
 func replaceByLink(path, target, beside string) (err error) {
 	aside, remove, err := files.TempDir(beside)
 	if err != nil {

@@ -6,5 +6,5 @@ package plugincache
 
 import "io/fs"
 
-// linked is not known here, where no server has runs that share.
+// linked always reports false here, where servers have no runs that share packages.
 func linked(fs.FileInfo) bool { return false }

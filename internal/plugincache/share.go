@@ -28,40 +28,39 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// Source tells whoever asks where a package is that he may have, and its hashes.
+// Source tells where a package is that its caller may have, and the package's hashes.
 type Source interface {
 	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
 }
 
-// Share is how a tool gets packages that must not change them.
+// Share configures how a tool gets packages that it must not change.
 type Share struct {
-	Source Source // as the tool may ask it
-	Dir    string // of this tool alone, and there already: it gets hard links
-	Shown  string // name of Dir where the tool runs
+	Source Source // with the rights of the tool
+	Dir    string // existing folder of this tool alone, for hard links
+	Shown  string // path of Dir as the tool sees it
 }
 
-// maxShared bounds what one lock file gets: each provider is a request.
+// maxShared bounds the providers of one lock file: each is a request.
 const maxShared = 100
 
-// Within returns the cache with a limit in bytes: what was not used for the longest time
-// goes when more is fetched. What runs hold counts and stays. Over the limit is one package
-// at most, and what is being unpacked.
+// Within returns the cache with a limit in bytes: fetching removes the packages that were
+// not used for the longest time. Packages in use by runs count and stay. The limit can be
+// exceeded by one package, and by what is being unpacked.
 func (c Cache) Within(maxBytes int64) Cache {
 	c.maxBytes = maxBytes
 	return c
 }
 
 // Share makes links to the packages that the module's lock file names and the source has,
-// and returns how many. What the cache lacks is fetched, and all of it is hashed: a
-// package that was damaged is fetched anew. A lock file that has the package's zh: alone
-// gets its h1: too, as the tool would add it. An error leaves the rest to the tool, as does
-// the limit.
+// and returns how many. What the cache lacks is fetched, and everything is hashed: a damaged
+// package is fetched again. If a lock file has only the zh: of a package, its h1: is added,
+// as the tool would do. After an error, or at the limit, the tool fetches the rest itself.
 func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err error) {
 	lock, packages, err := c.locked(m)
 	if err != nil || len(packages) > maxShared {
 		return 0, err
 	}
-	entries := make([]lockfile.Provider, len(packages)) // whose packages are ready
+	entries := make([]lockfile.Provider, len(packages)) // of packages that are ready
 	errs := each(packages, func(i int, p locked) (err error) {
 		entries[i], err = c.ready(ctx, p, s.Source, filepath.Join(s.Dir, strconv.Itoa(i)))
 		return err
@@ -81,7 +80,7 @@ func (c Cache) Share(ctx context.Context, m Module, s Share) (shared int, err er
 	return shared, errors.Join(errs...)
 }
 
-// complete writes the hashes that the entries have more than the lock file.
+// complete adds the hashes of the entries that the lock file lacks.
 func complete(m Module, lock *lockfile.File, entries []lockfile.Provider) error {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e lockfile.Provider) bool {
 		have, ok := lock.Find(e.Address)
@@ -112,9 +111,9 @@ func (c Cache) Fill(ctx context.Context, text []byte, source Source) error {
 	})...)
 }
 
-// ready puts hard links to a package into own, where its files are hashed: what others do
-// with the cache meanwhile does not matter. It returns the entry with the h1: of the
-// package; the zero entry if the tool has the package, or is to get it for itself.
+// ready makes hard links to a package in own and hashes the files there, so that later
+// changes of the cache do not matter. It returns the entry with the h1: of the package; the
+// zero entry if the tool has the package, or has to fetch it itself.
 func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (lockfile.Provider, error) {
 	none := lockfile.Provider{}
 	if _, err := os.Lstat(p.installed); err == nil {
@@ -143,9 +142,9 @@ func (c Cache) ready(ctx context.Context, p locked, source Source, own string) (
 	return e, nil
 }
 
-// offered asks the source for the package. It is none if the source does not let have it,
-// does not tell its hashes, or has another one than the lock file. That must have the zh:,
-// since the tool adds it otherwise, and a plan is refused whose lock file was another one.
+// offered asks the source for the package. It is false if the source refuses it, does not
+// report its hashes, or has a different package than the lock file. The lock file must have
+// the zh:, since the tool would add it, and a plan with a changed lock file is refused.
 func (l locked) offered(ctx context.Context, source Source) (upstream.Package, bool) {
 	pkg, err := source.Package(ctx, l.entry.Address, l.entry.Version, addr.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
@@ -155,17 +154,17 @@ func (l locked) offered(ctx context.Context, source Source) (upstream.Package, b
 	return pkg, ok && slices.Contains(l.entry.Hashes, "zh:"+pkg.Zh)
 }
 
-// target is the folder of a package in the cache, by a hash that [hexOf] takes.
+// target returns the folder of a package in the cache, for a hash that [hexOf] accepts.
 func (l locked) target(h1 string) string {
 	hash, _ := hexOf(h1)
 	return filepath.Join(l.cached, hash)
 }
 
-// errDamaged says that a package has not the hash by which it is kept, or cannot be read.
+// errDamaged says that a package does not match its hash, or cannot be read.
 var errDamaged = errors.New("a package is damaged")
 
-// give fetches what the cache lacks, and makes hard links to it that are hashed. What
-// cannot be linked or read is damaged, or was removed meanwhile; nothing is in own then.
+// give fetches what the cache lacks, makes hard links to it and hashes them. What cannot be
+// linked or read is damaged, or was removed meanwhile; then own is empty.
 func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own string) error {
 	if err := c.fetch(ctx, l, pkg); err != nil {
 		return err
@@ -178,19 +177,19 @@ func (c Cache) give(ctx context.Context, l locked, pkg upstream.Package, own str
 	err := errors.Join(linkTree(target, own), removeLock.Close())
 	if err == nil {
 		now := time.Now()
-		_ = os.Chtimes(target, now, now) // one that cannot be marked as used goes early
+		_ = os.Chtimes(target, now, now) // if this fails, the package is only removed earlier
 		err = verify(own, pkg.H1)
 	}
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*os.LinkError](err); !ok || errors.Is(err, fs.ErrNotExist) { // else it is the file system
+	if _, ok := errors.AsType[*os.LinkError](err); !ok || errors.Is(err, fs.ErrNotExist) { // other link errors are those of the file system
 		err = fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return errors.Join(err, os.RemoveAll(own))
 }
 
-// modes refuses a package that the user of a tool cannot read, or whose program not run.
+// modes refuses packages that the user of a tool cannot read, or whose program cannot run.
 func modes(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -214,7 +213,7 @@ func modes(dir string) error {
 // isProgram distinguishes the provider from the files beside it, as the tools do.
 func isProgram(name string) bool { return strings.HasPrefix(name, "terraform-provider-") }
 
-// verify hashes a package.
+// verify checks the h1 hash of a package.
 func verify(dir, h1 string) error {
 	if err := errors.Join(onlyFiles(dir), modes(dir)); err != nil {
 		return err
@@ -226,8 +225,8 @@ func verify(dir, h1 string) error {
 	return err
 }
 
-// tempDir makes a temporary folder on the file system of the cache. All are in one place,
-// so that the next one removes what a killed process left.
+// tempDir makes a temporary folder on the file system of the cache. All of them have one
+// parent, so that a later call removes what a killed process left.
 func (c Cache) tempDir() (dir string, remove func() error, err error) {
 	all := filepath.Join(c.dir, partialFolder)
 	if err := os.MkdirAll(all, 0o700); err != nil {
@@ -236,10 +235,10 @@ func (c Cache) tempDir() (dir string, remove func() error, err error) {
 	return files.TempDir(all)
 }
 
-// partialFolder is beside the folders of hosts, which have another name.
+// partialFolder is beside the folders of hosts, whose names do not begin with a dot.
 const partialFolder = ".partial"
 
-// drop removes a package from the cache, at one stroke.
+// drop removes a package from the cache, atomically.
 func (c Cache) drop(target string) (err error) {
 	aside, remove, err := c.tempDir()
 	if err != nil {
@@ -249,11 +248,11 @@ func (c Cache) drop(target string) (err error) {
 	if err := os.Rename(target, filepath.Join(aside, "package")); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil // somebody was faster
+	return nil // another process was faster
 }
 
-// fetch gets a package into the cache, unless it is there. Of several processes one does.
-// It fails with errFull if there is no room.
+// fetch downloads a package into the cache, unless it is there. Only one of several processes
+// does so. It fails with errFull if there is no room.
 func (c Cache) fetch(ctx context.Context, l locked, pkg upstream.Package) (err error) {
 	target := l.target(pkg.H1)
 	if isFolder(target) {
@@ -287,7 +286,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// fetchTo downloads a package, verifies the zip, unpacks it and verifies what came of it.
+// fetchTo downloads a package, verifies the zip, unpacks it and verifies the result.
 func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, target string) (err error) {
 	partial, remove, err := c.tempDir()
 	if err != nil {
@@ -316,8 +315,8 @@ func (c Cache) fetchTo(ctx context.Context, pkg upstream.Package, target string)
 	return c.admit(ctx, whole, target)
 }
 
-// readable lets the user of a tool read and run what is in a folder, whatever this
-// process's umask is. Who may enter the folders above decides who can.
+// readable lets every user read and run the contents of a folder, independent of this
+// process's umask. The folders above it decide which users can reach it.
 func readable(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -334,15 +333,15 @@ func readable(dir string) error {
 	})
 }
 
-// errFull says that runs hold all that there may be in the cache.
+// errFull says that packages in use by runs fill the cache up to its limit.
 var errFull = errors.New("runs hold as much as the cache may have")
 
-// removeLock is the lock of those who remove packages, against those who begin to hold some.
+// removeLock is held to remove packages, and shared to begin to use some.
 func (c Cache) removeLock() *flock.Flock {
 	return flock.New(filepath.Join(c.dir, "lock"), flock.SetPermissions(0o600))
 }
 
-// admit moves a package to its place, once there is room for it.
+// admit moves a package to its final path, after making room for it.
 func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
 	removeLock := c.removeLock()
 	if _, err := removeLock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
@@ -355,9 +354,9 @@ func (c Cache) admit(ctx context.Context, whole, target string) (err error) {
 	return moveTo(whole, target)
 }
 
-// trim makes room for a package of so many bytes: what was used least recently goes. What
-// runs hold stays and counts, since the disk has it as long as they do. If that is as much
-// as the limit, trim fails with errFull; else one package may be over it.
+// trim makes room for a package of size bytes by removing the least recently used ones.
+// Packages in use by runs stay and count, since they occupy the disk. If they reach the
+// limit, trim fails with errFull; otherwise one package may exceed it.
 func (c Cache) trim(size int64) error {
 	if c.maxBytes <= 0 {
 		return nil
@@ -386,12 +385,12 @@ type kept struct {
 	dir  string
 	size int64 // bytes
 	used time.Time
-	held bool // by a run, which has hard links
+	held bool // by a run, through hard links
 }
 
-// packages lists what is in the cache, and adds up what runs hold.
+// packages lists the packages in the cache, and adds up the sizes of those in use by runs.
 func (c Cache) packages() (all []kept, held int64) {
-	names, _ := fs.Glob(os.DirFS(c.dir), "*/*/*/*/*/*") // the pattern is a good one
+	names, _ := fs.Glob(os.DirFS(c.dir), "*/*/*/*/*/*") // the pattern is valid
 	for _, name := range names {
 		dir := filepath.Join(c.dir, filepath.FromSlash(name))
 		info, err := os.Lstat(dir)
@@ -407,16 +406,16 @@ func (c Cache) packages() (all []kept, held int64) {
 	return all, held
 }
 
-// sizeOf adds up the files below a folder, in bytes.
+// sizeOf adds up the sizes of the files below a folder, in bytes.
 func sizeOf(dir string) int64 {
 	size, _ := measure(dir)
 	return size
 }
 
-// measure adds up the files below a folder, in bytes, and reports whether one of them has
-// another name elsewhere.
+// measure adds up the sizes of the files below a folder, in bytes, and reports whether one
+// of them has another hard link.
 func measure(dir string) (size int64, held bool) {
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // what goes meanwhile has none
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error { // files that disappear meanwhile do not count
 		if err == nil && e.Type().IsRegular() {
 			if info, err := e.Info(); err == nil {
 				size += info.Size()

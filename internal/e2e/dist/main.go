@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// provider is what is built: where its go.mod is, and how it is named.
+// provider says what is built: where its go.mod is, and how it is named.
 type provider struct {
 	module, pkg, version, out string
 }

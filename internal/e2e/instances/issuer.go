@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// person is somebody with groups, as the issuer knows him.
+// person adds a user with groups to the issuer.
 func (w *world) person(name string, groups ...string) string {
 	if len(groups) > 0 {
 		w.issuer.groups[name] = groups
@@ -22,7 +22,7 @@ func (w *world) person(name string, groups ...string) string {
 	return name
 }
 
-// issuer is an OpenID Connect issuer: its tokens are what people log in with.
+// issuer is an OpenID Connect issuer, whose tokens are the users' logins.
 type issuer struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
@@ -39,7 +39,7 @@ func newIssuer() *issuer {
 	answer := func(path string, doc func() any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(doc()) // the client is gone
+			_ = json.NewEncoder(w).Encode(doc()) // an error means that the client is gone
 		})
 	}
 	answer("/.well-known/openid-configuration", func() any {
@@ -59,11 +59,11 @@ func newIssuer() *issuer {
 	return i
 }
 
-// token is a JWT for a person.
+// token returns a JWT for a user.
 func (i *issuer) token(name string) string {
 	now := time.Now().Unix()
 	part := func(v any) string {
-		b, _ := json.Marshal(v) // of strings and numbers
+		b, _ := json.Marshal(v) // strings and numbers always encode
 		return base64.RawURLEncoding.EncodeToString(b)
 	}
 	text := part(map[string]string{"alg": "ES256", "kid": "k", "typ": "JWT"}) + "." + part(map[string]any{

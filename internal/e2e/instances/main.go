@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// instance is what this program reads of one.
+// instance has the fields of an instance that this program reads.
 type instance struct {
 	ID         string
 	Template   string
@@ -164,7 +164,7 @@ func demo(ctx context.Context) (err error) {
 	return w.left(ctx, all)
 }
 
-// pool lets twenty people claim at once.
+// pool lets twenty users claim at once.
 func (w *world) pool(ctx context.Context, all map[string]bool) error {
 	if err := until(ctx, 3*time.Minute, func() (bool, error) {
 		var t struct{ Pool struct{ Available int } }
@@ -205,7 +205,7 @@ func (w *world) pool(ctx context.Context, all map[string]bool) error {
 	return nil
 }
 
-// approve lets who asked fail to approve, and then somebody else succeed.
+// approve shows that the requester cannot approve, and that another approver can.
 func (w *world) approve(ctx context.Context, asker, approver, id string) error {
 	planned, err := w.wait(ctx, asker, id, "planned")
 	if err != nil {
@@ -226,7 +226,7 @@ func (w *world) approve(ctx context.Context, asker, approver, id string) error {
 	return err
 }
 
-// crash kills the replica that leads while tofu applies.
+// crash kills the leading replica while tofu applies.
 func (w *world) crash(ctx context.Context, who string) (instance, error) {
 	leader := w.a
 	other := w.b
@@ -267,8 +267,8 @@ func (w *world) crash(ctx context.Context, who string) (instance, error) {
 	return slow, err
 }
 
-// end deletes all templates, and waits until everything has gone; what is protected
-// has to be let go.
+// end deletes all templates, and waits until all instances are gone; a protected one has to
+// be unprotected first.
 func (w *world) end(ctx context.Context, admin, owner, protected string, all map[string]bool) error {
 	if err := os.RemoveAll(w.path("templates")); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (w *world) end(ctx context.Context, admin, owner, protected string, all map
 	})
 }
 
-// left shows that no state has resources, and what the audit log tells.
+// left checks that no state has resources, and prints what the audit log contains.
 func (w *world) left(ctx context.Context, all map[string]bool) error {
 	var ids []string
 	for id := range all {
@@ -350,7 +350,7 @@ func (w *world) left(ctx context.Context, all map[string]bool) error {
 	return nil
 }
 
-// wait waits until an instance has a phase.
+// wait waits until an instance has a given phase.
 func (w *world) wait(ctx context.Context, who, id, phase string) (instance, error) {
 	var i instance
 	err := until(ctx, 4*time.Minute, func() (bool, error) {
@@ -369,7 +369,7 @@ func (w *world) wait(ctx context.Context, who, id, phase string) (instance, erro
 	return i, nil
 }
 
-// until asks every half second, for so long at most.
+// until polls every half second, for limit at most.
 func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

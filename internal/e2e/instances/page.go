@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// formKey is the field by which a form that is sent twice is done once.
+// formKey is the form field that makes a form sent twice count once.
 var formKey = regexp.MustCompile(`name="key" value="([^"]+)"`)
 
-// openLink opens a link that fills the form of a template, and returns what its form
-// would send. It asks as a browser does; no browser is part of this demonstration.
+// openLink opens a link that fills the form of a template, and returns what its form would
+// send, like a browser. This demonstration does not run a real one.
 func (p *replica) openLink(ctx context.Context, who, link string) (url.Values, error) {
 	resp, err := p.page(ctx, who, link, nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *replica) openLink(ctx context.Context, who, link string) (url.Values, e
 	return form, nil
 }
 
-// send sends a form, and returns the id of the instance that it leads to.
+// send sends a form, and returns the id of the instance that the answer redirects to.
 func (p *replica) send(ctx context.Context, who, link string, form url.Values) (string, error) {
 	resp, err := p.page(ctx, who, link, form)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *replica) send(ctx context.Context, who, link string, form url.Values) (
 	return path.Base(resp.Header.Get("Location")), nil
 }
 
-// page asks for a page, or sends its form.
+// page requests a page, or sends its form.
 func (p *replica) page(ctx context.Context, who, link string, form url.Values) (*http.Response, error) {
 	method := http.MethodGet
 	body := ""
@@ -73,5 +73,5 @@ func (p *replica) page(ctx context.Context, who, link string, form url.Values) (
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", p.url)
 	}
-	return p.client.Transport.RoundTrip(r) // no redirect is followed: it names the instance
+	return p.client.Transport.RoundTrip(r) // redirects are not followed: the target names the instance
 }

@@ -85,8 +85,7 @@ template "demo/slow" {
 }
 `
 
-// publish puts the module and a real provider into the registry, signed by a key of
-// ours.
+// publish puts the module and a real provider into the registry, signed by a new key.
 func (w *world) publish(ctx context.Context) error {
 	dir := w.path("module")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// replica is one okara serve.
+// replica is one okara serve process.
 type replica struct {
 	w      *world
 	name   string
@@ -70,7 +70,7 @@ func (w *world) newReplica(ctx context.Context, name string) (*replica, error) {
 		return nil, err
 	}
 	at := l.Addr().String()
-	if err := l.Close(); err != nil { // it is the replica's from now on
+	if err := l.Close(); err != nil { // the replica uses the port from now on
 		return nil, err
 	}
 	p := &replica{w: w, name: name, url: "https://" + at, config: w.path(name, "okara.hcl")}
@@ -79,7 +79,7 @@ func (w *world) newReplica(ctx context.Context, name string) (*replica, error) {
 	if err := os.WriteFile(p.config, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	if name != "a" { // one certificate, so that they trust each other
+	if name != "a" { // one certificate, so that they trust one another
 		if err := os.CopyFS(w.path(name, "storage", "tls"), os.DirFS(w.path("a", "storage", "tls"))); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (p *replica) start(ctx context.Context) error {
 	})
 }
 
-// trust copies the certificate of the local CA to where all look for it.
+// trust copies the certificate of the local CA to where all clients look for it.
 func (p *replica) trust() error {
 	files, err := filepath.Glob(p.w.path(p.name, "storage", "tls", "ca*.pem"))
 	if err != nil || len(files) == 0 {
@@ -127,14 +127,14 @@ func (p *replica) trust() error {
 	return nil
 }
 
-// leads reports whether the replica says of itself that it leads.
+// leads reports whether the replica itself says that it leads.
 func (p *replica) leads(ctx context.Context) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/me", nil)
 	if err != nil {
 		return false
 	}
 	r.Header.Set("Authorization", "Bearer "+p.w.issuer.token(p.w.person("carla", "approvers")))
-	r.Header.Set("Okara-Hop", "1") // who does not lead refuses to hand it on
+	r.Header.Set("Okara-Hop", "1") // a replica that does not lead refuses to forward it
 	resp, err := p.client.Do(r)
 	if err != nil {
 		return false
@@ -158,7 +158,7 @@ func (p *replica) follow(ctx context.Context, who, id string) error {
 		if ended || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		time.Sleep(time.Second) // the run waits for its place
+		time.Sleep(time.Second) // the run waits in the queue
 	}
 }
 
@@ -224,7 +224,7 @@ func (p *replica) ask(ctx context.Context, who, method, path, body string) (stat
 	return resp.StatusCode, b, resp.Header.Get("Okara-As-Of"), err
 }
 
-// call is do with the status that has to come, 0 for any success.
+// call is do with an expected status, 0 for any success.
 func (p *replica) call(ctx context.Context, who, method, path, body string, want int, v any) error {
 	status, b, err := p.do(ctx, who, method, path, body)
 	if err != nil {

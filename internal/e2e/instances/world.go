@@ -34,7 +34,7 @@ func (w *world) path(elem ...string) string {
 
 func (w *world) random(b []byte) { _, _ = rand.Read(b) } // never fails
 
-// newWorld starts registry, issuer and replicas, and publishes what is launched.
+// newWorld starts registry, issuer and replicas, and publishes the module and provider.
 func newWorld(ctx context.Context) (w *world, err error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -101,8 +101,8 @@ func (w *world) startRegistry(ctx context.Context) error {
 	return err
 }
 
-// startAndFind starts a server whose output goes to a file, and returns where it
-// says that it listens.
+// startAndFind starts a server whose output goes to a file, and returns the address on
+// which it says that it listens.
 func startAndFind(ctx context.Context, cmd *exec.Cmd, file string) (string, error) {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -148,14 +148,14 @@ func (w *world) okara(ctx context.Context, args ...string) ([]byte, error) {
 	return b, nil
 }
 
-// close ends what was started, and shows the logs if something went wrong.
+// close ends what was started, and shows the logs after a failure.
 func (w *world) close(failed bool) error {
 	for _, p := range []*replica{w.a, w.b} {
 		if p == nil || p.cmd == nil || p.cmd.Process == nil {
 			continue
 		}
 		if failed {
-			b, _ := os.ReadFile(w.path(p.name, "log")) // shown as far as it can be read
+			b, _ := os.ReadFile(w.path(p.name, "log")) // shown as far as it is readable
 			fmt.Fprintf(os.Stderr, "\nthe log of replica %s:\n%s", p.name, b[max(0, len(b)-8192):])
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// connections is how many clients ask at once, and requests how many each sends.
+// connections is the number of concurrent clients, and requests how many each sends.
 const (
 	connections = 16
 	requests    = 500
 )
 
-// listenBare serves one answer for ever.
+// listenBare serves one answer for all requests.
 func listenBare(header http.Header, body []byte) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,13 +33,12 @@ func listenBare(header http.Header, body []byte) error {
 	fmt.Printf("listening on http://%s\n", l.Addr())
 	return (&http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		maps.Copy(w.Header(), header)
-		_, _ = w.Write(body) // the client is gone
+		_, _ = w.Write(body) // an error means that the client is gone
 	})}).Serve(l)
 }
 
-// load asks for a URL over connections that stay, by a client that does hardly
-// anything, and returns how many were answered each second and the 99th percentile in
-// milliseconds.
+// load requests a URL over persistent connections with a minimal client, and returns the
+// answers per second and the 99th percentile in milliseconds.
 func load(address string) (rate, p99 float64, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -85,7 +84,7 @@ func client(u *url.URL) ([]float64, error) {
 	return times, nil
 }
 
-// skipAnswer reads one answer that has a length.
+// skipAnswer reads an answer with a content length.
 func skipAnswer(r *bufio.Reader) error {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -37,18 +37,18 @@ func main() {
 	}
 }
 
-// row is one line of the table. Figures are of the base, if there is one, and of the
+// row is one line of the table. Figures are those of the base, if there is one, and of the
 // program.
 type row struct {
 	what, unit string
 	base, now  float64
-	beside     float64 // of the same work without okara; 0: there is none
+	beside     float64 // of the same work without okara; 0: not measured
 }
 
-// tools are programs of others, by their files.
+// tools are third-party programs, by their files.
 type tools struct{ tofu, registry string }
 
-// program is one that is measured.
+// program is a program to measure.
 type program struct{ file, dir string }
 
 func run(base, okara string, t tools, out, command string) error {
@@ -57,7 +57,7 @@ func run(base, okara string, t tools, out, command string) error {
 		programs = append(programs, program{file: base})
 	}
 	for i := range programs {
-		file, err := filepath.Abs(programs[i].file) // they run in other folders
+		file, err := filepath.Abs(programs[i].file) // programs run in other folders
 		if err != nil {
 			return err
 		}
@@ -85,11 +85,11 @@ func run(base, okara string, t tools, out, command string) error {
 	return os.WriteFile(out, []byte(text), 0o644)
 }
 
-// page is the table with what one has to know of it.
+// page is the table with an explanation.
 func page(table []row, base bool, command string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Performance\n\nMeasured on %s with %d processors (%s/%s, %s) by `%s`.\n", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), command)
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // elsewhere nobody says
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // other systems lack the file
 		first, _, _ := strings.Cut(string(load), " ")
 		fmt.Fprintf(&b, "The load average at the end was %s, where %d is all of the machine and more is the work of others.\n", first, runtime.NumCPU())
 	}
@@ -130,8 +130,8 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// inTurn measures each program so often, one after the other, and fills in a row by
-// the medians. The program of today is the first.
+// inTurn measures the programs alternately, times times each, and sets the medians of a
+// row. The current program is the first.
 func inTurn(r row, programs []program, times int, measure func(program) (float64, error)) (row, error) {
 	figures := make([][]float64, len(programs))
 	for n := range times + 1 {
@@ -140,7 +140,7 @@ func inTurn(r row, programs []program, times int, measure func(program) (float64
 			if err != nil {
 				return r, fmt.Errorf("%s: %w", r.what, err)
 			}
-			if n > 0 { // the first one warms
+			if n > 0 { // the first one is a warm-up
 				figures[i] = append(figures[i], v)
 			}
 		}
@@ -152,7 +152,7 @@ func inTurn(r row, programs []program, times int, measure func(program) (float64
 	return r, nil
 }
 
-// took runs a command and returns its milliseconds.
+// took runs a command and returns its duration in milliseconds.
 func took(cmd *exec.Cmd) (float64, error) {
 	begin := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// How often what is measured takes turns.
+// Numbers of measurements of each program.
 const (
 	startTimes   = 20
 	serveTimes   = 6
@@ -27,7 +27,7 @@ const (
 	planTimes    = 5
 )
 
-// starts are what every command costs before it does anything.
+// starts measures the fixed cost of every command.
 func starts(programs []program, _ tools) ([]row, error) {
 	memory := map[string][]float64{}
 	first, err := inTurn(row{what: "start of a command", unit: "ms"}, programs, startTimes, func(p program) (float64, error) {
@@ -90,7 +90,7 @@ func startServer(cmd *exec.Cmd) (*server, error) {
 }
 
 func (s *server) stop() {
-	_ = s.cmd.Process.Kill() // it has nothing to lose
+	_ = s.cmd.Process.Kill() // it has no data to lose
 	_ = s.cmd.Wait()
 }
 
@@ -98,8 +98,7 @@ func (p program) serve() (*server, error) {
 	return startServer(exec.Command(p.file, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(p.dir, "store")))
 }
 
-// publish publishes a small module and returns how long it took, and how many requests
-// were sent for it.
+// publish publishes a small module and returns how long it took, and the number of requests.
 func (p program) publish(host, version string) (ms float64, requests int, err error) {
 	dir := filepath.Join(p.dir, "module")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -118,7 +117,7 @@ func (p program) publish(host, version string) (ms float64, requests int, err er
 	return float64(time.Since(begin).Microseconds()) / 1000, strings.Count(log.String(), "registry request"), nil
 }
 
-// serving is a server that has its answers, beside a bare one, and what it keeps.
+// serving measures a server with warm caches, beside a bare one, and its memory.
 func serving(programs []program, _ tools) ([]row, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -186,7 +185,7 @@ func serving(programs []program, _ tools) ([]row, error) {
 	return []row{rate, slow, resident}, nil
 }
 
-// resident is the memory of a process in MiB, 0 where it is unknown.
+// resident is the memory of a process in MiB; 0 where it is unknown.
 func (s *server) resident() float64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -200,8 +199,8 @@ func (s *server) resident() float64 {
 	return kib / 1024
 }
 
-// publishing is one version of a small module by the command, into the built-in
-// registry.
+// publishing measures publishing one version of a small module with the command, into the
+// built-in registry.
 func publishing(programs []program, _ tools) ([]row, error) {
 	hosts := map[string]string{}
 	versions := map[string]int{}
@@ -227,7 +226,7 @@ func publishing(programs []program, _ tools) ([]row, error) {
 	return []row{all, requests}, err
 }
 
-// plans are plans of nothing by the wrapper over a local state, beside the tool alone.
+// plans measures empty plans with the wrapper over a local state, beside the tool alone.
 func plans(programs []program, t tools) ([]row, error) {
 	tofu := t.tofu
 	if tofu == "" {
@@ -282,7 +281,7 @@ func plans(programs []program, t tools) ([]row, error) {
 	return rows, nil
 }
 
-// bareCommand has this program serve what is at a URL, by net/http alone.
+// bareCommand makes this program serve the content at a URL, by net/http alone.
 const bareCommand = "bare-server"
 
 func serveBare(url string) error {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// What a stream is made of: so many clients at once, each of which downloads the archive
-// of a module so often.
+// Parameters of a stream: the number of concurrent clients, and how often each downloads
+// the archive of a module.
 const (
 	streamBytes   = 200 << 20
 	streamClients = 5
@@ -28,7 +28,7 @@ const (
 	streamTimes   = 3
 )
 
-// streams are archives through a front-end that keeps nothing, from a registry of its own
+// streams measures archives through a front-end without a cache, from a separate registry
 // and from the built-in one, beside the registry alone.
 func streams(programs []program, t tools) ([]row, error) {
 	if t.registry == "" {
@@ -91,8 +91,8 @@ func streams(programs []program, t tools) ([]row, error) {
 	return rows, nil
 }
 
-// startRegistry starts the registry of the distribution project, and returns where it
-// listens.
+// startRegistry starts the registry of the distribution project, and returns the address on
+// which it listens.
 func startRegistry(file, dir string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,7 +112,7 @@ func startRegistry(file, dir string) (address string, stop func(), err error) {
 		return "", nil, err
 	}
 	stop = func() {
-		_ = cmd.Process.Kill() // it has nothing to lose
+		_ = cmd.Process.Kill() // it has no data to lose
 		_ = cmd.Wait()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -127,8 +127,8 @@ func startRegistry(file, dir string) (address string, stop func(), err error) {
 	return "", nil, errors.New("the registry does not answer")
 }
 
-// writeLarge makes a module that cannot be made smaller: of two files, since one may have
-// 128 MiB.
+// writeLarge makes a module that does not compress, in two files, since a file may have at
+// most 128 MiB.
 func writeLarge(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -149,7 +149,7 @@ func writeLarge(dir string) error {
 	return nil
 }
 
-// archive publishes the module and returns where a front-end has its archive.
+// archive publishes the module and returns its archive address at a front-end.
 func (p program) archive(front, registry, module string) (string, error) {
 	out, err := exec.Command(p.file, "publish", "module", module, "net/large/aws", "1.0.0", "--registry", registry, "--quiet").CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "exists") {
@@ -168,8 +168,8 @@ func (p program) archive(front, registry, module string) (string, error) {
 	return at.String(), nil
 }
 
-// blobOf is where a registry has the archive of a front-end's address, whose path is
-// /archives/TICKET/REPOSITORY/HEX/NAME.
+// blobOf returns the address in a registry of the blob behind a front-end's archive address,
+// whose path is /archives/TICKET/REPOSITORY/HEX/NAME.
 func blobOf(registry, archive string) (string, error) {
 	u, err := url.Parse(archive)
 	if err != nil {
@@ -183,7 +183,7 @@ func blobOf(registry, archive string) (string, error) {
 	return "http://" + registry + "/v2/" + strings.Join(parts[2:last], "/") + "/blobs/sha256:" + parts[last], nil
 }
 
-// download lets all clients download at once, and returns the megabytes of a second.
+// download lets all clients download at once, and returns megabytes per second.
 func download(address string) (float64, error) {
 	errs := make([]error, streamClients)
 	var clients sync.WaitGroup
@@ -201,7 +201,7 @@ func download(address string) (float64, error) {
 	return streamClients * streamEach * streamBytes / 1e6 / time.Since(begin).Seconds(), errors.Join(errs...)
 }
 
-// drain asks as OpenTofu does, which compares the archive with a checksum afterwards.
+// drain downloads as OpenTofu does, which compares the archive with a checksum afterwards.
 func drain(address string) error {
 	req, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {

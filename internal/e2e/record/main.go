@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// What the picture shows, in characters and pixels.
+// Dimensions of the picture, in characters and pixels.
 const (
 	columns, rows = 104, 28
 	width, height = 860, 540
 	lineHeight    = 18
-	longest       = time.Second            // of a wait
-	ofCommand     = 700 * time.Millisecond // at least, before a command
-	ofLine        = 60 * time.Millisecond  // at least, before another line
-	atEnd         = 6 * time.Second        // before it begins again
+	longest       = time.Second            // longest wait that is shown
+	ofCommand     = 700 * time.Millisecond // minimum before a command
+	ofLine        = 60 * time.Millisecond  // minimum before another line
+	atEnd         = 6 * time.Second        // before the animation restarts
 )
 
-// line is one that the script printed, and when the picture shows it.
+// line is a line that the script printed, and the time at which it appears.
 type line struct {
 	text string
 	at   time.Duration
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// run is what a script prints on stdout, which goes to ours too.
+// run returns what a script prints on stdout, and copies it to our own.
 func run(script string) (lines []line, err error) {
 	cmd := exec.Command("sh", script)
 	cmd.Stderr = os.Stderr
@@ -104,7 +104,7 @@ text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d7dde5
 `, width, height, int(total.Seconds()+0.5), scroll.String(), end, style.String(), height-28, text.String())
 }
 
-// classOf is how a line looks, and its text without the codes of terminals.
+// classOf returns the style of a line, and its text without terminal codes.
 func classOf(text string) (class, shown string) {
 	shown = strings.NewReplacer("\033[1m", "", "\033[0m", "").Replace(text)
 	switch {
@@ -116,7 +116,7 @@ func classOf(text string) (class, shown string) {
 	return "o", shown
 }
 
-// clip shortens a line to what fits.
+// clip shortens a line to the width of the picture.
 func clip(text string) string {
 	if r := []rune(text); len(r) > columns {
 		return string(r[:columns-1]) + "…"
