@@ -25,41 +25,41 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// ChildOptions are those of [Child].
+// ChildOptions configure [Child].
 type ChildOptions struct {
 	Order Order
-	// Named asks the ledger what it says of this attempt. Nil reads the ledger of the
-	// order.
+	// Named looks up the attempt in the ledger. nil: in the ledger of the order.
 	Named func(ctx context.Context, ref lifecycle.Ref) (Standing, error)
-	// Getenv reads what is passed on to the tool: proxies and certificates; required.
+	// Getenv reads the variables passed on to the tool: proxies and certificates;
+	// required.
 	Getenv    func(string) string
 	UserAgent string
 }
 
-// Child executes one attempt to its end: it takes the lock of the state, serves
-// the state to the tool, and leaves log and result in the repository of the
-// instance. How the tool ended is in the result; an error means that there is
-// none. A cancelled ctx ends the attempt in order.
+// Child executes one attempt to its end: it takes the lock of the state, serves the state
+// to the tool, and leaves log and result in the repository of the instance. The outcome
+// of the tool is in the result; an error means that there is no result. If ctx is
+// cancelled, the attempt ends in order.
 func Child(ctx context.Context, o ChildOptions) error {
 	return newChild(o, pace{}).run(ctx)
 }
 
-// Standing is what the ledger says of an attempt.
+// Standing is the status of an attempt in the ledger.
 type Standing struct {
-	Named  bool   // it is the one that counts
-	Cancel string // why it is to end early; "": it is not
-	Force  bool   // and at once
+	Named  bool   // it is the current attempt
+	Cancel string // why it should end early; "": it should not
+	Force  bool   // kill it at once
 }
 
-// pace is how long the steps of a child may take; zero fields have defaults.
+// pace holds the timings of a child; zero fields have defaults.
 type pace struct {
 	lease   time.Duration // of the lock
-	held    time.Duration // for how long somebody else's lock is waited for
-	poll    time.Duration // between two looks at ledger and lock
-	persist time.Duration // for how long the last write and the result are repeated
-	pause   time.Duration // the longest, between two attempts
+	held    time.Duration // how long to wait for the lock of another holder
+	poll    time.Duration // between two checks of ledger and lock
+	persist time.Duration // how long the last write and the result are retried
+	pause   time.Duration // longest pause between two retries
 	grace   time.Duration // between interrupt and kill
-	push    time.Duration // between two copies of the log
+	push    time.Duration // between two uploads of the log
 }
 
 func (p pace) withDefaults() pace {
@@ -70,13 +70,13 @@ func (p pace) withDefaults() pace {
 	}
 }
 
-// Limits where a spec says nothing.
+// Limits if the spec sets none.
 const (
 	defaultTimeout = 30 * time.Minute
 	defaultLog     = 16 << 20
 )
 
-// operation is what the lock and the versions of a run say that they are of.
+// operation is the operation recorded in the lock and the versions of a run.
 const operation = "instance-run"
 
 type child struct {
@@ -88,38 +88,38 @@ type child struct {
 	repo  records.InstanceRepo
 	store *statebackend.Store
 	lock  *statebackend.Lock
-	lost  time.Time // when the attempt began whose lock was taken over; zero: none was
+	lost  time.Time // when the attempt began whose lock was taken over; zero: none
 	masks *masks
 	log   *runLog
 	stop  *stopper
 
 	mu       sync.Mutex // guards the fields below
 	failures []error    // of the facade
-	stored   bool       // a state was
-	head     *written   // the last one, if it is small; nil: it is to be read
+	stored   bool       // a state was stored
+	head     *written   // the last state, if it is small; nil: it has to be read
 
 	report   run.Report
-	stays    bool           // an error of the tool comes again with each attempt
-	unlisted bool           // under the lock no tag list had a result of the attempt
-	replaced int            // resources that the plan makes again
+	stays    bool           // the tool's error is permanent
+	unlisted bool           // no tag list read under the lock had a result of the attempt
+	replaced int            // resources that the plan replaces
 	plan     []byte         // sealed with the result
-	planJSON []byte         // likewise; nil: nobody asked for it, or it could not be had
+	planJSON []byte         // likewise; nil: not requested, or not available
 	lockFile []byte         // the dependency lock file that init left, if it is new
-	filling  sync.WaitGroup // what init fetched goes to others, too
+	filling  sync.WaitGroup // makes what init fetched available to other runs
 	input    run.RemoteInput
 }
 
-// What a child does, by what it does it with.
+// Parts of a child, by topic.
 type (
-	// stateLock is taken before anything, and under it is stored what its last holder left.
+	// stateLock takes the lock first, and stores states that earlier attempts left.
 	stateLock struct{ *child }
-	// forkedStates are versions that two have written of one number.
+	// forkedStates handles versions written concurrently by two runs.
 	forkedStates struct{ *child }
-	// scratch is the folder that the tool works in.
+	// scratch is the folder in which the tool works.
 	scratch struct{ *child }
 	// toolRun is one plan or apply by the tool.
 	toolRun struct{ *child }
-	// remoteRun is what a run of a workspace does otherwise than one of an instance.
+	// remoteRun is what differs for a run of a workspace.
 	remoteRun struct{ *child }
 )
 
@@ -143,8 +143,8 @@ func newChild(o ChildOptions, p pace) *child {
 	return c
 }
 
-// errNotNamed ends an attempt of which the ledger knows nothing: nobody reads a
-// result.
+// errNotNamed ends an attempt that the ledger does not name: its result would never be
+// read.
 var errNotNamed = errors.New("the ledger does not name this attempt")
 
 func (c *child) run(ctx context.Context) (err error) {
@@ -162,7 +162,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	}
 	defer c.stop.obey()()
 	defer context.AfterFunc(ctx, func() { c.stop.ask(lifecycle.Cancelled, "the run was asked to stop") })()
-	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
+	ctx = context.WithoutCancel(ctx) // what has begun is ended in order
 	err = c.stateLock().takeLock(ctx)
 	if err == nil {
 		err = c.locked(ctx)
@@ -175,15 +175,15 @@ func (c *child) run(ctx context.Context) (err error) {
 	return errors.Join(c.putResult(ctx), c.unlock(ctx))
 }
 
-// logFile and resultFile of a scratch folder are what the registry has, for
-// readers on this machine, and where it does not answer.
+// logFile and resultFile are copies of what the registry has, in the scratch folder, for
+// readers on this machine and for when the registry does not answer.
 const (
 	logFile    = "log"
 	resultFile = "result.json"
 )
 
 func (c *child) open() error {
-	if c.store != nil { // by a test, over a registry that fails
+	if c.store != nil { // set by a test, with a failing registry
 		return nil
 	}
 	o := &c.Order
@@ -216,7 +216,7 @@ func (c *child) open() error {
 	return nil
 }
 
-// locked is what is done under the lock.
+// locked runs the attempt while the lock is held.
 func (c *child) locked(ctx context.Context) error {
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (c *child) locked(ctx context.Context) error {
 	return c.attempt(ctx)
 }
 
-// attempt is the run itself.
+// attempt runs the steps of the attempt.
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.Order.remote() {
@@ -269,7 +269,7 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	}
 	p.env = append(p.env, server.Environment()...)
 	defer func() {
-		err = errors.Join(err, server.Close()) // it waits for a write under way
+		err = errors.Join(err, server.Close()) // it waits for a running write
 		c.stateLock().storeOwn(ctx)
 	}()
 	return c.toolRun().steps(ctx, p)
@@ -284,8 +284,8 @@ type written struct {
 // maxWritten bounds the state that is kept for the end of a run, in bytes.
 const maxWritten = 4 << 20
 
-// wasStored hears of each state that is stored under the lock; nil: what it is
-// nobody says.
+// wasStored records that a state was stored under the lock; nil if its content is
+// unknown.
 func (c *child) wasStored(v statebackend.Version, state []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +296,7 @@ func (c *child) wasStored(v statebackend.Version, state []byte) {
 	}
 }
 
-// last is the state as it is now.
+// last returns the current state.
 func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
 	c.mu.Lock()
 	w := c.head
@@ -308,8 +308,8 @@ func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
 	return state, v.N, err
 }
 
-// failed is told what the facade could not do. A lock that is lost ends the run:
-// what the tool changes from here on nobody records.
+// failed records an error of the facade. A lost lock ends the run, since further changes
+// of the tool would not be recorded.
 func (c *child) failed(err error) {
 	c.mu.Lock()
 	c.failures = append(c.failures, err)
@@ -320,7 +320,7 @@ func (c *child) failed(err error) {
 	}
 }
 
-// existsRE is how providers say that what they are to make is there.
+// existsRE matches the providers' errors for resources that exist already.
 var existsRE = text.Pattern(`(?i)already[ _-]?exist`)
 
 // finish fills the report.
@@ -360,8 +360,8 @@ func (c *child) finish(ctx context.Context, err error) {
 	r.Ended = time.Now().UTC()
 }
 
-// putResult writes the result, again and again while the registry cannot be
-// reached. It also lies, in clear, in the scratch folder.
+// putResult writes the result, and retries while the registry cannot be reached. An
+// unsealed copy is in the scratch folder.
 func (c *child) putResult(ctx context.Context) error {
 	b, err := json.Marshal(c.report)
 	if err != nil {
@@ -375,17 +375,17 @@ func (c *child) putResult(ctx context.Context) error {
 	a := run.AttemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
 		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, JSON: c.planJSON, Lock: c.lockFile, Unlisted: c.unlisted}
-		c.unlisted = false // what is written now may be there although nobody answers
+		c.unlisted = false // this write may succeed although its answer is lost
 		err := c.repo.PutRun(ctx, a, files)
 		if errors.Is(err, oci.ErrExists) {
-			_, err = c.repo.Run(ctx, a) // ours, if an answer was lost
+			_, err = c.repo.Run(ctx, a) // it is ours if an answer was lost
 		}
 		return err
 	})
 	return errors.Join(err, local)
 }
 
-// unlock ends the lock, if there is one.
+// unlock releases the lock, if it is held.
 func (c *child) unlock(ctx context.Context) error {
 	if c.lock == nil {
 		return nil
@@ -393,7 +393,7 @@ func (c *child) unlock(ctx context.Context) error {
 	return c.persistently(ctx, func() error { return c.lock.Unlock(ctx) })
 }
 
-// persistently repeats what fails for want of the registry.
+// persistently retries do while the registry cannot be reached.
 func (c *child) persistently(ctx context.Context, do func() error) error {
 	begin := time.Now()
 	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// through sends what the child sends to the registry through a transport.
+// through makes the child use a transport for the registry.
 func (tr *trial) through(c *child, via http.RoundTripper) {
 	tr.t.Helper()
 	if err := c.open(); err != nil {
@@ -43,7 +43,7 @@ func (tr *trial) through(c *child, via http.RoundTripper) {
 	})
 }
 
-// waitFor waits until a file is there.
+// waitFor waits until a file exists.
 func waitFor(t *testing.T, name string) {
 	t.Helper()
 	for {
@@ -70,7 +70,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestChildOutage takes the registry away in mid-apply, and at the end: the last
+// TestChildOutage makes the registry unreachable in mid-apply, and at the end: the last
 // state and the result are written when it is back.
 //
 // Shows: crash K9 | the registry, in apply and at the result; at each request of an attempt, before
@@ -102,7 +102,7 @@ func TestChildOutage(t *testing.T) {
 	tr.free()
 }
 
-// TestChildResultRepeated fails each write of the result, before and after it took
+// TestChildResultRepeated fails each write of the result, before and after it takes
 // effect.
 //
 // Shows: crash K9
@@ -151,9 +151,9 @@ func TestChildLease(t *testing.T) {
 	}
 }
 
-// TestChildForced takes the lock away while the tool applies. What it stores then
-// is beside the current version; the next attempt brings it back, unless somebody
-// wrote since.
+// TestChildForced forces the lock while the tool applies. What the tool stores then is
+// beside the current version; the next attempt restores it, unless another state was
+// written since.
 //
 // Shows: crash K17 | the lock is forced while the child lives
 func TestChildForced(t *testing.T) {
@@ -182,14 +182,14 @@ func TestChildForced(t *testing.T) {
 			tr.wantState(state(5, 0))
 			continue
 		}
-		if r.Outcome != lifecycle.Done || r.Resources != 2 { // brought back, or found by who took the lock
+		if r.Outcome != lifecycle.Done || r.Resources != 2 { // restored, or found by the next holder of the lock
 			t.Errorf("report %+v\n%s", r, log)
 		}
 		tr.free()
 	}
 }
 
-// force ends the lock of the last attempt, and takes it for a moment.
+// force releases the lock of the last attempt, and takes it briefly.
 func (tr *trial) force(write bool) error {
 	ctx := context.Background()
 	if err := tr.store.ForceUnlock(ctx, "default", run.LockID(tr.order.Spec.Ref)); err != nil {
@@ -204,8 +204,9 @@ func (tr *trial) force(write bool) error {
 	})
 }
 
-// TestChildAlreadyExists: what a lost attempt made and could not store is explained
-// where the provider refuses to make it again, with the time; elsewhere nothing is.
+// TestChildAlreadyExists: the provider's error about a resource that a lost attempt made
+// and did not store is explained, with the attempt's time. Without a lost attempt it is
+// not.
 //
 // Shows: crash K5-K6
 func TestChildAlreadyExists(t *testing.T) {
@@ -228,8 +229,8 @@ func TestChildAlreadyExists(t *testing.T) {
 	}
 }
 
-// TestChildLeftover stores the state that a killed attempt left on this machine,
-// if nobody knows more.
+// TestChildLeftover stores the state that a killed attempt left on this machine, unless a
+// newer state exists.
 //
 // Shows: crash K7
 // Shows: platform-mistakes 14
@@ -237,8 +238,8 @@ func TestChildLeftover(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		left  string
-		since string // a state that somebody stored since
-		want  string // state of the end
+		since string // a state that another run stored since
+		want  string // state at the end
 		log   string
 	}{
 		{name: "next", left: state(3, 2), want: state(3, 2), log: "could not store is now version"},
@@ -276,8 +277,8 @@ func TestChildLeftover(t *testing.T) {
 	}
 }
 
-// TestChildSecrets plants secrets in all that a child is given, and looks for them
-// in all that it leaves, in every form.
+// TestChildSecrets plants secrets in all that a child receives, and looks for them in all
+// that it leaves, in every encoding.
 //
 // Shows: platform-attacks 15 | planted secrets in logs, ledger, answers, audit; in notices and
 // streams of events
@@ -290,7 +291,7 @@ func TestChildSecrets(t *testing.T) {
 		"plan":  {{Print: stubError("no", "the password planted&in<variable> is wrong: "+base64.StdEncoding.EncodeToString([]byte("u:"+secrets[2])))}, {Stderr: url.QueryEscape(secrets[1])}, {Stderr: secrets[4]}, {Exit: 1}},
 		"apply": {{State: state(1, 1)}},
 	}))
-	tr.order.StateKeys = "" // what is stored is to be read here
+	tr.order.StateKeys = "" // so that the test can read what is stored
 	tr.repo.Sealer, tr.store = nil, statebackend.New(tr.repo.Repo, statebackend.Options{})
 	tr.order.Environment = map[string]string{"SOME_KEY": secrets[0]}
 	tr.order.Files = map[string][]byte{"key": []byte("first line\n" + secrets[1] + "\n")}
@@ -329,7 +330,7 @@ func TestChildSecrets(t *testing.T) {
 	}
 }
 
-// recorder keeps what is sent to a registry.
+// recorder records what is sent to a registry.
 type recorder struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// quickTool is a tool within this process: hundreds of attempts start no programs.
-// It counts how often it applies.
+// quickTool is a tool within this process, so that hundreds of attempts start no
+// programs. It counts its applies.
 type quickTool struct{ applied int }
 
 func (q *quickTool) start(c toolCommand) (startedTool, error) {
@@ -47,7 +47,7 @@ func (q *quickTool) start(c toolCommand) (startedTool, error) {
 	return ended0{}, nil
 }
 
-// ended0 is a command that has ended well.
+// ended0 is a command that has ended successfully.
 type ended0 struct{}
 
 func (ended0) Interrupt() error { return nil }
@@ -57,19 +57,18 @@ func (ended0) Wait() error      { return nil }
 // faulty is an attempt of which each request fails once.
 type faulty struct {
 	name string
-	// before is what earlier attempts did.
+	// before simulates earlier attempts.
 	before  func(*testing.T, *trial)
-	minimum int // requests that it takes
+	minimum int // requests that the attempt makes
 	log     string
-	// builtIn: the registry is the built-in one, of which more is known.
+	// builtIn makes it the built-in registry, of which more is known.
 	builtIn bool
 }
 
-// TestFaultAtEachRequest fails each request of an attempt once, before and after it
-// took effect. The attempt ends well by itself and applies once; its last state is
-// the head, its result is there, and nobody holds the lock. So does one that finds
-// what an earlier one left: a state that its tool could not store, or a version
-// beside the head.
+// TestFaultAtEachRequest fails each request of an attempt once, before and after it takes
+// effect. The attempt succeeds without help and applies once; its last state is the head,
+// its result exists, and the lock is free. The same holds for an attempt after one that
+// left a state that its tool could not store, or a version beside the head.
 //
 // Shows: crash K9
 // Shows: platform-mistakes 14
@@ -119,8 +118,8 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	tr.repo.Repo, tr.store = repo, tr.newStore(repo)
 	tr.order.Registry.BuiltIn = f.builtIn
 	tr.module(map[string]string{"main.tf": "# nothing\n"})
-	tr.pace.poll, tr.pace.push, tr.pace.pause = time.Hour, time.Hour, 5*time.Millisecond // what is counted is asked for once
-	tr.pace.held = time.Minute                                                           // a claim that could not be read is read again, however busy the machine
+	tr.pace.poll, tr.pace.push, tr.pace.pause = time.Hour, time.Hour, 5*time.Millisecond // so that the number of requests is fixed
+	tr.pace.held = time.Minute                                                           // so that an unreadable claim is read again even on a busy machine
 	f.before(t, tr)
 	c := tr.next()
 	tr.through(c, via)
@@ -137,8 +136,8 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	tr.free()
 }
 
-// leaveState is an attempt whose child was killed while its tool applied: the lock
-// is held, and what the tool made lies in its folder.
+// leaveState simulates an attempt whose child was killed while its tool applied: the lock
+// is held, and the tool's state is in its folder.
 func leaveState(t *testing.T, tr *trial) {
 	c := tr.next()
 	ref := tr.order.Spec.Ref
@@ -158,7 +157,7 @@ func leaveState(t *testing.T, tr *trial) {
 	tr.order.Spec.Took = run.LockID(ref)
 }
 
-// leaveFork is an attempt whose lock was forced while it applied: what it stored
+// leaveFork simulates an attempt whose lock was forced while it applied: what it stored
 // then is beside the head.
 func leaveFork(t *testing.T, tr *trial) {
 	tr.next()

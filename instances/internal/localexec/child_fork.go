@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// heads returns the head and, where it is the seal of a takeover, what it is a copy
-// of: they are all one state. Nothing is no error.
+// heads returns the head and, if it is a takeover's copy, the versions it is a copy of:
+// they are all the same state. An empty list is no error.
 func (c forkedStates) heads(ctx context.Context) (list []statebackend.Version, err error) {
 	err = c.persistently(ctx, func() (err error) {
 		list, err = c.readHeads(ctx)
@@ -46,13 +46,13 @@ func (c forkedStates) readHeads(ctx context.Context) ([]statebackend.Version, er
 }
 
 const (
-	maxSeals = 20 // that are followed to what they are copies of
-	maxForks = 50 // versions among which a fork is looked for
+	maxSeals = 20 // takeover copies that are followed
+	maxForks = 50 // versions searched for a fork
 )
 
-// keepFork looks for what an overtaken run stored last. Where its lock was forced
-// while it ran, that is a version beside the current one: it is restored if
-// nobody wrote since, and otherwise a person must decide.
+// keepFork looks for the last state of an overtaken run. If its lock was forced while it
+// ran, that is a version beside the current one: it is restored if nothing was written
+// since; otherwise a person must decide.
 func (c forkedStates) keepFork(ctx context.Context) error {
 	heads, err := c.heads(ctx)
 	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
@@ -73,8 +73,8 @@ func (c forkedStates) keepFork(ctx context.Context) error {
 	return c.bringBack(ctx, fork)
 }
 
-// bringBack makes a version the current one. A write that nobody answered is done
-// again: the state is the same.
+// bringBack makes a version the current one. A write without an answer is repeated, since
+// the state is the same.
 func (c forkedStates) bringBack(ctx context.Context, fork statebackend.Version) error {
 	var v statebackend.Version
 	err := c.persistently(ctx, func() error {
@@ -92,8 +92,8 @@ func (c forkedStates) bringBack(ctx context.Context, fork statebackend.Version) 
 	return nil
 }
 
-// fork returns the newest version that a run stored beside the current one, and
-// whether nothing came after what it was made from.
+// fork returns the newest version that a run stored beside the current one, and whether
+// nothing was written after the version it is based on.
 func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
 	same := map[int64]bool{}
 	for _, v := range heads {
@@ -125,8 +125,8 @@ func (c forkedStates) fork(ctx context.Context, heads []statebackend.Version) (f
 	return fork, false, nil
 }
 
-// known reports whether what a run stored last is in the current state: it led to
-// it, or is the same.
+// known reports whether the last state of a run is part of the current one: as an
+// ancestor, or as the same state.
 func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Version) (bool, error) {
 	if led, err := c.ancestor(ctx, v.N, first); err != nil || led {
 		return led, err
@@ -134,8 +134,8 @@ func (c forkedStates) known(ctx context.Context, v, first, head statebackend.Ver
 	return c.equal(ctx, v, head)
 }
 
-// equal reports whether two versions are one state: a write is repeated where nobody
-// knows whether it took effect, and whoever took the lock may have found the first.
+// equal reports whether two versions are the same state: a write is repeated if it is not
+// known whether it took effect, and the next holder of the lock may have found the first.
 func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (bool, error) {
 	if a.Serial != b.Serial || a.Lineage != b.Lineage {
 		return false, nil
@@ -148,7 +148,7 @@ func (c forkedStates) equal(ctx context.Context, a, b statebackend.Version) (boo
 	return err == nil && bytes.Equal(version, other), unlessPruned(err)
 }
 
-// ancestor reports whether version n led to v.
+// ancestor reports whether version n is an ancestor of v.
 func (c forkedStates) ancestor(ctx context.Context, n int64, v statebackend.Version) (bool, error) {
 	for range maxForks {
 		if v.Parent == n {

@@ -61,7 +61,7 @@ func TestChildApply(t *testing.T) {
 		if strings.Contains(log, "own") {
 			t.Errorf("something of the module's own stayed:\n%s", log)
 		}
-		// The same source again, with its lock file now.
+		// The same source again, now with its lock file.
 		tr.order.Spec.Source.Lock = r.Lock
 		tr.module(script(stubScript{"init": {{Environ: true}, {Cat: lockFileName}}, "apply": {{Read: true}}}))
 		if r, log = tr.run(); r.Outcome != lifecycle.Done || !strings.Contains(log, "-lockfile=readonly") || !strings.Contains(log, "# locked") || !strings.Contains(log, `"serial":2`) {
@@ -70,7 +70,7 @@ func TestChildApply(t *testing.T) {
 	})
 }
 
-// TestChildEnvironment compares the environment of the tool with the list.
+// TestChildEnvironment compares the environment of the tool with the expected one.
 func TestChildEnvironment(t *testing.T) {
 	t.Setenv("OKARA_PLANTED", "planted in the environment")
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Environ: true}}}))
@@ -101,7 +101,8 @@ func TestChildEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlanWhole keeps a plan as text whole or not at all, and counts all of it.
+// TestPlanWhole keeps a plan's text completely or not at all, and counts all of its
+// bytes.
 func TestPlanWhole(t *testing.T) {
 	text := &wholeText{limit: 8}
 	for written, kept := range []string{"", "1234", "12345678", "", ""} {
@@ -118,7 +119,7 @@ func TestPlanWhole(t *testing.T) {
 	}
 }
 
-// TestChildPlan has a plan approved, and refuses any other.
+// TestChildPlan applies an approved plan, and refuses any other.
 //
 // Shows: instances 9 | a plan is applied only as somebody else has approved it
 func TestChildPlan(t *testing.T) {
@@ -154,8 +155,8 @@ func TestChildPlan(t *testing.T) {
 	})
 }
 
-// TestChildCost has what a plan costs in the report, and nothing of a value; what cannot
-// be added up leaves the plan as it is.
+// TestChildCost has the cost of a plan in the report, and no values; if the cost cannot
+// be computed, the plan is unaffected.
 func TestChildCost(t *testing.T) {
 	const plan = `{"resource_changes":[{"mode":"managed","type":"vm","change":{"before":null,"after":{"size":"planted"},"after_unknown":{}}}]}`
 	table := &prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "planted", Hourly: 7}}}
@@ -272,7 +273,7 @@ func TestChildStopped(t *testing.T) {
 		t.Errorf("an attempt that is not named left a result: %v", err)
 	}
 	tr.free()
-	// It is not named any more when it would apply.
+	// The ledger stops naming it before it applies.
 	var asked atomic.Int32
 	once := func() (bool, string, error) { return asked.Add(1) == 1, "", nil }
 	tr.named.Store(&once)
@@ -289,7 +290,7 @@ func TestChildStopped(t *testing.T) {
 	if r, _ := tr.run(); r.Outcome != lifecycle.Cancelled || r.Error != "by Anna" {
 		t.Errorf("cancelled before: %+v", r)
 	}
-	// Cancelled while it applies: what the tool stores in order counts.
+	// Cancelled while it applies: what the tool stores while it ends counts.
 	mark := filepath.Join(t.TempDir(), "mark")
 	tr.module(script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: state(2, 2)}, {Exit: 1}}}))
 	tr.named.Store(new(func() (bool, string, error) {
@@ -303,7 +304,7 @@ func TestChildStopped(t *testing.T) {
 	}
 	tr.wantState(state(2, 2))
 	tr.free()
-	// A signal to the child does the same.
+	// A signal to the child has the same effect.
 	tr.names(true, "")
 	if err := os.Remove(mark); err != nil {
 		t.Fatal(err)
@@ -344,7 +345,7 @@ func TestChildHeld(t *testing.T) {
 		if err := person.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// An attempt that was lost left its lock: the next one ends it.
+		// A lost attempt left its lock: the next one releases it.
 		lost := tr.order.Spec.Ref
 		lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)})
 		if err != nil {
@@ -368,7 +369,7 @@ func sortedWithout(list []string, name string) []string {
 	return slices.Compact(list)
 }
 
-// TestChildLedger reads the ledger itself, also where it went on elsewhere.
+// TestChildLedger reads the ledger directly, also after it moved to another repository.
 func TestChildLedger(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	tr := newTrial(t, host, nil)

@@ -23,12 +23,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// killTest runs real children, as processes, for one instance. Only their tool is a
-// stub, whose script each attempt may have anew.
+// killTest runs real children, as processes, for one instance. Only the tool is a stub,
+// whose script can differ for each attempt.
 type killTest struct {
 	*localTest
 	tr   *trial
-	mark string // where the stub halts
+	mark string // file that the stub creates when it halts
 }
 
 func newKillTest(t *testing.T, isolation string) *killTest {
@@ -54,8 +54,8 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	return k
 }
 
-// attempt is the next one, which the ledger names: it takes over what the one
-// before left.
+// attempt sets up the next attempt, which the ledger names: it takes over the lock and
+// state of the one before.
 func (k *killTest) attempt(t *testing.T, s stubScript) run.Spec {
 	t.Helper()
 	k.tr.module(script(s))
@@ -85,7 +85,7 @@ func (k *killTest) attempt(t *testing.T, s stubScript) run.Spec {
 	return spec
 }
 
-// mustKill ends a process at once and waits for its death.
+// mustKill kills a process and waits until it is gone.
 func mustKill(t *testing.T, p process) {
 	t.Helper()
 	if err := p.signal(syscall.SIGKILL); err != nil {
@@ -94,7 +94,7 @@ func mustKill(t *testing.T, p process) {
 	await(t, "the death of a process", func() bool { return !p.alive() })
 }
 
-// mustTool is the tool of an attempt.
+// mustTool returns the tool process of an attempt.
 func (k *killTest) mustTool(t *testing.T, s run.Spec) (p process) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(k.scratch(s.Ref), toolFile))
@@ -104,10 +104,10 @@ func (k *killTest) mustTool(t *testing.T, s run.Spec) (p process) {
 	return p
 }
 
-// halts are steps at which a stub halts, and what there is of the state by then.
+// halts returns steps at which a stub halts, and the state at that time.
 func (k *killTest) halts() map[string]struct {
 	script stubScript
-	want   string // that the next attempt begins with
+	want   string // with which the next attempt begins
 } {
 	halt := []stubStep{{Mark: k.mark}, {Await: k.mark + ".on"}}
 	put := func(s string) stubStep { return stubStep{State: s} }
@@ -123,8 +123,8 @@ func (k *killTest) halts() map[string]struct {
 	}
 }
 
-// TestChildKilled kills the child by SIGKILL at five points. What its tool made
-// then is what the next attempt begins with; nothing is left of the first.
+// TestChildKilled kills the child by SIGKILL at five points. The next attempt begins with
+// what its tool made; nothing else is left of the first.
 //
 // Shows: crash K7
 // Shows: platform-mistakes 14
@@ -149,8 +149,8 @@ func TestChildKilled(t *testing.T) {
 	}
 }
 
-// mustGoOnFrom runs another attempt, which finds that state, "" for none, and looks
-// for what is left of both.
+// mustGoOnFrom runs another attempt, which must find a state, "" for none, and checks for
+// leftovers of both attempts.
 func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 	t.Helper()
 	apply := []stubStep{{State: state(9, 3)}, {Print: stubApplied}}
@@ -171,9 +171,9 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 	k.mustRemain(t)
 }
 
-// TestToolKilled kills the tool by SIGKILL. The child says so and ends, though a
-// process that left the group of the tool holds its output: nothing waits for it,
-// and it does not stay.
+// TestToolKilled kills the tool by SIGKILL. The child reports it and ends, although a
+// process that left the tool's group holds its output: nothing waits for that process,
+// and it does not survive.
 //
 // Shows: crash K8
 // Shows: platform-mistakes 14
@@ -200,13 +200,13 @@ func TestToolKilled(t *testing.T) {
 			k.tr.free()
 			k.mustRemain(t)
 			stored := map[string]string{"apply, stored": state(1, 1), "apply, ended": state(2, 2)}
-			k.mustGoOnFrom(t, stored[name]) // the last snapshot
+			k.mustGoOnFrom(t, stored[name]) // the last stored state
 		})
 	}
 }
 
-// TestHostLost takes away child and tool at once, and the boot: K5 and K6. The next
-// attempt waits for the end of the lease, and goes on from the last snapshot.
+// TestHostLost kills child and tool at once, and changes the boot ID: K5 and K6. The next
+// attempt waits for the end of the lease, and continues from the last stored state.
 //
 // Shows: crash K5-K6 | the machine, in plan and in apply
 // Shows: instances 5

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// takeLock takes the lock of the state for the whole run. That of an attempt which
-// is lost is ended; anybody else's is waited for.
+// takeLock takes the lock of the state for the whole run. A lock of a lost attempt is
+// released; for any other holder it waits.
 func (c stateLock) takeLock(ctx context.Context) error {
 	spec := c.Order.Spec
 	info := statebackend.NewLockInfo(operation, c.UserAgent)
@@ -55,10 +55,10 @@ func (c stateLock) takeLock(ctx context.Context) error {
 			if !errors.Is(err, oci.ErrNotFound) {
 				return fmt.Errorf("taking over the lock of the attempt before: %w", err)
 			}
-			// Somebody else ended it, and a list may show it for a while yet.
+			// Another process released it, and a list may show it for some time.
 		}
 		patience := c.pace.held
-		if held.Unreadable { // the store ends it once it has been seen for a minute
+		if held.Unreadable { // the store releases it after a minute
 			patience *= 2
 		}
 		if time.Since(begin)+pause > patience {
@@ -70,17 +70,17 @@ func (c stateLock) takeLock(ctx context.Context) error {
 	}
 }
 
-// attemptFile of a scratch folder says what the attempt began with. Only those that
-// change something have one: a state that others leave is none.
+// attemptFile in a scratch folder records the lock and base version of an attempt. Only
+// attempts that change something have it: others leave no state.
 const attemptFile = "attempt.json"
 
 type attemptNote struct {
 	LockID string `json:"lock_id"`
-	Base   int64  `json:"base"`   // version of the state; 0: none
-	Module string `json:"module"` // folder of the root module, in that of the tool
+	Base   int64  `json:"base"`   // version of the state at the start; 0: none
+	Module string `json:"module"` // folder of the root module, in the tool's
 }
 
-// changes reports whether the attempt may change something.
+// changes reports whether the attempt may change resources.
 func (o *Order) changes() bool {
 	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
 }
@@ -106,35 +106,34 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 	return files.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
 }
 
-// openErrored finds what an attempt left that it could not store; fs.ErrNotExist if
-// that is nothing.
+// openErrored opens the state that an attempt left because it could not store it;
+// fs.ErrNotExist if there is none.
 func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
 	var note attemptNote
 	b, err := files.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
 	if err != nil || json.Unmarshal(b, &note) != nil {
-		return nil, note, fs.ErrNotExist // it did not come that far
+		return nil, note, fs.ErrNotExist // the attempt did not get that far
 	}
 	e, err := sandbox.OpenErrored(scratch, note.Module, maxState)
 	return e, note, err
 }
 
-// findErrored is the name of such a state; "" if there is none.
+// findErrored returns the file name of such a state; "" if there is none.
 func findErrored(scratch string) string {
 	e, _, err := openErrored(scratch)
 	if err != nil {
 		return ""
 	}
-	_ = e.Close() // only looked at
+	_ = e.Close() // it was only looked for
 	return e.Name
 }
 
-// maxState bounds what is read of it: what a store takes.
+// maxState bounds such a state: the most that a store accepts.
 const maxState = 512 << 20
 
-// storeLeftovers stores the state that an attempt left on this machine whose child
-// was killed, where it is what comes next; otherwise the log says where it lies. An
-// error means that the registry does not answer: what the tool would do without
-// that state it would do twice.
+// storeLeftovers stores the state that a killed attempt left on this machine, if it
+// follows the current one; otherwise the log says where it is. An error means that the
+// registry does not answer: without that state the tool would repeat what was done.
 func (c stateLock) storeLeftovers(ctx context.Context) error {
 	parent := filepath.Dir(c.Order.Scratch)
 	entries, err := os.ReadDir(parent)
@@ -150,7 +149,7 @@ func (c stateLock) storeLeftovers(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		host, _ := os.Hostname() // without it the line still says where
+		host, _ := os.Hostname() // without it the line still names the file
 		c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
 		if oci.Passing(err) {
 			return fmt.Errorf("storing what an earlier attempt left: %w", err)
@@ -159,7 +158,7 @@ func (c stateLock) storeLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// errNewer says that others know more than a state that was left.
+// errNewer reports that a newer state than the leftover exists.
 var errNewer = errors.New("another run stored a state since")
 
 func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, err error) {
@@ -189,7 +188,7 @@ func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, 
 	return left.Name, c.storeErrored(ctx, left)
 }
 
-// storeErrored stores a state that the tool could not, and removes the file.
+// storeErrored stores a state that the tool could not store, and removes the file.
 func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) error {
 	state, err := left.Read(maxState)
 	if err != nil {
@@ -217,7 +216,7 @@ func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) erro
 	return left.Remove()
 }
 
-// storeOwn does the same for this attempt, when its tool has ended.
+// storeOwn does the same for this attempt, after its tool has ended.
 func (c stateLock) storeOwn(ctx context.Context) {
 	left, _, err := openErrored(c.Order.Scratch)
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// twoMinds is a registry whose answers differ: who has just read a claim is told
-// by the next list that there is none.
+// twoMinds is a registry with inconsistent answers: after a claim was read, the next list
+// does not have it.
 type twoMinds struct {
 	lists int
 	read  bool
@@ -42,8 +42,8 @@ func (m *twoMinds) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestTakeLockPauses takes over a lock that is held when it asks for it and is not
-// there when it ends it: it waits between two looks, and gives up at last.
+// TestTakeLockPauses takes over a lock that is held when it is requested and gone when it
+// is released: it waits between two tries, and gives up at last.
 func TestTakeLockPauses(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
 	lost := tr.order.Spec.Ref
@@ -54,7 +54,7 @@ func TestTakeLockPauses(t *testing.T) {
 	c := tr.next()
 	via := &twoMinds{}
 	tr.through(c, via)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for who never gives up
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // in case it never gives up
 	defer cancel()
 	err := c.stateLock().takeLock(ctx)
 	if stopped, ok := errors.AsType[*stopError](err); !ok || stopped.outcome != lifecycle.Held {
@@ -80,9 +80,9 @@ func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestTakeLockAbandoned meets a claim that a registry lists and cannot read, since what
-// deleted it was cut off. That of the attempt before is ended at once, another one
-// when it has been seen for as long as a ghost has to be.
+// TestTakeLockAbandoned meets a claim that the registry lists but cannot return, because
+// its deletion was interrupted. A claim of the attempt before is removed at once, any
+// other after the time for abandoned claims.
 func TestTakeLockAbandoned(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
 	lost := run.LockID(tr.order.Spec.Ref)

@@ -19,24 +19,23 @@ import (
 const (
 	ledgerWorkspace = "ledger"
 	maxLedger       = 64 << 20
-	maxLedgers      = 100 // repositories that a ledger has had
+	maxLedgers      = 100 // repositories of a ledger
 )
 
-// ledgerReader asks the ledger of an order whether it names an attempt. It is
-// used by one after the other.
+// ledgerReader looks up attempts in the ledger of an order. Its calls are serialized.
 type ledgerReader struct {
 	order     *Order
 	userAgent string
 
 	mu     sync.Mutex          // guards the fields below
-	number int                 // of the repository that counts, as far as is known
-	store  *statebackend.Store // on that one; nil: not open yet
-	last   int64               // version that was read there last; 0: none
-	page   ledgerPage          // what it says
+	number int                 // of the current repository, as far as known
+	store  *statebackend.Store // of that repository; nil: not open yet
+	last   int64               // last version read there; 0: none
+	page   ledgerPage          // content of that version
 }
 
-// named reads the newest version by the tag list: the moved tag of a workspace may
-// be old. A version is written once, so that one which was read is not read again.
+// named reads the newest version by the tag list, since the moving tag of a workspace may
+// be stale. A version is immutable, so it is read only once.
 func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +66,7 @@ func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, 
 	return Standing{}, fmt.Errorf("the ledger %s goes on without end: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
 }
 
-// ledgerPage is the part of a ledger that is read.
+// ledgerPage is the part of a ledger that is decoded.
 type ledgerPage struct {
 	Moved *struct {
 		Number int `json:"number"`
@@ -75,8 +74,8 @@ type ledgerPage struct {
 	Records map[string]*lifecycle.Record `json:"records"`
 }
 
-// read reads the newest version of the repository that counts, unless it is the one
-// that was read last. Of all records that is kept which the attempt is of.
+// read reads the newest version of the current repository, unless it was the last one
+// read. Only the record of the attempt is kept.
 func (l *ledgerReader) read(ctx context.Context) error {
 	if err := l.open(); err != nil {
 		return err

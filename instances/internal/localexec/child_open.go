@@ -53,8 +53,9 @@ func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
 	})
 }
 
-// openPackages opens what runs share, and the source by which it is known what this run
-// may have of it: the server that its tool fetches providers from, asked with its token.
+// openPackages opens the package cache that runs share, and the source that decides what
+// this run may use from it: the server from which its tool fetches providers, with the
+// run's token.
 func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.Source, error) {
 	cache, err := plugincache.New(o.Packages.Dir)
 	if err != nil {
@@ -85,8 +86,8 @@ func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.S
 	return cache.Within(o.Packages.Max), serverPackages{mirror, o.Server, base}, nil
 }
 
-// serverPackages is a server as a source of the providers that the tool fetches there, which
-// are its own and those of its mirror. The right to each is decided by the server.
+// serverPackages is a server as a source of providers: the server's own and those of its
+// mirror. The server decides about the right to each.
 type serverPackages struct {
 	upstream.NetworkMirror
 	server Server
@@ -104,7 +105,7 @@ func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	return s.NetworkMirror.Package(ctx, p, v, t)
 }
 
-// Sealer has the state keys of the order; nil without any.
+// Sealer returns the envelope for the order's state keys; nil without any.
 func (o *Order) Sealer() (*envelope.Envelope, error) {
 	keys := strings.Fields(o.StateKeys)
 	if len(keys) == 0 {
@@ -113,7 +114,7 @@ func (o *Order) Sealer() (*envelope.Envelope, error) {
 	return envelope.New(envelope.Options{Keys: keys})
 }
 
-// secrets are the values that no log may show.
+// secrets returns the values that must not appear in logs.
 func (o *Order) secrets() []string {
 	list := append([]string{o.Registry.Password, o.Registry.Token, o.Server.Token}, o.Masked...)
 	list = append(list, strings.Fields(o.StateKeys)...)
@@ -129,7 +130,7 @@ func (o *Order) secrets() []string {
 	return list
 }
 
-// texts are the strings and numbers in a JSON value.
+// texts returns the strings and numbers in a JSON value.
 func texts(raw json.RawMessage) []string {
 	var list []string
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -148,11 +149,11 @@ func texts(raw json.RawMessage) []string {
 	}
 }
 
-// ReadOrder decodes what a child reads from its standard input.
+// ReadOrder decodes the order that a child reads from its standard input.
 func ReadOrder(b []byte) (Order, error) {
 	var o Order
 	if err := json.Unmarshal(b, &o); err != nil {
-		return o, errors.New("standard input has no order") // its words may be secret
+		return o, errors.New("standard input has no order") // the decoder's error may contain secrets
 	}
 	if len(o.Ask) > 0 && o.Scratch != "" && o.Program != "" {
 		return o, nil

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestCertificatesOfHost: a child trusts what Docker's folder for its registry
-// says, as the server does, and nobody without.
+// TestCertificatesOfHost: a child trusts the certificates in Docker's folder for its
+// registry, as the server does; without them it refuses the connection.
 func TestCertificatesOfHost(t *testing.T) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ocitest.New(t, ocitest.Quirks{})})
 	srv := httptest.NewTLSServer(proxy)
@@ -41,8 +41,8 @@ func TestCertificatesOfHost(t *testing.T) {
 	}
 }
 
-// TestLocalResult: what lies beside a run until somebody reads its result is in
-// clear, and has no sensitive variable; the sealed one has.
+// TestLocalResult: the copy of the result beside a run is not sealed, and has no
+// sensitive variables; the sealed result has.
 func TestLocalResult(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
 	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`"planted"`), "size": json.RawMessage(`"small"`)}
@@ -56,8 +56,8 @@ func TestLocalResult(t *testing.T) {
 	}
 }
 
-// TestLedgerWhileWritten: a version of the ledger that is listed while it is
-// written, and cannot be read yet, ends no attempt.
+// TestLedgerWhileWritten: a version of the ledger that is listed but cannot be read yet,
+// because it is being written, does not end an attempt.
 func TestLedgerWhileWritten(t *testing.T) {
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
 	var asked atomic.Int32

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// planting replaces whatever the code of a module can reach by something else, and
-// goes on doing so as long as its command runs. The module itself stays where KEEP is
-// set, so that there are further commands.
+// planting replaces everything that the code of a module can reach, and continues while
+// its command runs. With KEEP set the module itself is kept, so that further commands
+// follow.
 const planting = `
 plant() {
 	[ "$KEEP" ] && case $1 in */stub.json|*/module|*/tool|"$PWD") return;; esac
@@ -39,13 +39,13 @@ everywhere
 (while sleep 0.01; do plant "$PWD"/../plan; plant "$PWD"/.terraform.lock.hcl; done) > /dev/null 2>&1 &
 `
 
-// reading looks for the storage at all places that a link may have brought it to.
+// reading looks for the server's storage wherever a link may have exposed it.
 const reading = `cat /tmp/keys/secret /var/tmp/keys/secret /dev/shm/keys/secret ./keys/secret ../keys/secret ../*/keys/secret ../../*/keys/secret ../../*/secret "$STORAGE/keys/secret" 2>/dev/null; echo looked`
 
-// TestPlanted lets the first command of a run replace everything that it can write, by
-// links to a file and to a folder of the server, pipes, devices and hard links, and go
-// on with it during the commands. The server reads, writes, binds and removes nothing
-// there, whatever the run is for, and waits for nothing.
+// TestPlanted lets the first command of a run replace everything that it can write by
+// links to a file and a folder of the server, pipes, devices and hard links, and continue
+// during the commands. The server does not read, write, bind or remove anything by these
+// names, and does not block, whatever the kind of run.
 //
 // Shows: platform-attacks 8 | module code that puts links to files and folders, pipes, devices and
 // hard links in the place of everything it can write, between commands and during them
@@ -111,7 +111,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// mustBe compares a file with what it was.
+// mustBe compares a file with its expected content and identity.
 func mustBe(t *testing.T, name, want string, before os.FileInfo) {
 	t.Helper()
 	b, err := os.ReadFile(name)

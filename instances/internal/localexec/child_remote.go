@@ -27,15 +27,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// remote reports whether the run is one of a workspace.
+// remote reports whether this is a run of a workspace.
 func (o *Order) remote() bool { return o.Spec.State == run.StateTFE }
 
-// toolError is how the tool ended, with what it said, which the log has.
+// toolError is a failure of the tool whose output is in the log.
 type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }
 
-// remoteSteps runs the tool on what was uploaded.
+// remoteSteps runs the tool on an uploaded configuration.
 func (c remoteRun) remoteSteps(ctx context.Context) error {
 	p, err := c.prepareRemote(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	hidden := &lastBytes{}
 	code, err := c.toolRun().command(ctx, p, []string{"init", "-input=false", "-no-color"}, hidden, hidden)
 	if err != nil || code != 0 {
-		_, _ = c.log.Write(hidden.bytes()) // it is kept in memory
+		_, _ = c.log.Write(hidden.bytes()) // the output is only in memory
 	}
 	switch {
 	case err != nil:
@@ -74,8 +74,8 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	return c.remoteApply(ctx, p, c.Order.dir.Inside(sandbox.Given, planFile))
 }
 
-// remotePlan makes a plan, without the lock of the state: what else is written
-// meanwhile makes it a stale one.
+// remotePlan makes a plan without locking the state: a concurrent write makes the plan
+// stale.
 func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	r := c.Order.Spec.Remote
 	args := []string{"plan", "-input=false", "-no-color", "-lock=false", "-detailed-exitcode", "-out=" + string(file)}
@@ -115,8 +115,8 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 	return err
 }
 
-// planJSON is what the tool says of a plan, with the schemas by which it can be shown. A
-// plan that it says too much of, or nothing, is applied as well as any.
+// planJSON returns the tool's JSON of a plan with the schemas needed to show it. Without
+// it, or if it is too large, the plan is applied all the same.
 func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
 	said := [2]*wholeText{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
@@ -132,8 +132,8 @@ func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]b
 	return b, nil
 }
 
-// planDocument puts plan and schemas together, without schemas of what is not in the plan,
-// and without the values of variables, of which some are nobody's to read.
+// planDocument combines a plan and its schemas. Schemas not used by the plan are left
+// out, and so are the values of variables, since some are secret.
 func planDocument(plan, schemas []byte) ([]byte, error) {
 	var members map[string]json.RawMessage
 	var used struct {
@@ -167,7 +167,7 @@ func planDocument(plan, schemas []byte) ([]byte, error) {
 	return json.Marshal(map[string]any{"plan": members, "schemas": few})
 }
 
-// schemaDocument is the part of `providers schema -json` that a plan is shown by.
+// schemaDocument is the part of `providers schema -json` needed to show a plan.
 type schemaDocument struct {
 	Format    string                     `json:"format_version"`
 	Providers map[string]providerSchemas `json:"provider_schemas"`
@@ -195,18 +195,18 @@ func (c remoteRun) remoteApply(ctx context.Context, p prepared, file sandbox.Pat
 	return nil
 }
 
-// leave removes what was uploaded and what the tool made of it, but for a state that
-// it could not store, of which the log says where it lies.
+// leave removes the uploaded configuration and what the tool made of it, unless there is
+// a state that could not be stored, whose location is logged.
 func (c remoteRun) leave() {
 	if file := findErrored(c.Order.Scratch); file != "" {
-		host, _ := os.Hostname() // without it the line still says where
+		host, _ := os.Hostname() // without it the line still names the file
 		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
 		return
 	}
-	_ = c.Order.dir.Clear() // else it goes with the folder of the attempt
+	_ = c.Order.dir.Clear() // on error it is removed with the folder of the attempt
 }
 
-// prepareRemote fills the work folder with what was uploaded.
+// prepareRemote fills the work folder with the uploaded configuration.
 func (c remoteRun) prepareRemote(ctx context.Context) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: moduleFolder}
@@ -236,7 +236,7 @@ func (c remoteRun) prepareRemote(ctx context.Context) (prepared, error) {
 	return p, c.stateLock().writeNote(ctx, p.module)
 }
 
-// fillUpload makes a folder the root module that was uploaded.
+// fillUpload makes a folder the uploaded root module.
 func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 	o := &c.Order
 	if err := c.scratch().withArchive(ctx, func(f *os.File, size int64) error {
@@ -261,7 +261,7 @@ func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 	return nil
 }
 
-// readInput reads what was given for this run: exactly what the ledger names.
+// readInput reads the input of this run, which must match the digest in the ledger.
 func (c remoteRun) readInput(ctx context.Context) error {
 	r := c.Order.Spec.Remote
 	if r.Input == "" {
@@ -282,9 +282,9 @@ func (c remoteRun) readInput(ctx context.Context) error {
 	return nil
 }
 
-// overrideFile points the configuration to this server and this workspace, whatever
-// name the machine of the person has for them: a block cloud in an override file takes
-// the place of any backend. Of a name with .tofu, OpenTofu would take that file alone.
+// overrideFile points the configuration to this server and this workspace, whatever names
+// it uses for them: a block cloud in an override file replaces any backend. If there is a
+// file of this name with .tofu, OpenTofu reads only that one.
 const overrideFile = "okara_override.tf.json"
 
 func (o *Order) pointCloud(dir string) error {
@@ -309,7 +309,7 @@ func (o *Order) pointCloud(dir string) error {
 	return os.WriteFile(filepath.Join(dir, overrideFile), b, 0o600)
 }
 
-// cleanValues removes the files of values that the tool reads by itself: a plan has
+// cleanValues removes the variable files that the tool reads automatically: a plan has
 // its values, and the tool compares them.
 func cleanValues(dir string) error {
 	entries, err := fs.ReadDir(os.DirFS(dir), ".")
@@ -326,7 +326,7 @@ func cleanValues(dir string) error {
 	return nil
 }
 
-// remoteEnvironment is what the tool gets to find its state.
+// remoteEnvironment returns the variables by which the tool finds its state.
 func (o *Order) remoteEnvironment() map[string]string {
 	r := o.Spec.Remote
 	return map[string]string{
@@ -334,10 +334,10 @@ func (o *Order) remoteEnvironment() map[string]string {
 	}
 }
 
-// summaryRE is the line in which both tools sum a plan up.
+// summaryRE matches the line in which both tools summarize a plan.
 var summaryRE = text.Pattern(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
 
-// summary finds the sum of a plan in what the tool says.
+// summary extracts the summary of a plan from the tool's output.
 type summary struct {
 	log    io.Writer
 	line   []byte

@@ -30,7 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// uploaded makes the files an upload that the next attempts run.
+// uploaded makes the files the uploaded configuration of the next attempts.
 func (tr *trial) uploaded(files map[string]string) {
 	tr.t.Helper()
 	var b bytes.Buffer
@@ -57,7 +57,7 @@ func (tr *trial) uploaded(files map[string]string) {
 	tr.order.Spec.Source = template.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
 }
 
-// newRemote is a trial of a workspace.
+// newRemote returns a trial of a workspace.
 func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 	t.Helper()
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil)
@@ -72,9 +72,9 @@ func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 	return tr
 }
 
-// TestRemotePackages: a run has a link to a provider of the server that its lock file
-// names, which has the hash of the unpacked package from then on. The server is asked with
-// the token of the run, and by its own name for its own providers.
+// TestRemotePackages: a run gets a link to a provider of the server that its lock file
+// names, and the lock file then has the hash of the unpacked package. The server is asked
+// with the run's token, and by its own name for its own providers.
 func TestRemotePackages(t *testing.T) {
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns", "the program", 0o755))
 	file := filepath.Join(t.TempDir(), "dns.zip")
@@ -117,7 +117,7 @@ func TestRemotePackages(t *testing.T) {
 	}
 }
 
-// TestRemotePlan shows what the tool is told, and what is kept of its plan.
+// TestRemotePlan checks what the tool receives, and what is kept of its plan.
 //
 // Shows: cloud 25
 func TestRemotePlan(t *testing.T) {
@@ -164,7 +164,8 @@ func TestRemotePlan(t *testing.T) {
 		t.Errorf("what was uploaded stays: %v", err)
 	}
 
-	// The apply runs exactly this plan, without the files of values that the plan has.
+	// The apply runs exactly this plan, without variable files, whose values the plan
+	// has.
 	tr.uploaded(map[string]string{"stub.json": script(stubScript{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}})["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
 	tr.order.Spec.Ref.Kind = lifecycle.RunApply
 	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, run.AttemptOf(tr.order.Spec.Ref).RunTag()
@@ -178,8 +179,8 @@ func TestRemotePlan(t *testing.T) {
 	}
 }
 
-// TestRemoteEncryption refuses an upload whose key provider could run any program,
-// before the tool is started, unless the operator lets it.
+// TestRemoteEncryption refuses an upload whose key provider could run any program, before
+// the tool is started, unless the operator allows it.
 //
 // Shows: platform-attacks 10 | an upload whose key provider is a program
 func TestRemoteEncryption(t *testing.T) {
@@ -189,7 +190,7 @@ func TestRemoteEncryption(t *testing.T) {
 		"a_override.tf":        "terraform {\n  encryption {}\n}\n",
 		"main.tf.json":         `{"terraform":{"encryption":{"key_provider":{"external":{"x":{"command":["/bin/true"]}}}}}}`,
 		"z_override.tofu.json": `{"terraform":[{"encryption":{}}]}`,
-		"okara_override.tf":    "terraform {\n  encryption {}\n}\n", // as okara tofu has its own
+		"okara_override.tf":    "terraform {\n  encryption {}\n}\n", // the name that okara tofu uses
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newRemote(t, stubScript{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
@@ -205,7 +206,7 @@ func TestRemoteEncryption(t *testing.T) {
 	}
 }
 
-// TestRemoteFails shows the output of what fails, once.
+// TestRemoteFails has the output of a failing command in the log, once.
 //
 // Shows: cloud 25
 func TestRemoteFails(t *testing.T) {
@@ -229,7 +230,7 @@ func TestRemoteFails(t *testing.T) {
 	}
 }
 
-// TestRemoteKilled ends a tool that ignores the interrupt.
+// TestRemoteKilled kills a tool that ignores the interrupt.
 func TestRemoteKilled(t *testing.T) {
 	tr := newRemote(t, stubScript{"plan": {{Mark: "../here"}, {Deaf: true}}}, nil)
 	c := tr.next()
@@ -253,8 +254,8 @@ func TestRemoteKilled(t *testing.T) {
 	tr.free()
 }
 
-// TestRunLogGrows shows that readers of a log keep what they have, at each moment and
-// when it has ended.
+// TestRunLogGrows: the log that a reader has is always a prefix of the current one, also
+// after it has ended.
 func TestRunLogGrows(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	file, err := os.Create(name)
@@ -284,7 +285,7 @@ func TestRunLogGrows(t *testing.T) {
 	}
 }
 
-// TestPlanDocument keeps the schemas of what is in a plan, and no value of a variable.
+// TestPlanDocument keeps the schemas used by a plan, and no value of a variable.
 func TestPlanDocument(t *testing.T) {
 	const plan = `{"format_version":"1.2","variables":{"a":{"value":"s3cret"}},"resource_changes":[{"mode":"managed","type":"t","provider_name":"p"},{"mode":"data","type":"d","provider_name":"p"}]}`
 	const schemas = `{"format_version":"1.0","provider_schemas":{"p":{"provider":{},"resource_schemas":{"t":{"version":1},"u":{}},"data_source_schemas":{"d":{},"t":{}}},"q":{}}}`
@@ -301,7 +302,7 @@ func TestPlanDocument(t *testing.T) {
 	}
 }
 
-// FuzzPlanDocument puts together what any tool says, without values of variables.
+// FuzzPlanDocument combines arbitrary tool output, without values of variables.
 func FuzzPlanDocument(f *testing.F) {
 	f.Add(`{"variables":{"a":{"value":"s3cret"}},"resource_changes":[{"mode":"managed","type":"a","provider_name":"p"}]}`, `{"format_version":"1.0","provider_schemas":{"p":{"resource_schemas":{"a":{}}}}}`)
 	f.Add(`null`, `null`)
@@ -317,7 +318,7 @@ func FuzzPlanDocument(f *testing.F) {
 	})
 }
 
-// TestServerNames has the tool find this server by each name that a configuration may have
+// TestServerNames: the tool finds this server by each name that a configuration may use
 // for it: with the port of its address, and without.
 func TestServerNames(t *testing.T) {
 	s := Server{URL: "https://okara.example.com:8443", Host: "okara.example.com", Token: "t", Mirror: true}

@@ -31,12 +31,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Names below the folder of the tool.
+// Names below the tool's folder.
 const (
 	moduleFolder  = "module" // in sandbox.Tool
 	homeFolder    = "home"
-	profileFolder = sandbox.Given + "/run" // of the bridge
-	filesFolder   = "files"                // of the credentials, in sandbox.Given
+	profileFolder = sandbox.Given + "/run" // for the bridge
+	filesFolder   = "files"                // files of credentials, in sandbox.Given
 	configFile    = "tofu.rc"
 	variablesFile = "variables.tfvars.json"
 	planFile      = "plan"
@@ -45,18 +45,18 @@ const (
 	lockFileName = ".terraform.lock.hcl"
 )
 
-// maxArchive bounds the archive of a module, or of what was uploaded, in bytes;
-// package archive has the bounds of what is in it.
+// maxArchive bounds the archive of a module, or of an uploaded configuration, in bytes;
+// package archive bounds its contents.
 const maxArchive = format.MaxConfiguration
 
 // prepared is a folder in which the tool can be started.
 type prepared struct {
 	module string // the root module, in sandbox.Tool
 	env    []string
-	locked bool // there is a dependency lock file, which is to be kept
+	locked bool // there is a dependency lock file, which must not change
 }
 
-// prepare fills the folder of the tool.
+// prepare fills the tool's folder.
 func (c scratch) prepare(ctx context.Context) (prepared, error) {
 	o := &c.Order
 	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path)}
@@ -82,7 +82,7 @@ func (c scratch) prepare(ctx context.Context) (prepared, error) {
 	return p, c.stateLock().writeNote(ctx, p.module)
 }
 
-// makeFolders makes those that the rest lies in.
+// makeFolders makes the folders for the other files.
 func (c scratch) makeFolders() error {
 	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
 		if err := c.Order.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
@@ -92,7 +92,7 @@ func (c scratch) makeFolders() error {
 	return nil
 }
 
-// linkErrored lets a state that cannot be stored outlive the folder of the tool.
+// linkErrored makes a state that cannot be stored outlive the tool's folder.
 func (c scratch) linkErrored(module string) error {
 	if !c.Order.changes() {
 		return nil
@@ -100,7 +100,7 @@ func (c scratch) linkErrored(module string) error {
 	return c.Order.dir.LinkErrored(module)
 }
 
-// fillModule puts the module of an instance below a folder.
+// fillModule unpacks the module of an instance below a folder.
 func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error {
 	s := c.Order.Spec.Source
 	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
@@ -123,11 +123,11 @@ func (c scratch) fillModule(ctx context.Context, tool string, p *prepared) error
 	return bridge.PrepareHeld(dir, c.Order.Spec.Repository)
 }
 
-// shareTime bounds how long a run waits for the providers that it shares.
+// shareTime bounds how long a run waits for shared providers.
 const shareTime = 2 * time.Minute
 
-// sharePackages links the root module to the providers that runs share. What fails, or is
-// not there, the tool fetches itself.
+// sharePackages links the root module to the shared providers. The tool fetches missing
+// ones itself.
 func (c scratch) sharePackages(ctx context.Context, dir string) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
@@ -151,8 +151,8 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 // fillTime bounds how long providers are fetched for other runs.
 const fillTime = 30 * time.Second
 
-// fillPackages fetches, beside the plan, what init fetched and the next run can have from
-// here.
+// fillPackages fetches, in parallel with the plan, the providers that init fetched, for
+// use by later runs.
 func (c scratch) fillPackages(ctx context.Context, lock []byte) {
 	o := &c.Order
 	if o.Packages.Dir == "" {
@@ -173,8 +173,8 @@ func (c scratch) fillPackages(ctx context.Context, lock []byte) {
 	})
 }
 
-// withArchive fetches the archive of the source, which is found by the digest that the
-// ledger has and not by what a tag says, and calls unpack with it while it is there.
+// withArchive fetches the archive of the source, by the digest in the ledger rather than
+// by the tag, and calls unpack with it; the file is removed afterwards.
 func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
 	d, err := c.archive(ctx, c.Order.Spec.Source)
 	if err != nil {
@@ -205,8 +205,8 @@ func (c scratch) withArchive(ctx context.Context, unpack func(f *os.File, size i
 	return unpack(f, d.Size)
 }
 
-// archive describes that of a source. Its size is asked for only where the ledger
-// does not have it: what is read is checked against both.
+// archive returns the descriptor of a source's archive. Its size is looked up only if the
+// ledger does not have it: the content is checked against both.
 func (c scratch) archive(ctx context.Context, s template.Source) (d oci.Descriptor, err error) {
 	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
@@ -222,8 +222,8 @@ func (c scratch) archive(ctx context.Context, s template.Source) (d oci.Descript
 	return d, err
 }
 
-// clean removes what a module has of its author's own runs: values that would win
-// over defaults, states, and what init left.
+// clean removes leftovers of the author's runs from a module: values that would take
+// precedence over defaults, states, and the files of init.
 func clean(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -243,7 +243,7 @@ func clean(dir string) error {
 	return nil
 }
 
-// putLockFile writes the dependency lock file that belongs to the source.
+// putLockFile writes the dependency lock file of the source.
 func (c scratch) putLockFile(ctx context.Context, dir string) error {
 	want := c.Order.Spec.Source.Lock
 	if want == "" {
@@ -296,8 +296,8 @@ func (c scratch) writeFiles() error {
 	return nil
 }
 
-// systemTrust are the certificates that programs trust on this machine. A file
-// of certificates takes their place, so it must have them too.
+// systemTrust returns the certificates that this machine trusts. A certificate file
+// replaces them for the tool, so it must include them.
 func systemTrust(getenv func(string) string) []byte {
 	for _, name := range []string{
 		getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -313,15 +313,15 @@ func systemTrust(getenv func(string) string) []byte {
 	return nil
 }
 
-// environment is all that the tool gets: what it needs, proxies and certificates
-// of this process, and what the credentials give.
+// environment returns the complete environment of the tool: what it needs, proxies and
+// certificates of this process, and the variables of credentials.
 func (c scratch) environment() ([]string, error) {
 	o := &c.Order
 	seen := func(elem ...string) string { return string(o.dir.Inside(elem...)) }
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": seen(sandbox.Tool, homeFolder), "TMPDIR": seen(sandbox.Temp), "LANG": "C.UTF-8",
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
-		"AWS_EC2_METADATA_DISABLED": "true", // the role of this machine is the server's; a credential may say otherwise
+		"AWS_EC2_METADATA_DISABLED": "true", // the machine's role belongs to the server; a credential may override this
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if v := c.Getenv(name); v != "" {
@@ -360,8 +360,8 @@ func (c scratch) environment() ([]string, error) {
 	return list, nil
 }
 
-// cliConfig is the CLI configuration of the tool: where the services of the host
-// are, with that of states where the tool has its own there, the token of this run,
+// cliConfig returns the CLI configuration of the tool: the services of the host,
+// including the state service if the tool keeps its state there, the token of this run,
 // and the mirror. Both tools read it.
 func (s Server) cliConfig(states bool) (string, error) {
 	var b strings.Builder
@@ -406,11 +406,12 @@ func (s Server) cliConfig(states bool) (string, error) {
 	return b.String(), nil
 }
 
-// mirrors reports whether the tools ask the mirror of this server: they want https for it.
+// mirrors reports whether tools can use the mirror of this server: they require https for
+// it.
 func (s Server) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
-// names are those by which a configuration may call this server: that of its settings, the
-// one in its address, and the first with the port of the address.
+// names returns the names by which a configuration may refer to this server: that of its
+// settings, the one in its address, and the first with the port of the address.
 func (s Server) names(u *url.URL) []string {
 	if s.Host == "" {
 		return nil
@@ -421,14 +422,14 @@ func (s Server) names(u *url.URL) []string {
 		with = net.JoinHostPort(s.Host, port)
 	}
 	for _, name := range []string{with, u.Host} {
-		if !slices.Contains(names, name) && !strings.HasPrefix(name, "[") { // which no name of a host is to the tools
+		if !slices.Contains(names, name) && !strings.HasPrefix(name, "[") { // the tools do not accept an IPv6 address as a host name
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// allOf are all providers of some hosts, as a list of patterns.
+// allOf returns patterns for all providers of some hosts.
 func allOf(hosts []string) string {
 	var list []string
 	for _, h := range hosts {

@@ -18,12 +18,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// stopError ends a run with an outcome of its own.
+// stopError ends a run with a given outcome.
 type stopError struct{ outcome, text string }
 
 func (e *stopError) Error() string { return e.text }
 
-// stopper ends a run early: first it asks, then it insists.
+// stopper ends a run early: it first asks, then kills.
 type stopper struct {
 	mu     sync.Mutex // guards why
 	why    *stopError
@@ -40,7 +40,7 @@ func newStopper() *stopper {
 	return s
 }
 
-// ask ends the run in order. The first reason counts.
+// ask ends the run in order. Only the first reason counts.
 func (s *stopper) ask(outcome, why string) {
 	s.mu.Lock()
 	if s.why == nil {
@@ -50,7 +50,7 @@ func (s *stopper) ask(outcome, why string) {
 	s.ask1()
 }
 
-// context ends when the run is to end.
+// context returns a context that ends when the run should end.
 func (s *stopper) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -63,7 +63,7 @@ func (s *stopper) context(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// err is why the run is to end, nil if it is not.
+// err returns why the run should end; nil if it should not.
 func (s *stopper) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *stopper) err() error {
 	return s.why
 }
 
-// obey ends the run at once when that is asked for by a signal, until its result is
+// obey ends the run at once when a signal requests that, until the returned function is
 // called.
 func (s *stopper) obey() (forget func()) {
 	forced := make(chan os.Signal, 1)
@@ -93,9 +93,9 @@ func (s *stopper) obey() (forget func()) {
 	}
 }
 
-// watch looks every so often whether the lock is still held, and at the ledger
-// for a cancel. What cannot be read now is read the next time: the lease is what
-// ends a run that cannot reach the registry.
+// watch periodically checks that the lock is still held, and the ledger for a cancel.
+// Read errors are ignored until the next check: a run that cannot reach the registry is
+// ended by its lease.
 func (c *child) watch(ctx context.Context) {
 	for text.Wait(ctx, c.pace.poll) == nil {
 		if err := c.lock.Check(ctx); errors.Is(err, statebackend.ErrLockLost) && ctx.Err() == nil {
@@ -116,9 +116,9 @@ func (c *child) watch(ctx context.Context) {
 	}
 }
 
-// guard stops the tool before the lease of the lock ends, since fencing protects
-// the state and not what the tool changes: it is interrupted at half of it, and
-// killed at four fifths.
+// guard stops the tool before the lease of the lock ends, since fencing protects only the
+// state and not what the tool changes: it is interrupted at half of the lease, and killed
+// at four fifths.
 func (c *child) guard(ctx context.Context) {
 	_, ttl := c.lock.Lease()
 	for text.Wait(ctx, max(ttl/100, 10*time.Millisecond)) == nil {
@@ -134,7 +134,7 @@ func (c *child) guard(ctx context.Context) {
 	}
 }
 
-// mayGoOn asks ledger and stopper whether the attempt is still wanted.
+// mayGoOn checks with ledger and stopper that the attempt should continue.
 func (c *child) mayGoOn(ctx context.Context) error {
 	return c.persistently(ctx, func() error {
 		if err := c.stop.err(); err != nil {
@@ -142,7 +142,7 @@ func (c *child) mayGoOn(ctx context.Context) error {
 		}
 		at, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
-		case errors.Is(err, oci.ErrCorrupt): // a version may be listed while it is written, and not be read yet
+		case errors.Is(err, oci.ErrCorrupt): // a version may be listed while it is being written
 			return fmt.Errorf("reading the ledger: %w: %w", oci.ErrUnavailable, err)
 		case err != nil:
 			return fmt.Errorf("reading the ledger: %w", err)

@@ -62,7 +62,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 	return c.apply(ctx, p, plan)
 }
 
-// stillHeld asks for the lock, and sees by the way that nobody left a result.
+// stillHeld checks the lock, and notes whether its tag list has a result of the attempt.
 func (c toolRun) stillHeld(ctx context.Context) error {
 	list, err := c.lock.List(ctx)
 	if err == nil {
@@ -71,8 +71,7 @@ func (c toolRun) stillHeld(ctx context.Context) error {
 	return err
 }
 
-// init fetches modules and providers, and takes the dependency lock file that
-// comes of it the first time.
+// init fetches modules and providers, and keeps the dependency lock file that it creates.
 func (c toolRun) init(ctx context.Context, p prepared) error {
 	args := []string{"init", "-input=false", "-no-color"}
 	if p.locked {
@@ -116,7 +115,7 @@ func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) er
 	return err
 }
 
-// drift looks for what changed outside; the tool's status is 2 if anything did.
+// drift looks for changes made outside; the tool's exit status is 2 if there are any.
 func (c toolRun) drift(ctx context.Context, p prepared) error {
 	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Inside(sandbox.Given, variablesFile))}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
@@ -124,13 +123,13 @@ func (c toolRun) drift(ctx context.Context, p prepared) error {
 		return err
 	}
 	c.report.Counts = &e.drift
-	if e.code == 2 && e.drift == (lifecycle.Counts{}) && e.outputs != outputsSame { // terraform says 2 even then
+	if e.code == 2 && e.drift == (lifecycle.Counts{}) && e.outputs != outputsSame { // terraform returns 2 even then
 		c.report.Counts = &lifecycle.Counts{Change: 1}
 	}
 	return nil
 }
 
-// keepPlan keeps a plan for somebody to approve.
+// keepPlan keeps a plan for approval.
 func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
 	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
@@ -155,8 +154,8 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	return c.cost(ctx, p, file)
 }
 
-// cost adds up what a plan costs, from what the tool says as it says it: no value of a
-// resource is kept. A plan whose cost is not known is as good as any.
+// cost computes the cost of a plan from the tool's streamed output: no value of a
+// resource is kept. A failure does not affect the plan.
 func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error {
 	from, to := io.Pipe()
 	var cost *prices.Cost
@@ -165,7 +164,7 @@ func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error 
 	go func() {
 		defer close(read)
 		cost, wrong = c.Order.Prices.Of(from)
-		_, _ = io.Copy(io.Discard, from) // or the tool would wait for a reader
+		_, _ = io.Copy(io.Discard, from) // or the tool would block without a reader
 	}()
 	errs := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, []string{"show", "-json", string(file)}, to, errs)
@@ -182,7 +181,7 @@ func (c toolRun) cost(ctx context.Context, p prepared, file sandbox.Path) error 
 	return nil
 }
 
-// approvedPlan fetches exactly the plan that somebody let through.
+// approvedPlan fetches exactly the approved plan.
 func (c toolRun) approvedPlan(ctx context.Context) error {
 	spec := c.Order.Spec
 	var b []byte
@@ -210,14 +209,14 @@ func (c toolRun) apply(ctx context.Context, p prepared, file sandbox.Path) error
 	return err
 }
 
-// ended is what a command with -json told.
+// ended is the output of a command with -json.
 type ended struct {
 	events
 	code int
 }
 
-// jsonCommand runs a command whose output is events. Other codes than those are
-// errors, with what the tool said.
+// jsonCommand runs a command whose output is events. An exit status not in codes is an
+// error with the tool's messages.
 func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
 	e := &ended{events: events{log: c.log}}
 	errs := &lastLines{log: c.log}
@@ -245,8 +244,8 @@ func (c toolRun) jsonCommand(ctx context.Context, p prepared, args []string, cod
 	return e, errors.Join(list...)
 }
 
-// command runs the tool once. When the run is to end, it is interrupted, once,
-// and killed if it does not end in time; its error is then why.
+// command runs the tool once. When the run should end, the tool is interrupted once, and
+// killed if it does not end in time; the error is the reason then.
 func (c toolRun) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
 	if err := c.stop.err(); err != nil {
 		return 0, err
@@ -294,7 +293,7 @@ func (c toolRun) end(t startedTool, ended <-chan error) error {
 	return <-ended
 }
 
-// collect reads what the last state says.
+// collect reads resources and outputs of the last state.
 func (c toolRun) collect(ctx context.Context) {
 	var state []byte
 	err := c.persistently(ctx, func() error {
@@ -347,12 +346,12 @@ func (c toolRun) collect(ctx context.Context) {
 // maxOutput bounds one output, in bytes of JSON.
 const maxOutput = 4 << 10
 
-// wholeText keeps all that is written, and nothing of what is more than it may be: half a
-// plan is none to look at.
+// wholeText keeps all that is written, or nothing if it exceeds the limit: part of a plan
+// cannot be reviewed.
 type wholeText struct {
 	kept  bytes.Buffer
 	limit int64
-	size  int64 // of all
+	size  int64 // of all that was written
 }
 
 // Write implements [io.Writer].

@@ -18,15 +18,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Credential is what the runs of templates that name it get in their
-// environment.
+// Credential is what runs get in their environment if their template names it.
 type Credential struct {
-	EnvFrom []string          // variables of the server's own environment
-	Files   map[string]string // files of the server, which only it may read, by the variable that names their copy
-	Command []string          // program and arguments; it prints lines NAME=VALUE for one run
+	EnvFrom []string          // variables of the server's environment
+	Files   map[string]string // files readable only by the server, by the variable that names the copy
+	Command []string          // program and arguments; it prints NAME=VALUE lines for one run
 }
 
-// CredentialError says which credential is not to be had. It shows no value.
+// CredentialError says which credential is not available. It shows no value.
 type CredentialError struct {
 	Name string
 	Err  error
@@ -42,13 +41,13 @@ const (
 	credentialTime      = 30 * time.Second
 )
 
-// filesVariable stands for the folder of the files of credentials.
+// filesVariable stands for the folder with the files of credentials.
 const filesVariable = "${files}/"
 
 var variableRE = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// CheckVariable refuses names that mean something to the run itself, to the
-// loader of programs, or to the way in which the tool reaches its state.
+// CheckVariable refuses names that are used by the run itself, by the dynamic loader, or
+// by the tool to reach its state.
 func CheckVariable(name string) error {
 	if !variableRE().MatchString(name) {
 		return fmt.Errorf("%q is not the name of a variable", name)
@@ -64,7 +63,7 @@ func CheckVariable(name string) error {
 	return nil
 }
 
-// given is what credentials give to a run.
+// given is what credentials add to a run.
 type given struct {
 	environment map[string]string
 	files       map[string][]byte
@@ -129,8 +128,8 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 	return readVariables(out, set)
 }
 
-// credentialCommand runs the command of a credential. What it prints is shown
-// nowhere, not even its errors: they may repeat what it got.
+// credentialCommand runs the command of a credential. Its output is never shown, not even
+// its errors: they may contain secrets.
 func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, credential string, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialTime)
 	defer cancel()
@@ -141,7 +140,7 @@ func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, creden
 		cmd.Env = append(cmd.Env, "HOME="+home)
 	}
 	cmd.Stdout = &out
-	cmd.WaitDelay = time.Second // what it left may hold the pipe
+	cmd.WaitDelay = time.Second // a process it left may hold the pipe
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("running %s: %w", command[0], err)
 	}
@@ -151,8 +150,8 @@ func (o *LocalOptions) credentialCommand(ctx context.Context, s run.Spec, creden
 	return out.b, nil
 }
 
-// readVariables reads lines NAME=VALUE. Empty ones and those that begin with #
-// say nothing. No error shows a value, or a line that may be one.
+// readVariables reads NAME=VALUE lines. Empty lines and those that begin with # are
+// ignored. No error shows a value, or a line that may contain one.
 func readVariables(b []byte, set func(name, value string) error) error {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, maxCredentialOutput+1)
@@ -172,7 +171,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 	return lines.Err()
 }
 
-// bounded keeps the first bytes of what is written to it.
+// bounded keeps what is written, up to the limit.
 type bounded struct {
 	b    []byte
 	over bool

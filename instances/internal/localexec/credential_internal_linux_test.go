@@ -47,7 +47,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialsRefused: each error names what is missing and no value.
+// TestCredentialsRefused: each error names what is missing, but no value.
 func TestCredentialsRefused(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	mustWrite(t, open, "planted-secret")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localexec executes tofu once for an instance on this machine: the executor,
-// and the child that it starts for each attempt.
+// Package localexec executes one tool run for an instance on this machine: the executor,
+// and the child process that it starts for each attempt.
 package localexec

@@ -12,27 +12,27 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxEvent bounds a line of the tool that is read as an event; what is longer is
-// passed on as it is.
+// maxEvent bounds a line of the tool that is parsed as an event; longer lines are passed
+// to the log unparsed.
 const maxEvent = 1 << 20
 
-// events reads what the tool prints with -json: one object a line
+// events parses the output of the tool with -json: one object per line
 // (https://opentofu.org/docs/internals/machine-readable-ui/).
 type events struct {
 	log     *runLog
 	partial []byte
-	long    bool // the line began without room for it
+	long    bool // the current line is longer than maxEvent
 
 	counts *lifecycle.Counts // of the last summary
 	drift  lifecycle.Counts
-	// outputs reports what was said of outputs: nothing, that none changes, or that
+	// outputs reports what the events say of outputs: nothing, that none changes, or that
 	// some do.
 	outputs outputChange
 	again   int      // resources that are replaced
 	errs    []string // diagnostics of severity error: the first maxErrors, each clipped
 }
 
-// maxErrors bounds how many errors of a command are kept; the log has them all.
+// maxErrors bounds how many errors of a command are kept; the log has all of them.
 const maxErrors = 20
 
 type outputChange uint8
@@ -43,7 +43,7 @@ const (
 	outputsChange
 )
 
-// event is the part of an event that is read.
+// event is the part of an event that is decoded.
 type event struct {
 	Message string `json:"@message"`
 	Type    string `json:"type"`
@@ -104,7 +104,7 @@ func (e *events) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end takes what came without an end of line.
+// end handles a last line without a newline.
 func (e *events) end() {
 	if len(e.partial) > 0 {
 		e.line(e.partial)
@@ -115,7 +115,7 @@ func (e *events) end() {
 func (e *events) line(line []byte) {
 	var ev event
 	if json.Unmarshal(line, &ev) != nil || ev.Message == "" {
-		e.log.line("%s", line) // of a provider, or of a tool that crashed
+		e.log.line("%s", line) // output of a provider, or of a tool that crashed
 		return
 	}
 	switch {
@@ -133,7 +133,7 @@ func (e *events) line(line []byte) {
 				e.outputs = outputsChange
 			}
 		}
-		return // their values come with the result
+		return // their values are in the result
 	case ev.Type == "planned_change" && ev.Change.Action == "replace":
 		e.again++
 	case ev.Type == "resource_drift":
@@ -172,7 +172,7 @@ func (d *diagnostic) text() string {
 	return b.String()
 }
 
-// stale reports whether the tool refused a plan that does not fit any more.
+// stale reports whether the tool refused a stale plan.
 func (e *events) stale() bool {
 	for _, message := range e.errs {
 		if strings.HasPrefix(message, "Saved plan is stale") || strings.HasPrefix(message, "Saved plan does not match") {
@@ -185,7 +185,7 @@ func (e *events) stale() bool {
 // maxError bounds the error of a run, in bytes.
 const maxError = 1 << 10
 
-// plainError is a message for display: in one paragraph, without control
+// plainError joins texts to a message for display: one paragraph, without control
 // characters, up to 1 KiB.
 func plainError(m *masks, texts ...string) string {
 	var parts []string
@@ -197,7 +197,7 @@ func plainError(m *masks, texts ...string) string {
 	return text.Clip(strings.Join(parts, "; "), maxError)
 }
 
-// lastLines keeps the end of what a command writes, for its error.
+// lastLines keeps the end of a command's output, for its error.
 type lastLines struct {
 	log  *runLog
 	tail []byte
@@ -212,7 +212,7 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	return l.log.Write(p)
 }
 
-// text is the error that the tool printed, without the frame around it.
+// text returns the error that the tool printed, without its frame.
 func (l *lastLines) text() string {
 	tail := string(l.tail)
 	if _, after, ok := strings.Cut(tail, "Error: "); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// what is recorded of tofu 1.12.6, shortened
+// applied is the output of tofu 1.12.6, shortened.
 const applied = `{"@level":"info","@message":"OpenTofu 1.12.6","type":"version","tofu":"1.12.6","ui":"1.2"}
 {"@level":"info","@message":"terraform_data.a: Plan to replace","change":{"resource":{"addr":"terraform_data.a"},"action":"replace"},"type":"planned_change"}
 {"@level":"info","@message":"Plan: 1 to add, 0 to change, 1 to destroy.","changes":{"add":1,"change":0,"import":0,"remove":1,"operation":"plan"},"type":"change_summary"}
@@ -67,7 +67,7 @@ func TestEventsLong(t *testing.T) {
 	}
 }
 
-// What a provider says again and again is not kept in memory.
+// Repeated errors of a provider are not all kept in memory.
 func TestManyErrors(t *testing.T) {
 	e := &events{log: newRunLog(newMasks(nil), 100, nil)}
 	line := `{"@message":"Error","diagnostic":{"severity":"error","summary":"` + strings.Repeat("x", 100<<10) + `"}}` + "\n"

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// execCommand is the command of okara that sets limits and user, and becomes
-// the tool.
+// execCommand is the command of okara that sets limits and user, and executes the tool.
 const execCommand = "instance-exec"
 
-// systemFiles are the files that programs need: libraries and programs, names
-// of users and hosts, certificates. No folder of them is one in which keys are
-// kept: of /etc/ssl and /etc/pki only the public halves are listed.
+// systemFiles returns the files that programs need: libraries and programs, names of
+// users and hosts, certificates. None of these folders contains keys: of /etc/ssl and
+// /etc/pki only the public parts are listed.
 func systemFiles() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
@@ -28,11 +27,11 @@ func systemFiles() []string {
 	}
 }
 
-// certificateVariables name files and folders of certificates.
+// certificateVariables returns the variables that name certificate files and folders.
 func certificateVariables() []string { return []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} }
 
-// commandLine is what is started so that the tool runs. Limits and user are set
-// in the innermost place that is ours, by ourselves.
+// commandLine returns the command that runs the tool. Limits and user are set by
+// [execCommand], which runs inside the sandbox and starts any wrapper.
 func (o *Order) commandLine(c toolCommand, infoFD int) []string {
 	program := resolved(o.Program)
 	tool := append([]string{program}, c.Args...)
@@ -65,16 +64,15 @@ func (o *Order) execArgs() []string {
 	return args
 }
 
-// sandbox is bubblewrap with its arguments (bwrap(1)): namespaces of its own for
-// users, processes, mounts and messages, and a root folder that holds what is named
-// here and nothing else. It has no capability and gets none: other namespaces of
-// users cannot be made in it, and so its limit of processes is its own. All of it
-// that can be written is the folder of the tool, whose size the kernel bounds. The
-// network is the host's.
+// sandbox returns bubblewrap with its arguments (bwrap(1)): separate namespaces for
+// users, processes, mounts and messages, and a root folder that holds only what is named
+// here. It has no capabilities and cannot get any: it cannot make further user
+// namespaces, so its process limit holds. The only writable part is the tool's folder,
+// whose size the kernel limits. The network is the host's.
 //
-// It does not end with us, which --die-with-parent would do: a tool whose
-// parent was killed must still write down what it made. Whoever ends it kills
-// the first process of the namespace, and with it the kernel kills all others.
+// It does not end with this process, as --die-with-parent would make it: a tool whose
+// parent was killed must still store what it made. To end it, the first process of the
+// namespace is killed; the kernel then kills all others.
 func (o *Order) sandbox(infoFD int) []string {
 	shown := systemFiles()
 	args := []string{
@@ -85,7 +83,7 @@ func (o *Order) sandbox(infoFD int) []string {
 	add := func(bind []string, name string) {
 		for _, dir := range parents(name) {
 			if !made[dir] && !covered(dir, shown) {
-				args = append(args, "--perms", "0755", "--dir", dir) // bubblewrap makes them for its own user alone
+				args = append(args, "--perms", "0755", "--dir", dir) // bubblewrap makes them accessible to its user only
 				made[dir] = true
 			}
 		}
@@ -114,12 +112,12 @@ func (o *Order) sandbox(infoFD int) []string {
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--")
 }
 
-// covered reports whether a name lies in one of the folders.
+// covered reports whether a name is in one of the folders.
 func covered(name string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return within(name, f) })
 }
 
-// parents are the folders above a name, from the top, but for the root.
+// parents returns the folders above a name, from the top, without the root.
 func parents(name string) []string {
 	var list []string
 	for dir := filepath.Dir(name); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -129,9 +127,9 @@ func parents(name string) []string {
 	return list
 }
 
-// showArgs shows one system file, if there is one. A link is made anew, as in
-// distributions where /bin is one to /usr/bin; of the links that lead out of
-// what is shown, such as /etc/resolv.conf, the file is shown in their place.
+// showArgs returns the arguments that show one system file, if it exists. A link into
+// /usr, such as /bin in some distributions, is shown as a link; of any other link, such
+// as /etc/resolv.conf, the target is shown.
 func showArgs(name string) []string {
 	info, err := os.Lstat(name)
 	if err != nil {
