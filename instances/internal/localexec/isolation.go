@@ -145,7 +145,7 @@ func showArgs(name string) []string {
 	return []string{"--ro-bind-try", resolved(name), name}
 }
 
-// certificates are the files that the environment of the tool names.
+// certificates returns the files that the certificate variables of the tool name.
 func certificates(env []string) []string {
 	var names []string
 	for _, e := range env {
@@ -162,7 +162,7 @@ func certificates(env []string) []string {
 	return names
 }
 
-// resolved is the file itself where name is a link.
+// resolved returns the target of a link, or the name itself.
 func resolved(name string) string {
 	if file, err := filepath.EvalSymlinks(name); err == nil {
 		return file
@@ -170,12 +170,12 @@ func resolved(name string) string {
 	return name
 }
 
-// within reports whether a name is a folder or lies below it.
+// within reports whether a name is a folder or is below it.
 func within(name, folder string) bool {
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// nobody is the user and group that a sandbox has where the server is root, in a
-// namespace of its own: as root it could change the kernel's settings below /proc.
+// nobody is the user and group of a sandbox if the server runs as root, in a separate
+// user namespace: as root it could change kernel settings below /proc.
 const nobody = 65534

@@ -22,11 +22,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// defaultProcesses bounds processes and threads of a run: a tool with many
-// providers has some hundreds.
+// defaultProcesses bounds processes and threads of a run: a tool with many providers has
+// several hundred.
 const defaultProcesses = 4096
 
-// isolation is what all attempts have in common.
+// isolation returns the isolation that all attempts share.
 func (o *LocalOptions) isolation() (Isolation, error) {
 	i := Isolation{
 		Mode: cmp.Or(o.Isolation, Sandbox), Show: o.Show, Hide: []string{o.Storage},
@@ -75,7 +75,7 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 		return i, fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", i.Mode)
 	}
 	if i.Mode != Sandbox && i.Mode != OwnUser {
-		i.Processes = 0 // they would be counted with all others of our user
+		i.Processes = 0 // all processes of the server's user would count
 	}
 	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, resolved(o.Program)}) {
 		if !slices.Contains(i.Show, name) {
@@ -85,19 +85,18 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 	return i, nil
 }
 
-// toolVersion is the first line of what `tofu version` and `terraform version`
-// print.
+// toolVersion matches the first line of `tofu version` and `terraform version`.
 var toolVersion = text.Pattern(`(?m)^(OpenTofu|Terraform) v([0-9]\S*)`)
 
-// oldestTool is the first release of both whose s3 backend has use_lockfile.
-// Its prereleases count.
+// oldestTool is the first release of both tools whose s3 backend has use_lockfile.
+// Prereleases are allowed.
 const oldestTool = "1.10.0-0"
 
-// checkTime bounds the question for a version: a cold disk and a busy machine.
+// checkTime bounds the version check: with a cold disk on a busy machine.
 const checkTime = 2 * time.Minute
 
-// checkTool asks the tool for its version, isolated as runs are: what cannot be
-// had is found out now, and not by the first run.
+// checkTool asks the tool for its version, isolated like a run, so that errors of the
+// isolation appear now and not at the first run.
 func (l *Local) checkTool(ctx context.Context) (err error) {
 	dir, done, err := files.TempDir(l.runs())
 	if err != nil {
@@ -137,7 +136,7 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	return nil
 }
 
-// question has a child run the tool, and returns what both print.
+// question starts a child that runs the tool, and returns the output of both.
 func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -159,7 +158,7 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	if err == nil {
 		err = write(report, b) // fits into a pipe
 	}
-	_ = report.Close() // written or not, it says why
+	_ = report.Close() // if writing failed, the error is reported below
 	if pid > 0 {
 		if p, perr := newProcess(pid); perr == nil {
 			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
@@ -175,11 +174,11 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 
 const (
 	maxAnswer = 64 << 10
-	// answered is the end of what a child prints whose tool has answered a question.
+	// answered ends the output of a child whose tool answered a question.
 	answered = "\x04"
 )
 
-// Answer runs the tool as the order asks, and writes what it prints.
+// Answer runs the tool with the order's question, and writes its output to out.
 func Answer(o Order, env []string, out io.Writer) error {
 	if err := o.open(); err != nil {
 		return err
@@ -198,7 +197,7 @@ func Answer(o Order, env []string, out io.Writer) error {
 	return err
 }
 
-// explain says why the tool does not run, and what helps.
+// explain returns why the tool does not run, with a hint.
 func (l *Local) explain(err error, said string) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	failed := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
@@ -214,8 +213,8 @@ func (l *Local) explain(err error, said string) error {
 	return failed
 }
 
-// reachable reports whether another user may enter all folders above a name; else
-// it names the first that he may not.
+// reachable reports whether a user may enter all folders above a name; if not, it also
+// returns the first folder that the user may not enter.
 func reachable(name string, uid int) (string, bool) {
 	for _, dir := range parents(name) {
 		info, err := os.Stat(dir)

@@ -18,20 +18,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExecOptions are what [Exec] sets before the tool runs. Zero sets nothing.
+// ExecOptions are the settings that [Exec] applies before the tool runs. Zero means
+// unset.
 type ExecOptions struct {
 	UID, GID  int
-	Base, Dir string // Dir is in Base, which no link leads out of
-	Memory    int64  // bytes of data, of each process
-	FileSize  int64  // bytes, of each file
-	Processes int    // and threads, of the user
+	Base, Dir string // Dir is in Base; links out of Base are refused
+	Memory    int64  // bytes of data, per process
+	FileSize  int64  // bytes, per file
+	Processes int    // processes and threads of the user
 }
 
-// Exec gives up the user of this process, limits it, and becomes another program. It
-// returns only if it cannot.
+// Exec changes the user of this process, sets limits, and executes another program. It
+// returns only on error.
 //
-// The limits hold for this program too until it is the other one. Go ends a program whose
-// runtime gets no memory or no thread, so nothing may go on beside what follows.
+// The limits apply to this program too until then. Go aborts a program whose runtime gets
+// no memory or thread, so nothing may run concurrently from here on.
 func Exec(o ExecOptions, line, env []string) error {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
@@ -44,7 +45,7 @@ func Exec(o ExecOptions, line, env []string) error {
 	if err := leaveKeys(); err != nil {
 		return err
 	}
-	if o.Dir != "" { // only now: it may be readable for that user alone
+	if o.Dir != "" { // only now: it may be readable only by that user
 		if err := enter(o.Base, o.Dir); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func Exec(o ExecOptions, line, env []string) error {
 		if err := unix.Getrlimit(l.which, &now); err != nil {
 			return fmt.Errorf("limiting %s: %w", l.what, err)
 		}
-		value := min(l.value, now.Max) // nobody but root may raise it
+		value := min(l.value, now.Max) // only root may raise it
 		if err := unix.Setrlimit(l.which, &unix.Rlimit{Cur: value, Max: value}); err != nil {
 			return fmt.Errorf("limiting %s: %w", l.what, err)
 		}
@@ -77,8 +78,8 @@ func Exec(o ExecOptions, line, env []string) error {
 	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
 }
 
-// leaveKeys takes a session keyring without keys in place of that of the server
-// (keyrings(7)). A kernel that has no keys, or lets nobody at them, is good too.
+// leaveKeys replaces the session keyring of the server by an empty one (keyrings(7)). A
+// kernel without keys, or one that denies access to them, is fine too.
 func leaveKeys() error {
 	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
@@ -87,13 +88,13 @@ func leaveKeys() error {
 	return fmt.Errorf("leaving the keys of the server: %w", err)
 }
 
-// become makes us another user, without capabilities: none is left that a program
-// could have again, whoever owns it.
+// become changes to another user, without capabilities: none is left that any program
+// could regain, whoever owns it.
 func become(uid, gid int) error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
-			break // there are no more
+			break // there are no further capabilities
 		}
 		if err != nil {
 			return err
@@ -104,8 +105,8 @@ func become(uid, gid int) error {
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 }
 
-// enter makes dir, a name in base, the working directory. A link on the way is an
-// error: the tool can have made it.
+// enter makes dir, a name in base, the working directory. A link in the path is an error,
+// since the tool can have made it.
 func enter(base, dir string) error {
 	root, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -121,8 +122,8 @@ func enter(base, dir string) error {
 	return nil
 }
 
-// cgroups of version 2 are files below this folder, or where that has those of
-// version 1, below unified (cgroups(7)).
+// cgroupRoot returns the folder of version 2 control groups: /sys/fs/cgroup or, if that
+// has version 1, unified below it (cgroups(7)).
 func cgroupRoot() string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		return "/sys/fs/cgroup/unified"
@@ -130,14 +131,14 @@ func cgroupRoot() string {
 	return "/sys/fs/cgroup"
 }
 
-// serverCgroup is the control group that the server is in beside those of its
-// runs: only one without processes may pass controllers on to others.
+// serverCgroup is the control group of the server, beside those of its runs: only a group
+// without processes may delegate controllers to its children.
 const serverCgroup = "server"
 
-// delegatedCgroup is the control group that systemd let us divide, "" if there
-// is none (systemd.resource-control(5), Delegate=): the one that we are in, or
-// with DelegateSubgroup=server the one above it. Merely being root is no
-// permission: the groups of a host are somebody's.
+// delegatedCgroup returns the control group that systemd delegated to the server, "" if
+// there is none (systemd.resource-control(5), Delegate=): the server's own or, with
+// DelegateSubgroup=server, the one above it. Running as root is not enough: the groups of
+// a host have other owners.
 func delegatedCgroup() (string, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -159,7 +160,7 @@ func delegatedCgroup() (string, error) {
 	return "", nil
 }
 
-// delegated tells by the attribute that systemd sets on what it delegates.
+// delegated checks the attribute that systemd sets on delegated groups.
 func delegated(dir string) bool {
 	value := make([]byte, 8)
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
@@ -177,8 +178,8 @@ func joinCgroup(dir string, pid int) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
 }
 
-// newCgroup makes the control group of an attempt below a delegated one.
-// Controllers that were not delegated limit nothing.
+// newCgroup makes the control group of an attempt below a delegated one. Controllers that
+// were not delegated limit nothing.
 func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
 	dir := filepath.Join(parent, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -188,7 +189,7 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 	if err != nil {
 		return "", fmt.Errorf("reading what control groups are delegated: %w", err)
 	}
-	const period = 100_000 // microseconds, the kernel's own
+	const period = 100_000 // microseconds, the kernel's default
 	for c := range strings.FieldsSeq(string(b)) {
 		var file, value string
 		switch {
@@ -214,16 +215,16 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 	return dir, nil
 }
 
-// killCgroup ends all that is in a control group, at once.
+// killCgroup kills all processes in a control group.
 func killCgroup(dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the group is gone, or the kernel is older than 5.14: the other ways do
+		return nil // the group is gone, or the kernel is older than 5.14: other ways of killing follow
 	}
 	return err
 }
 
-// cgroupProcesses lists what is in a control group.
+// cgroupProcesses lists the processes in a control group.
 func cgroupProcesses(dir string) ([]process, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {

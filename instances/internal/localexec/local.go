@@ -32,80 +32,80 @@ import (
 // input: the child.
 const RunCommand = "instance-run"
 
-// LocalOptions configure the executor of this machine.
+// LocalOptions configure the local executor.
 type LocalOptions struct {
-	// Storage is the folder of the server, absolute; required. Runs have their
-	// scratch folders in runs.
+	// Storage is the folder of the server, absolute; required. The scratch folders of
+	// runs are below runs.
 	Storage string
-	// Okara is this program; "": as the operating system tells.
+	// Okara is the path of this program; "": as the operating system reports it.
 	Okara string
 	// Program is tofu or terraform, by name or path; "": tofu.
 	Program string
 	// Isolation is one of the modes; "": [Sandbox].
 	Isolation string
-	// Wrap starts the tool, of [Wrapped]: ${scratch} is the folder that it needs,
-	// ${program} is the tool itself.
+	// Wrap is the command that starts the tool in mode [Wrapped]: ${scratch} is the
+	// folder that it needs, ${program} the tool.
 	Wrap []string
-	// Users are those of [OwnUser], one for each run at a time.
+	// Users are for mode [OwnUser], one for each concurrent run.
 	Users []User
-	// Show are further files and folders that a sandbox shows, to be read.
+	// Show lists further files and folders that a sandbox shows, read-only.
 	Show []string
-	// Processes bounds processes and threads of a run; 0: 4096.
+	// Processes limits processes and threads of a run; 0: 4096.
 	Processes int
-	// Memory in bytes and CPUs bound a run whose spec says nothing; 0: no limit.
-	// CPUs need a delegated control group.
+	// Memory in bytes and CPUs limit a run whose spec sets none; 0: no limit. CPUs need a
+	// delegated control group.
 	Memory int64
 	CPUs   float64
-	// Packages bounds the providers that runs share, in bytes; 0: they share none.
+	// Packages is the maximum size of the shared providers, in bytes; 0: none are shared.
 	Packages int64
-	// Credentials are what templates may name.
+	// Credentials are those that templates may name.
 	Credentials map[string]Credential
-	// Only says that no other server runs anything for these instances, as with
-	// the built-in registry: what was not started here was not started.
+	// Only means that no other server runs attempts of these instances, as with the
+	// built-in registry: an attempt that was not started here was never started.
 	Only bool
 	// Getenv reads the environment of the server; required.
 	Getenv func(string) string
-	// Order returns what the child of one attempt needs beside the spec: registry,
+	// Order returns what the child of an attempt needs besides the spec: registry,
 	// front-end and state keys; required.
 	Order func(ctx context.Context, s run.Spec) (Order, error)
 	// Instance returns the repository with the results of an instance; required.
 	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
-	// State returns the store of its state, which is only asked who holds the
-	// lock; required.
+	// State returns the store of an instance's state, which is asked only for the holder
+	// of the lock; required.
 	State func(ctx context.Context, s run.Spec) (*statebackend.Store, error)
-	// Logger gets what an operator must know; nil: nobody does.
+	// Logger receives what an operator must know; nil: it is discarded.
 	Logger *slog.Logger
 }
 
-// User is one of the machine.
+// User is a user of the machine.
 type User struct{ UID, GID int }
 
-// Local runs the tool on this machine. Each attempt is a process of its own,
-// which outlives the server: any server on this machine finds it again.
+// Local runs the tool on this machine. Each attempt is a separate process, which outlives
+// the server: any server on this machine finds it again.
 type Local struct {
 	reaper
 	o         LocalOptions
 	here      machine
-	isolation Isolation // of all attempts; user and control group are each attempt's
-	cgroup    string    // that may be divided; "": none
+	isolation Isolation // of all attempts; user and control group are set for each attempt
+	cgroup    string    // delegated control group; "": none
 
-	mu           sync.Mutex // guards seen
+	mu           sync.Mutex // guards observations
 	observations map[lifecycle.Ref]*observation
 }
 
-// What the executor does beside starting runs.
+// Parts of the executor besides starting runs.
 type (
-	// observer tells what became of the runs.
+	// observer determines the status of attempts.
 	observer struct{ *Local }
-	// folders are those of the runs and their control groups.
+	// folders manages the folders of the runs and their control groups.
 	folders struct{ *Local }
 )
 
 func (l *Local) observer() observer { return observer{l} }
 func (l *Local) folders() folders   { return folders{l} }
 
-// NewLocal checks that the tool can be run as is wanted, and removes what is
-// left of earlier runs.
+// NewLocal checks that the tool can be run as configured, and removes leftovers of
+// earlier runs.
 func NewLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	l := &Local{o: o, observations: map[lifecycle.Ref]*observation{}, reaper: reaper{ends: map[lifecycle.Ref]chan struct{}{}}}
 	if l.o.Logger == nil {
@@ -145,7 +145,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return errors.Join(l.folders().cleanUp(), l.folders().cleanUpCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // which earlier versions shared
+	return errors.Join(l.folders().cleanUp(), l.folders().cleanUpCgroups(ctx), sandbox.Remove(filepath.Join(l.o.Storage, "plugins"))) // used by earlier versions
 }
 
 func findProgram(name string) (string, error) {
@@ -158,18 +158,18 @@ func findProgram(name string) (string, error) {
 
 func (l *Local) runs() string { return filepath.Join(l.o.Storage, "runs") }
 
-// attemptName is the name of an attempt in its environment and for display.
+// attemptName returns the name of an attempt in its environment and for display.
 func attemptName(r lifecycle.Ref) string { return r.ID + "-" + folderName(r) }
 
 func folderName(r lifecycle.Ref) string { return strconv.Itoa(r.N) + "-" + strconv.Itoa(r.Attempt) }
 
-// scratch is the folder of an attempt. Its name cannot lead elsewhere: see
+// scratch returns the folder of an attempt. The parts of its name are checked by
 // checkRef.
 func (l *Local) scratch(r lifecycle.Ref) string {
 	return filepath.Join(l.runs(), r.ID, folderName(r))
 }
 
-// checkRef refuses what is no attempt: its parts become the names of folders.
+// checkRef refuses an invalid attempt, since its parts become names of folders.
 func checkRef(r lifecycle.Ref) error {
 	tag := records.InstanceTag{Kind: records.TagRun, ID: r.ID, N: r.N, Attempt: r.Attempt}
 	if _, ok := records.ParseInstanceTag(tag.String()); !ok || r.Nonce == "" {
@@ -178,15 +178,15 @@ func checkRef(r lifecycle.Ref) error {
 	return nil
 }
 
-// parsedHandle is what names an attempt for good: where and when it was started, and
-// its child. Without a process it waits for something.
+// parsedHandle is the content of a handle: where and when an attempt was started, and its
+// child. Without a process it waits for a credential.
 type parsedHandle struct {
 	machine
 	process
-	At int64 `json:"at"` // of the start, seconds of Unix time
+	At int64 `json:"at"` // time of the start, in Unix seconds
 }
 
-// maxHost keeps a handle within 256 bytes.
+// maxHost limits the host name so that a handle fits into 256 bytes.
 const maxHost = 64
 
 func (h parsedHandle) String() run.Handle {
@@ -209,11 +209,11 @@ func parseHandle(h run.Handle) (parsedHandle, error) {
 	return p, nil
 }
 
-// marker is what the scratch folder says of its attempt. It is written before the
-// child gets its order: a folder without one belongs to nobody.
+// marker is the file in a scratch folder that identifies its attempt. It is written
+// before the child gets its order: a folder without one belongs to no attempt.
 type marker struct {
 	parsedHandle
-	LockID string `json:"lock_id"` // which attempt: see [run.LockID]
+	LockID string `json:"lock_id"` // identifies the attempt: see [run.LockID]
 	UID    int    `json:"uid,omitempty"`
 	Cgroup string `json:"cgroup,omitempty"`
 }
@@ -229,12 +229,12 @@ func readMarker(dir string) (marker, error) {
 	return m, json.Unmarshal(b, &m)
 }
 
-// errOther refuses an attempt whose number another one has: the ledger was
-// rolled back, and what it forgot still runs.
+// errOther refuses an attempt whose number another running attempt has: the ledger was
+// set back, and an attempt that it forgot still runs.
 var errOther = errors.New("another attempt of this number still runs here")
 
-// Start begins an attempt. What waits for a credential has begun too; [Local.Observe]
-// starts it when it can.
+// Start begins an attempt. If a credential is missing, it counts as begun;
+// [Local.Observe] starts it once the credential is available.
 func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return "", err
@@ -249,25 +249,25 @@ func (l *Local) Start(ctx context.Context, s run.Spec) (run.Handle, error) {
 	return m.parsedHandle.String(), nil
 }
 
-// Destroy is Start of a run that destroys.
+// Destroy is Start for a run that destroys.
 func (l *Local) Destroy(ctx context.Context, s run.Spec) (run.Handle, error) { return l.Start(ctx, s) }
 
-// lockRuns waits until no other server begins an attempt here. Closing what it
-// returns ends the turn.
+// lockRuns waits for the lock under which servers begin attempts. Closing the result
+// releases it.
 func (l *Local) lockRuns(ctx context.Context) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
 	_, err := lock.TryLockContext(ctx, 10*time.Millisecond)
 	return lock, err
 }
 
-// begin starts the child of an attempt unless there was one. Servers that do so
-// at once take turns by a lock in the folder of all runs.
+// begin starts the child of an attempt unless it exists. Concurrent servers are
+// serialized by a lock in the folder of all runs.
 func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 	dir := l.scratch(s.Ref)
 	if m, err = readMarker(dir); err == nil && m.LockID == run.LockID(s.Ref) {
 		return m, nil
 	}
-	o, err := l.order(ctx, s) // takes its time: a command may be asked
+	o, err := l.order(ctx, s) // may take long: it may run a credential's command
 	if err != nil {
 		return m, err
 	}
@@ -290,8 +290,8 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 	return l.startChild(o)
 }
 
-// prepareRun makes what an attempt needs on this machine: its folders, and its
-// user and its control group where it has one.
+// prepareRun makes what an attempt needs on this machine: its folders, and its user and
+// control group if it has them.
 func (l *Local) prepareRun(o *Order) (err error) {
 	if l.isolation.Mode == OwnUser {
 		u, err := l.freeUser()
@@ -306,16 +306,16 @@ func (l *Local) prepareRun(o *Order) (err error) {
 			return err
 		}
 	}
-	if err := sandbox.Remove(o.Scratch); err != nil { // of a start that was cut off
+	if err := sandbox.Remove(o.Scratch); err != nil { // left by an interrupted start
 		return err
 	}
 	if err := makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch); err != nil || o.packages() == "" {
 		return err
 	}
-	return makeFolders(0o711, o.packages()) // the user of a sandbox may be another one
+	return makeFolders(0o711, o.packages()) // the user of a sandbox may differ
 }
 
-// folderMode lets the user of a place reach its folder, and read nothing else.
+// folderMode lets the user of a run enter its folder, and read nothing else.
 func (l *Local) folderMode() fs.FileMode {
 	if l.isolation.Mode == OwnUser {
 		return 0o711
@@ -323,7 +323,7 @@ func (l *Local) folderMode() fs.FileMode {
 	return 0o700
 }
 
-// order puts together what the child gets.
+// order puts together the order for the child.
 func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	g, err := l.o.credentials(ctx, s)
 	if err != nil {
@@ -340,14 +340,14 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	o.Isolation = l.isolation
 	o.Environment = g.environment
 	o.Files = g.files
-	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // elsewhere runs could write to it
+	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
 		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Max: l.o.Packages}
 	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
 	return &o, nil
 }
 
-// freeUser is one that no run of this machine has.
+// freeUser returns a user that no run on this machine uses.
 func (l *Local) freeUser() (User, error) {
 	taken := map[int]bool{}
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
@@ -367,8 +367,8 @@ func (l *Local) freeUser() (User, error) {
 	return User{}, fmt.Errorf("all %d users of the executor have a run\nhint: give it as many as instances { runs } allows at once", len(l.o.Users))
 }
 
-// environment is what a child has: where programs are, and how the outside is
-// reached. Everything else it gets by its order.
+// environment returns the environment of a child: the search path, and how to reach the
+// network. Everything else is in its order.
 func (o *LocalOptions) environment() []string {
 	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
 	for _, name := range outsideVariables() {
@@ -379,7 +379,7 @@ func (o *LocalOptions) environment() []string {
 	return env
 }
 
-// outsideVariables say how the outside is reached, and whom to trust there.
+// outsideVariables returns the variables for network access: proxies and certificates.
 func outsideVariables() []string {
 	return slices.Concat([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}, certificateVariables())
 }
@@ -387,8 +387,8 @@ func outsideVariables() []string {
 // orderTime is how long a child may take to read its order.
 const orderTime = 30 * time.Second
 
-// startChild starts a child, names it in its folder, and only then tells it what
-// to do: one that a dying server did not name reads no order, and ends.
+// startChild starts a child, records it in its folder, and only then sends its order: a
+// child that a dying server did not record gets no order, and ends.
 func (l *Local) startChild(o *Order) (m marker, err error) {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -398,7 +398,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 	if err != nil {
 		return m, err
 	}
-	defer w.Close() // closed before where it matters
+	defer w.Close() // closed earlier on success
 	said, err := os.OpenFile(filepath.Join(o.Scratch, "child.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return m, errors.Join(err, r.Close())
@@ -435,8 +435,8 @@ func writeMarker(dir string, m marker) error {
 	return files.Replace(filepath.Join(dir, markerFile), b, 0o600)
 }
 
-// startProcess starts the process of a child, and returns its id. For a sandbox that
-// is a descendant of what is started, and becomes our own child.
+// startProcess starts the process of a child, and returns its ID. In a sandbox the child
+// is a descendant of the started process, and is reparented to this process.
 func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
 	line := []string{RunCommand}
 	if o.Isolation.Mode == Sandbox {
@@ -453,7 +453,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}
-		l.reap(o.Spec.Ref, func() { _ = cmd.Wait() }) // its status says nothing that its result does not
+		l.reap(o.Spec.Ref, func() { _ = cmd.Wait() }) // its result has all that its status says
 		return cmd.Process.Pid, nil
 	}
 	r, w, err := os.Pipe()
@@ -466,7 +466,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	if err != nil {
 		return 0, err
 	}
-	_, read := fmt.Fscan(r, &pid) // it ends at once, whatever happens
+	_, read := fmt.Fscan(r, &pid) // the started process ends at once
 	if err := cmd.Wait(); err != nil || read != nil {
 		return 0, errNamespace
 	}
@@ -474,15 +474,15 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	if err != nil {
 		return 0, err
 	}
-	l.reap(o.Spec.Ref, func() { _, _ = p.Wait() }) // as above; of a server that does not reap it is not ours
+	l.reap(o.Spec.Ref, func() { _, _ = p.Wait() }) // as above; without Harden it is not our child
 	return pid, nil
 }
 
-// errNamespace says that there is no place for a sandbox; the first line of its output
-// tells why.
+// errNamespace reports that no namespace could be made for a sandbox; the first line of
+// the output says why.
 var errNamespace = errors.New("no namespace could be made for the run")
 
-// enterOptions is what its process finds.
+// enterOptions returns the options for entering the sandbox's folder.
 func (o *Order) enterOptions() sandbox.EnterOptions {
 	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
 	if o.changes() {

@@ -21,13 +21,12 @@ import (
 const (
 	// keepErrored is how long a state is kept that a tool could not store.
 	keepErrored = 30 * 24 * time.Hour
-	// keepEnded is how long the folder of an attempt is kept whose result nobody
-	// read.
+	// keepEnded is how long the folder of an attempt is kept whose result was not read.
 	keepEnded = 24 * time.Hour
 )
 
-// makeFolders makes folders whose parents exist, with this mode, whatever they
-// had before.
+// makeFolders makes folders whose parents exist, and sets their mode even if they
+// existed.
 func makeFolders(mode fs.FileMode, names ...string) error {
 	for _, name := range names {
 		if err := os.MkdirAll(name, mode); err != nil {
@@ -40,8 +39,8 @@ func makeFolders(mode fs.FileMode, names ...string) error {
 	return nil
 }
 
-// clean removes the folder of an attempt that has ended, but for a state that is
-// stored nowhere else, and what says where that belongs.
+// clean removes the folder of an ended attempt, unless it has a state that is stored
+// nowhere else. Such a folder keeps the files that say where the state belongs.
 func (l folders) clean(folder string) error {
 	if folder == "" {
 		return nil
@@ -55,12 +54,12 @@ func (l folders) clean(folder string) error {
 	if err := sandbox.Remove(folder); err != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Dir(folder)) // of the instance, if that was its last attempt
+	_ = os.Remove(filepath.Dir(folder)) // of the instance, if this was its last attempt
 	return nil
 }
 
-// cleanBefore removes what earlier attempts of an instance left here, once one has
-// ended: their states are stored by now, or keep their folders.
+// cleanBefore removes what earlier attempts of an instance left here, once a later one
+// has ended: their states are stored by then, or keep their folders.
 func (l folders) cleanBefore(r lifecycle.Ref) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
 	if err != nil {
@@ -78,8 +77,8 @@ func (l folders) cleanBefore(r lifecycle.Ref) error {
 }
 
 // cleanErrored removes the oldest states of an instance that could not be stored, once
-// there is more of them than one state may have: each of its attempts could leave as
-// much. The newest one stays.
+// all of them exceed the size of one state: each attempt could leave that much. The
+// newest one is kept.
 func cleanErrored(l *Local, id string) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), id, "*-*"))
 	if err != nil {
@@ -94,7 +93,7 @@ func cleanErrored(l *Local, id string) error {
 	for _, dir := range dirs {
 		at, ok := records.ParseInstanceTag(records.TagRun + "-" + id + "-" + filepath.Base(dir))
 		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
-			continue // it begins, or is not over
+			continue // it is starting or running
 		}
 		file := findErrored(dir)
 		if info, err := os.Lstat(file); err == nil {
@@ -102,7 +101,7 @@ func cleanErrored(l *Local, id string) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b left) int {
-		return cmp.Or(cmp.Compare(b.at.N, a.at.N), cmp.Compare(b.at.Attempt, a.at.Attempt)) // the tool sets the times of its files
+		return cmp.Or(cmp.Compare(b.at.N, a.at.N), cmp.Compare(b.at.Attempt, a.at.Attempt)) // not by time: the tool sets the times of its files
 	})
 	var total int64
 	var errs []error
@@ -116,8 +115,8 @@ func cleanErrored(l *Local, id string) error {
 	return errors.Join(errs...)
 }
 
-// removeCgroup removes a control group and those that a tool made in it, but none
-// with processes in it: the kernel refuses that.
+// removeCgroup removes a control group and those that a tool made in it. The kernel
+// refuses to remove groups with processes.
 func (l folders) removeCgroup(dir string) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -133,8 +132,8 @@ func (l folders) removeCgroup(dir string) {
 	}
 }
 
-// Tidy removes what attempts of instances left here that are gone, whoever observed
-// their end: what runs stays, and what began after it was known who is gone.
+// Tidy removes what attempts of gone instances left here, whichever replica observed
+// their end. Running attempts are kept, and so are those begun after asOf.
 func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
@@ -147,16 +146,16 @@ func (l *Local) Tidy(asOf time.Time, gone func(id string) bool) error {
 		}
 		m, err := readMarker(dir)
 		if err != nil || m.At >= asOf.Unix() || l.running(dir, m) {
-			continue // one without a marker begins, or goes at the next start
+			continue // without a marker it is starting, or is removed at the next start
 		}
 		errs = append(errs, sandbox.Remove(dir))
-		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if this was its last attempt
 	}
 	return errors.Join(errs...)
 }
 
-// KillAll ends all attempts on this host, and what they started, and waits a while until
-// they are gone. What they were about to store is lost.
+// KillAll kills all attempts on this host, and what they started, and waits until they
+// are gone or ctx ends. What they had not stored is lost.
 func KillAll(ctx context.Context, l *Local) error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
@@ -179,10 +178,9 @@ func KillAll(ctx context.Context, l *Local) error {
 	return errors.Join(errs...)
 }
 
-// cleanUpCgroups removes the control groups of attempts that do not run. Their
-// folders may have gone before them: what they are called tells which attempt it
-// was, and all below the one that was delegated is ours. No attempt begins
-// meanwhile.
+// cleanUpCgroups removes the control groups of attempts that do not run. Their folders
+// may be gone already: the name of a group identifies its attempt, and all groups below
+// the delegated one belong to the server. No attempt begins meanwhile.
 func (l folders) cleanUpCgroups(ctx context.Context) (err error) {
 	if l.cgroup == "" {
 		return nil
@@ -210,8 +208,7 @@ func (l folders) cleanUpCgroups(ctx context.Context) (err error) {
 	return nil
 }
 
-// cleanUp removes what nobody will ask for: folders of starts that were cut off,
-// of attempts that ended long ago.
+// cleanUp removes the folders of interrupted starts and of attempts that ended long ago.
 func (l folders) cleanUp() error {
 	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
 	if err != nil {
@@ -233,12 +230,12 @@ func (l folders) cleanUp() error {
 		if err := removeOld(dir, keep); err != nil {
 			return err
 		}
-		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if this was its last attempt
 	}
 	return nil
 }
 
-// removeOld removes a folder that was not changed for so long.
+// removeOld removes a folder that was not modified for keep.
 func removeOld(dir string, keep time.Duration) error {
 	info, err := os.Lstat(dir)
 	if err != nil || time.Since(info.ModTime()) < keep {

@@ -27,32 +27,31 @@ import (
 )
 
 const (
-	// claimTime is how long an attempt may be seen without a claim of its lock.
+	// claimTime is how long an attempt may be observed without a claim on its lock.
 	claimTime = 2 * time.Minute
 	// leaseGrace is added to the lease of a lock, as its next holder does.
 	leaseGrace = 30 * time.Second
-	// askTime is how often the lock of an attempt is looked at whose processes
-	// live here: they may be stopped.
+	// askTime is how often the lock of an attempt is checked whose processes are alive
+	// here: they may be suspended.
 	askTime = time.Minute
-	// killTime is how long the rest of a run may take to end in order. It can
-	// store nothing any more; it writes down what it made.
+	// killTime is how long the remaining processes of a run may take to end in order.
+	// They can store nothing any more, but write files with what they made.
 	killTime = 3 * time.Minute
 )
 
-// observation is what this process saw of an attempt, by its own clock, which does
-// not jump.
+// observation is what this process has observed of an attempt, by its monotonic clock.
 type observation struct {
 	mu        sync.Mutex // guards the fields below
 	alive     time.Time  // when the attempt was first looked for, or its claim last seen
-	asked     time.Time  // when the lock was last looked at, or the attempt first
+	asked     time.Time  // when the lock was last checked, or the attempt first looked for
 	heartbeat string     // of the claim
-	since     time.Time  // when the claim had that beat first, the registry answering all the while
+	since     time.Time  // since when the claim has had that heartbeat, with the registry answering all the time
 	cancelled bool
-	// interrupted is when the rest of the run was asked to end; zero: it was not.
+	// interrupted is when the remaining processes were interrupted; zero: they were not.
 	interrupted time.Time
 }
 
-// observation returns what is known of an attempt.
+// observation returns the observation of an attempt.
 func (l observer) observation(r lifecycle.Ref) *observation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +69,8 @@ func (l observer) forget(r lifecycle.Ref) {
 	delete(l.observations, r)
 }
 
-// Observe tells how an attempt goes. Its processes are looked at before its
-// result: a child writes that first and ends then.
+// Observe returns the status of an attempt. Its processes are checked before its result,
+// since a child writes the result and then ends.
 func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Status, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return run.Status{}, err
@@ -85,7 +84,7 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	defer g.mu.Unlock()
 	st, err := l.observer().observe(ctx, s, at, g)
 	if err != nil {
-		g.heartbeat = "" // whoever holds the lock may have got no answer either
+		g.heartbeat = "" // the holder of the lock may have got no answer either
 		return run.Status{}, fmt.Errorf("looking at attempt %s: %w", attemptName(s.Ref), err)
 	}
 	if st.State != run.Running {
@@ -97,15 +96,15 @@ func (l *Local) Observe(ctx context.Context, s run.Spec, h run.Handle) (run.Stat
 	return st, nil
 }
 
-// workDir is where an attempt is.
+// workDir is the location of an attempt.
 type workDir struct {
 	marker
-	known  bool   // it is known where
-	here   bool   // its process ids mean something here
-	folder string // its scratch folder, on this host; "": there is none
+	known  bool   // the location is known
+	here   bool   // its process IDs are valid on this machine
+	folder string // its scratch folder on this host; "": none
 }
 
-// find tells where an attempt is: by its folder, else by its handle.
+// find locates an attempt: by its folder, else by its handle.
 func (l observer) find(s run.Spec, h run.Handle) (workDir, error) {
 	var p workDir
 	if h != "" {
@@ -158,7 +157,7 @@ func (l observer) observe(ctx context.Context, s run.Spec, at workDir, g *observ
 	return l.lost(at, why)
 }
 
-// startWaiting starts an attempt that could not be started when it was to.
+// startWaiting starts an attempt that is waiting for a credential.
 func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) (run.Status, error) {
 	if g.cancelled {
 		return run.Status{State: run.Ended, Result: lifecycle.Result{Outcome: lifecycle.Cancelled, Resources: -1}}, nil
@@ -171,10 +170,10 @@ func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) 
 	return run.Status{State: run.Running}, err
 }
 
-// observeRunning looks at an attempt of which something lives here. A child that
-// is dead can store nothing: what it left is asked to end, and waited for. One
-// that lives and lost its lock, as in a machine that slept, is ended before
-// somebody else takes the lock over.
+// observeRunning checks an attempt with living processes here. After the death of the
+// child nothing more can be stored: the remaining processes are interrupted, and waited
+// for. A living child that lost its lock, for example because the machine slept, is
+// killed before another run takes the lock over.
 func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
 	if !at.process.alive() {
 		return l.endRest(at, g)
@@ -188,7 +187,7 @@ func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g 
 		err = l.kill(at)
 	}
 	if errors.Is(err, oci.ErrUnavailable) {
-		// an outage ends no run
+		// An outage ends no run.
 		err = nil
 		g.heartbeat = ""
 	}
@@ -197,7 +196,7 @@ func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g 
 
 // endRest interrupts what a dead child left, once, and kills it later.
 func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
-	mark := filepath.Join(at.folder, "interrupted") // a server that is started anew must not do it again
+	mark := filepath.Join(at.folder, "interrupted") // so that a restarted server does not interrupt again
 	switch info, err := os.Stat(mark); {
 	case err == nil && g.interrupted.IsZero():
 		g.interrupted = time.Now().Add(min(0, time.Until(info.ModTime())))
@@ -219,8 +218,8 @@ func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
 	return run.Status{State: run.Running, Message: "the process that served its state is gone: waiting for the tool to end"}, nil
 }
 
-// result reads how an attempt ended, if it did. What does not repeat its nonce
-// is not its result, and decides nothing.
+// result reads the result of an attempt, if there is one. A result that does not repeat
+// the nonce is ignored.
 func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
@@ -239,9 +238,9 @@ func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	return run.Status{State: run.Ended, Result: r.Result()}, nil
 }
 
-// storeResult stores the result that a child wrote down here and could not store,
-// since the registry did not answer for so long. A plan is not in it, and is made
-// anew by the next attempt.
+// storeResult stores a result that a child wrote to its folder but could not store, since
+// the registry did not answer for too long. It contains no plan: the next attempt makes a
+// new one.
 func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
 	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +251,7 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 	}
 	var r run.Report
 	if err := json.Unmarshal(b, &r); err != nil || r.Plan != "" || r.Kind != s.Ref.Kind || subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(s.Ref.Nonce)) != 1 {
-		return run.Status{}, nil // it is half written, or another attempt's
+		return run.Status{}, nil // incomplete, or of another attempt
 	}
 	repo, err := l.o.Instance(ctx, s)
 	if err != nil {
@@ -265,16 +264,16 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 	err = repo.PutRun(ctx, run.AttemptOf(s.Ref), records.RunFiles{Result: b, Log: log})
 	switch {
 	case errors.Is(err, oci.ErrExists):
-		return run.Status{}, nil // and that was not believed
+		return run.Status{}, nil // and that result was ignored
 	case err != nil:
 		return run.Status{}, err
 	}
 	return l.result(ctx, s)
 }
 
-// abandoned tells why an attempt will never end: "" as long as it may. Who holds
-// its lock renews it; one that was never taken, or was given up without a result,
-// belongs to a child that died.
+// abandoned returns why an attempt will never end; "" while it may. A living child renews
+// its lock; a lock that was never taken, or was released without a result, means that the
+// child died.
 func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (why string, err error) {
 	store, err := l.o.State(ctx, s)
 	if err != nil {
@@ -308,8 +307,8 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (wh
 	return "", nil
 }
 
-// lost says that an attempt has no result and will have none, and where a state
-// lies that is newer than the stored one.
+// lost reports that an attempt has no result and will have none, and where a state is
+// that is newer than the stored one.
 func (l observer) lost(at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
@@ -323,7 +322,7 @@ func (l observer) lost(at workDir, why string) (run.Status, error) {
 	return run.Status{State: run.Gone, Message: reason}, l.folders().clean(at.folder)
 }
 
-// lastLine is the last line that a child wrote before it died, cut to be shown.
+// lastLine returns the last line that a child wrote before it died, cut for display.
 func lastLine(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -332,7 +331,7 @@ func lastLine(file string) string {
 	defer f.Close()
 	const limit = 4 << 10
 	if info, err := f.Stat(); err == nil && info.Size() > limit {
-		_, _ = f.Seek(-limit, io.SeekEnd) // the whole of it says as much
+		_, _ = f.Seek(-limit, io.SeekEnd) // reading the whole file has the same result
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
@@ -342,8 +341,8 @@ func lastLine(file string) string {
 	return text.Excerpt(strings.ToValidUTF8(lines[len(lines)-1], "?"))
 }
 
-// Cancel asks an attempt on this host to end early; elsewhere its child reads it
-// in the ledger.
+// Cancel asks an attempt on this host to end early; on another host its child reads that
+// from the ledger.
 func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 	at, err := l.observer().find(s, h)
 	if err != nil || !at.here {
@@ -359,8 +358,8 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 	return at.process.signal(cancelSignal)
 }
 
-// Kill ends the tool of an attempt on this host at once; elsewhere its child reads it in
-// the ledger.
+// Kill kills the tool of an attempt on this host; on another host its child reads that
+// from the ledger.
 func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
 	at, err := l.observer().find(s, h)
 	if err != nil || !at.here {
@@ -369,8 +368,8 @@ func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
 	return at.process.signal(forceSignal)
 }
 
-// Log returns the log of an attempt from offset on, as far as it is written. On
-// another host, and after the attempt, it is the one in the registry.
+// Log returns the log of an attempt from offset on, as far as it is written. On another
+// host, and after the end of the attempt, it is read from the registry.
 func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64) (io.ReadCloser, error) {
 	if err := checkRef(s.Ref); err != nil {
 		return nil, err
@@ -413,7 +412,7 @@ func (l observer) storedLog(ctx context.Context, s run.Spec) ([]byte, error) {
 	}
 	b, err := repo.Log(ctx, run.AttemptOf(s.Ref))
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil // nothing was written yet
+		return nil, nil // nothing is written yet
 	}
 	return b, err
 }

@@ -14,43 +14,43 @@ import (
 	"unicode/utf8"
 )
 
-// runLog is the log of an attempt, of which no masked value is ever part. Beyond
-// its limit the middle is cut: how a run began and how it ended matter most.
+// runLog is the log of an attempt, without masked values. Beyond its limit the middle is
+// cut, since the beginning and the end of a run matter most.
 type runLog struct {
 	mu       sync.Mutex // guards the fields below
 	mask     io.WriteCloser
 	limit    int
-	headSize int  // of head
-	grows    bool // what was shown once stays where it is
+	headSize int  // size limit of head
+	grows    bool // what was shown once is never removed
 	ended    bool
 	head     []byte
-	tail     []byte // at most limit/2, a ring
-	next     int    // where tail goes on, once it is full
-	cut      int64  // bytes that are in neither
+	tail     []byte // at most limit - headSize, a ring buffer
+	next     int    // write position in tail once it is full
+	cut      int64  // bytes that are in neither head nor tail
 	file     *os.File
-	moved    int64 // bytes written in all
+	moved    int64 // bytes written in total
 }
 
-// newRunLog also writes the first limit bytes to a file, for readers on this
-// machine; nil: to none.
+// newRunLog also writes the first limit bytes to a file, for readers on this machine;
+// nil: to none.
 func newRunLog(m *masks, limit int, file *os.File) *runLog {
 	l := &runLog{limit: limit, headSize: limit / 2, file: file}
 	l.mask = m.writer((*maskedLog)(l))
 	return l
 }
 
-// growTail is what is kept of the end of a log that grows, in bytes.
+// growTail is the size of the kept end of a log that grows, in bytes.
 const growTail = 64 << 10
 
-// hide has its masks hide more from now on.
+// hide adds values to the masks.
 func (l *runLog) hide(m *masks, values []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.add(values)
 }
 
-// grow makes it a log of which readers keep what they have: beyond its limit only its
-// end follows, once it has ended.
+// grow makes it a log whose shown part only grows: beyond its limit only its end is
+// appended, once it has ended.
 func (l *runLog) grow() {
 	l.grows = true
 	l.headSize = max(l.limit-growTail, l.limit/2)
@@ -68,7 +68,7 @@ func (l *maskedLog) Write(p []byte) (int, error) {
 	}
 	if l.file != nil && l.moved < int64(shown) {
 		if _, err := l.file.Write(p[:min(n, shown-int(l.moved))]); err != nil {
-			l.file = nil // the log in the registry is the one that counts
+			l.file = nil // the log in the registry is authoritative
 		}
 	}
 	l.moved += int64(n)
@@ -103,37 +103,37 @@ func (l *runLog) Write(p []byte) (int, error) {
 	return l.mask.Write(p)
 }
 
-// line adds a line of our own.
+// line adds a line by okara.
 func (l *runLog) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(l, format+"\n", args...) // it is kept in memory
 }
 
-// end lets out what the mask holds back; nothing is written after it.
+// end writes what the mask holds back; nothing may be written after it.
 func (l *runLog) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.mask.Close() // as in line
 	l.ended = true
 	if l.grows && l.file != nil {
-		_, _ = l.file.Write(l.all()[len(l.head):]) // the log in the registry is the one that counts
+		_, _ = l.file.Write(l.all()[len(l.head):]) // the log in the registry is authoritative
 	}
 }
 
-// size is how much was written so far.
+// size returns how much was written so far.
 func (l *runLog) size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.moved
 }
 
-// bytes returns the log so far, of at most a little more than its limit.
+// bytes returns the log so far, slightly more than its limit at most.
 func (l *runLog) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all()
 }
 
-// all is bytes, under the lock.
+// all returns the same as bytes; the lock is held.
 func (l *runLog) all() []byte {
 	b := bytes.Clone(l.head)
 	if l.grows && !l.ended {
@@ -154,7 +154,7 @@ func (l *runLog) all() []byte {
 	return append(b, tail...)
 }
 
-// trimRune removes the beginning of a character at the end.
+// trimRune removes an incomplete character from the end.
 func trimRune(b []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax, len(b)); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
@@ -167,8 +167,8 @@ func trimRune(b []byte) []byte {
 	return b
 }
 
-// push hands the log over every so often, if it grew, until ctx ends. What cannot
-// be written now is tried the next time.
+// push calls put with the log at intervals, if it grew, until ctx ends. A failed call is
+// repeated the next time.
 func (l *runLog) push(ctx context.Context, every time.Duration, put func(context.Context, []byte) error) error {
 	t := time.NewTicker(every)
 	defer t.Stop()

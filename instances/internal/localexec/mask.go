@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// leastMasked is the shortest value, in bytes, that is replaced: shorter ones
-	// stand in every other word.
+	// minMasked is the length, in bytes, of the shortest value that is masked: shorter
+	// ones occur in many words.
 	minMasked = 8
-	// mostMasked bounds one pattern; a longer value is masked in pieces.
+	// maxMasked is the size of the largest pattern; a longer value is masked in pieces.
 	maxMasked = 4 << 10
-	// masked stands for what may not be shown.
+	// masked replaces a masked value.
 	masked = "(sensitive)"
 )
 
-// masks are the forms of secret values that no text may hold. It is a courtesy:
-// who has a value can print it backwards.
+// masks holds the forms of secret values that must not appear in texts. It protects
+// against accidents only: a program with a value can print it backwards.
 type masks struct {
 	byStart map[[2]byte][][]byte // by the first two bytes, longest first
 	longest int
 	written map[string]bool
 }
 
-// newMasks takes values, as a whole and line by line, plain, in JSON, in URLs
-// and in base64.
+// newMasks masks values, as a whole and line by line, plain, in JSON, in URLs and in
+// base64.
 func newMasks(values []string) *masks {
 	m := &masks{byStart: map[[2]byte][][]byte{}, written: map[string]bool{}}
 	m.add(values)
 	return m
 }
 
-// add takes more values. Nobody may be writing meanwhile.
+// add masks further values. It must not run concurrently with writes.
 func (m *masks) add(values []string) {
 	for _, v := range values {
 		for _, text := range append(strings.Split(strings.ReplaceAll(v, "\r\n", "\n"), "\n"), v) {
@@ -55,7 +55,7 @@ func (m *masks) add(values []string) {
 	}
 }
 
-// hide adds one form of a value, in pieces where it is long.
+// hide adds one form of a value, in pieces if it is long.
 func (m *masks) hide(p string) {
 	for len(p) >= minMasked {
 		piece := p[:min(len(p), maxMasked)]
@@ -70,10 +70,9 @@ func (m *masks) hide(p string) {
 	}
 }
 
-// formsOf are the ways in which programs write a text. Of base64, the characters
-// that depend on the text alone: where it stands in a longer one they begin at
-// one of three bits, and the first and last of them also have bits of their
-// neighbours.
+// formsOf returns the encodings of a text that programs write. For base64 these are the
+// characters that depend only on the text: within a longer text it begins at one of three
+// bit offsets, and the first and last characters also have bits of neighbouring bytes.
 func formsOf(text string) []string {
 	forms := []string{text, url.QueryEscape(text), url.PathEscape(text)}
 	for _, escapeHTML := range []bool{true, false} {
@@ -98,7 +97,7 @@ func formsOf(text string) []string {
 	return forms
 }
 
-// text returns s without what is masked.
+// text returns s with masked values replaced.
 func (m *masks) text(s string) string {
 	var b strings.Builder
 	w := m.writer(&b)
@@ -107,7 +106,7 @@ func (m *masks) text(s string) string {
 	return b.String()
 }
 
-// longestAt is the length of the longest pattern that b begins with; 0: none.
+// longestAt returns the length of the longest pattern with which b begins; 0: none.
 func (m *masks) longestAt(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -120,15 +119,15 @@ func (m *masks) longestAt(b []byte) int {
 	return 0
 }
 
-// writer replaces what is masked, also across the borders of writes. What it holds
-// back goes out with Close, which does not close w.
+// writer replaces masked values, even across writes. Close writes what it holds back, and
+// does not close w.
 func (m *masks) writer(w io.Writer) io.WriteCloser { return &maskWriter{m: m, to: w} }
 
 type maskWriter struct {
 	m      *masks
 	to     io.Writer
 	held   []byte // not decided yet
-	inside int    // so many bytes of held belong to what was masked
+	inside int    // how many bytes of held belong to a masked value
 }
 
 func (w *maskWriter) Write(p []byte) (int, error) {
@@ -141,8 +140,8 @@ func (w *maskWriter) Write(p []byte) (int, error) {
 
 func (w *maskWriter) Close() error { return w.forward(1) }
 
-// forward writes what has at least so many bytes from it to the end, so that no
-// pattern that begins there is longer than what is known.
+// forward writes each byte that has at least known bytes from it to the end, so that no
+// pattern beginning there is longer than what is held.
 func (w *maskWriter) forward(known int) error {
 	var out []byte
 	i := 0

@@ -17,24 +17,23 @@ import (
 // toolCommand is one command of the tool.
 type toolCommand struct {
 	Args           []string
-	Dir            string   // a name in the folder of the tool
-	Env            []string // all of it
+	Dir            string   // a name in the tool's folder
+	Env            []string // the complete environment
 	Stdout, Stderr io.Writer
-	// Alone says that this process starts nothing else: whatever becomes its
-	// child by the death of a parent is of the tool, and is killed with it.
+	// Alone means that this process starts nothing else: an orphan that is reparented to
+	// it belongs to the tool, and is killed with it.
 	Alone bool
 }
 
-// startedTool is a command of the tool that runs, with all that it starts.
+// startedTool is a running command of the tool, with all processes that it started.
 type startedTool interface {
 	Interrupt() error // asks it, once, to end in order
-	Kill() error      // ends it and all that it started, at once
-	Wait() error      // as of [exec.Cmd]; everything that it wrote was passed on by then
+	Kill() error      // kills it and all processes that it started
+	Wait() error      // like [exec.Cmd]; all output was passed on by then
 }
 
-// Order is what a child reads from its standard input: the specification, and
-// all that it needs and that no argument or variable of its environment may
-// show. It is secret as a whole.
+// Order is what a child reads from its standard input: the specification, and all that it
+// needs and that must not appear in arguments or environment. It is secret as a whole.
 type Order struct {
 	Spec      run.Spec  `json:"spec"`
 	Program   string    `json:"program"` // absolute name of tofu or terraform
@@ -46,22 +45,22 @@ type Order struct {
 	Server    Server    `json:"server,omitzero"`
 	Packages  Packages  `json:"packages,omitzero"`
 
-	Prices *prices.Table `json:"prices,omitempty"` // of what a plan that is kept changes; nil: there are none
+	Prices *prices.Table `json:"prices,omitempty"` // prices for a plan that is kept; nil: none
 
-	Environment map[string]string `json:"environment,omitempty"` // of the tool: what the credentials give
+	Environment map[string]string `json:"environment,omitempty"` // of the tool: the variables of the credentials
 	Files       map[string][]byte `json:"files,omitempty"`       // files of the credentials; Environment names them as ${files}/NAME
-	Masked      []string          `json:"masked,omitempty"`      // further values that no log may show
+	Masked      []string          `json:"masked,omitempty"`      // further values that must not appear in logs
 
-	// Ask are the arguments of the only command of the tool, where that is no attempt
-	// but a question: what it says is for standard output.
+	// Ask holds the arguments of a single command of the tool, if this is a question
+	// instead of an attempt: its output goes to standard output.
 	Ask []string `json:"ask,omitempty"`
 
-	AllowEncryption bool `json:"allow_encryption,omitempty"` // in what was uploaded
+	AllowEncryption bool `json:"allow_encryption,omitempty"` // allow encryption blocks in an uploaded configuration
 
-	dir *sandbox.Workdir // what the tool can write; nil until it is made
+	dir *sandbox.Workdir // the tool's writable folder; nil until it is made
 }
 
-// open makes the folder of the tool, in which nothing ran.
+// open makes the tool's folder, in which nothing has run.
 func (o *Order) open() (err error) {
 	o.dir, err = sandbox.Open(sandbox.Options{
 		Scratch: o.Scratch, Placed: o.Isolation.Mode == Sandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
@@ -69,45 +68,45 @@ func (o *Order) open() (err error) {
 	return err
 }
 
-// Registry is how the child reaches the registry.
+// Registry configures access to the registry.
 type Registry struct {
 	Prefix    string `json:"prefix"` // HOST[/PATH]
 	PlainHTTP bool   `json:"plain_http,omitempty"`
 	Socket    string `json:"socket,omitempty"`   // of the built-in registry
-	BuiltIn   bool   `json:"built_in,omitempty"` // it is that one, of which is known what it can
+	BuiltIn   bool   `json:"built_in,omitempty"` // it is the built-in registry, whose features are known
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Token     string `json:"token,omitempty"`
 	CA        []byte `json:"ca,omitempty"` // PEM
-	// Files of this machine, which the child reads itself: a certificate to show
-	// and its key, and folders with certificates for each host, as Docker's certs.d.
+	// Files of this machine that the child reads: a client certificate and its key, and
+	// folders with certificates for each host, like Docker's certs.d.
 	ClientCert string   `json:"client_cert,omitempty"`
 	ClientKey  string   `json:"client_key,omitempty"`
 	CertDirs   []string `json:"cert_dirs,omitempty"`
-	Insecure   bool     `json:"insecure,omitempty"` // any certificate will do
+	Insecure   bool     `json:"insecure,omitempty"` // accept any certificate
 }
 
-// Server is the front-end that the tool fetches modules and providers from.
+// Server is the front-end from which the tool fetches modules and providers.
 type Server struct {
-	URL    string   `json:"url"`              // base
-	Host   string   `json:"host"`             // by which modules and providers name it
+	URL    string   `json:"url"`              // base URL
+	Host   string   `json:"host"`             // host name in addresses of modules and providers
 	Token  string   `json:"token,omitempty"`  // of this run
 	Mirror bool     `json:"mirror,omitempty"` // it has a network mirror
 	CA     []byte   `json:"ca,omitempty"`     // PEM
-	Hosts  []string `json:"hosts,omitempty"`  // whose providers the mirror has; nil: all
+	Hosts  []string `json:"hosts,omitempty"`  // hosts whose providers the mirror has; nil: all
 }
 
-// Packages is the folder of providers that runs share; the zero value is none.
+// Packages is the folder of the providers that runs share; zero: none.
 type Packages struct {
 	Dir string `json:"dir"`
 	Max int64  `json:"most"` // bytes
 }
 
-// packagesFolder of a scratch folder has what the tool gets of [Packages], by hard links. A
-// sandbox shows it under this name, to be read.
+// packagesFolder in a scratch folder has the tool's part of [Packages], as hard links. A
+// sandbox shows it under this name, read-only.
 const packagesFolder = "packages"
 
-// packages is the folder of this attempt's packages; "": there is none.
+// packages returns the folder of this attempt's packages; "": none.
 func (o *Order) packages() string {
 	if o.Packages.Dir == "" {
 		return ""
@@ -115,7 +114,7 @@ func (o *Order) packages() string {
 	return filepath.Join(o.Scratch, packagesFolder)
 }
 
-// shown is what a sandbox shows beside system files.
+// shown returns what a sandbox shows besides system files.
 func (o *Order) shown() []string {
 	if dir := o.packages(); dir != "" {
 		return append(slices.Clip(o.Isolation.Show), dir)
@@ -123,15 +122,15 @@ func (o *Order) shown() []string {
 	return o.Isolation.Show
 }
 
-// Isolation says what keeps the tool from the rest of the machine.
+// Isolation configures what isolates the tool from the rest of the machine.
 type Isolation struct {
 	Mode  string   `json:"mode"`            // sandbox, user, wrap or none
-	Wrap  []string `json:"wrap,omitempty"`  // command that the tool is started with
-	Bwrap string   `json:"bwrap,omitempty"` // absolute name of bubblewrap, of sandbox
-	UID   int      `json:"uid,omitempty"`   // that the tool has, of user, and of sandbox where we are root; 0: ours
+	Wrap  []string `json:"wrap,omitempty"`  // command that starts the tool
+	Bwrap string   `json:"bwrap,omitempty"` // absolute name of bubblewrap, for sandbox
+	UID   int      `json:"uid,omitempty"`   // of the tool, for user, and for sandbox if we are root; 0: ours
 	GID   int      `json:"gid,omitempty"`
-	Show  []string `json:"show,omitempty"` // what a sandbox shows beside system files, to be read; the tool is among it
-	Hide  []string `json:"hide,omitempty"` // folders that it must not show
+	Show  []string `json:"show,omitempty"` // what a sandbox shows besides system files, read-only; includes the tool
+	Hide  []string `json:"hide,omitempty"` // folders that a sandbox must not show
 
 	Cgroup    string `json:"cgroup,omitempty"`    // folder of the control group of this attempt; "": none
 	Processes int    `json:"processes,omitempty"` // and threads; 0: no limit
@@ -139,20 +138,20 @@ type Isolation struct {
 
 // Modes of isolation.
 const (
-	Sandbox     = "sandbox" // namespaces of its own, made by bubblewrap
-	OwnUser     = "user"    // a user for each place
+	Sandbox     = "sandbox" // separate namespaces, made by bubblewrap
+	OwnUser     = "user"    // a separate user for each concurrent run
 	Wrapped     = "wrap"    // a command of the operator
-	NoIsolation = "none"    // the tool can do what the server can
+	NoIsolation = "none"    // the tool has all rights of the server
 )
 
-// defaultScratch bounds the scratch folder where a spec says nothing.
+// defaultScratch limits the scratch folder if a spec sets no limit.
 const defaultScratch = 2 << 30
 
-// scratchTime is how often the size of the folder of a tool is looked at while it
-// runs, where the kernel does not bound it.
+// scratchTime is how often the size of the tool's folder is checked while it runs, if the
+// kernel does not limit it.
 const scratchTime = 2 * time.Second
 
 func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
-// checkScratch refuses to go on where the tool wrote as much as it may.
+// checkScratch returns an error if the tool's folder is full.
 func (o *Order) checkScratch() error { return o.dir.Check(o.maxScratch()) }

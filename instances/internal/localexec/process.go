@@ -8,28 +8,28 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// machine is where the id of a process means something: names of hosts repeat,
-// and ids repeat after a boot and in another namespace.
+// machine is where a process ID is valid: host names are not unique, and IDs repeat after
+// a boot and in another namespace.
 type machine struct {
 	Host      string `json:"host"`
-	Boot      string `json:"boot"`      // id of the boot of the kernel
+	Boot      string `json:"boot"`      // boot ID of the kernel
 	Namespace string `json:"namespace"` // of process ids
 }
 
-// process is one process for ever.
+// process identifies one process unambiguously.
 type process struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // ticks of the clock since the boot
+	Start uint64 `json:"start"` // clock ticks since the boot
 }
 
-// reaper waits for the children that end while this process lives.
+// reaper waits for children that end while this process lives.
 type reaper struct {
 	reaping sync.WaitGroup
 	mu      sync.Mutex                      // guards ends
-	ends    map[lifecycle.Ref]chan struct{} // of those that live; closed when they end
+	ends    map[lifecycle.Ref]chan struct{} // of living children; closed when they end
 }
 
-// reap waits for a child, and tells who waits for the end of its attempt.
+// reap waits for a child, and notifies those that wait for the end of its attempt.
 func (p *reaper) reap(r lifecycle.Ref, wait func()) {
 	ended := make(chan struct{})
 	p.mu.Lock()

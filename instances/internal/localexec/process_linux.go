@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Harden keeps other processes of this user out of this one: no core is written
-// of it, and nobody reads its memory or environment. What its children leave
-// behind becomes its own child, so that it is found and ended.
+// Harden protects this process from others of its user: it writes no core dump, and its
+// memory and environment are unreadable. Orphaned descendants become its children, so
+// that they are found and ended.
 func Harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process unreadable: %w", err)
@@ -31,7 +31,7 @@ func Harden() error {
 	return nil
 }
 
-// thisMachine says where process ids of this process mean something.
+// thisMachine returns where process IDs of this process are valid.
 func thisMachine() (machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -49,16 +49,16 @@ func thisMachine() (machine, error) {
 	return machine{Host: host, Boot: strings.TrimSpace(string(boot)), Namespace: namespace}, nil
 }
 
-// procInfo is what /proc/PID/stat says of a process (proc_pid_stat(5)).
+// procInfo is the content of /proc/PID/stat (proc_pid_stat(5)).
 type procInfo struct {
 	process
 	state                  byte
 	parent, group, session int
-	threads                int // the one whose state this is among them
+	threads                int // including the one whose state this is
 }
 
-// readProc reads one process; fs.ErrNotExist if there is none, or a dead one
-// that only waits to be reaped.
+// readProc reads one process; fs.ErrNotExist if there is none, or only a dead one that
+// waits to be reaped.
 func readProc(pid int) (procInfo, error) {
 	p, err := readStat(pid)
 	if err == nil && p.dead() {
@@ -72,7 +72,7 @@ func readStat(pid int) (p procInfo, err error) {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
 			if exists(pid) {
-				continue // its first thread was reaped while its line was looked up
+				continue // its first thread was reaped during the lookup
 			}
 			return procInfo{}, fs.ErrNotExist
 		}
@@ -80,7 +80,7 @@ func readStat(pid int) (p procInfo, err error) {
 			return procInfo{}, err
 		}
 		// No threads: the thread was reaped while its line was written. If another one
-		// has become a new program, this id is its own by now (execve(2)).
+		// executes a new program, this ID is that thread's by now (execve(2)).
 		if p, err = parseStat(b); err != nil || p.threads > 0 {
 			return p, err
 		}
@@ -91,25 +91,25 @@ func readStat(pid int) (p procInfo, err error) {
 	return p, nil
 }
 
-// exists reports whether there is a process of an id, also a dead one that waits to be reaped.
-// A signal finds the new first thread where another one becomes a new program; /proc may
-// find neither for a moment.
+// exists reports whether a process with an ID exists, including a dead one that waits to
+// be reaped. A signal finds the new first thread when another thread executes a new
+// program; /proc may briefly find neither.
 func exists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// maxReads bounds how often a process is read that says that it has no threads, or that is
-// there and has no line.
+// maxReads bounds how often a process is read that seems to have no threads, or that
+// exists without a line.
 const maxReads = 100
 
-// dead reports whether nothing of a process runs. The state in its line is that of its
-// first thread. That may have ended while others go on, as it has for a moment when
-// another thread becomes a new program (execve(2)).
+// dead reports whether no thread of a process runs. The state in its line is that of its
+// first thread. That may have ended while others run, as it has briefly when another
+// thread executes a new program (execve(2)).
 func (p procInfo) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
-// parseStat reads the line of a process. Its second field is the name of the
-// program in parentheses, which may hold anything.
+// parseStat parses the line of a process. Its second field is the name of the program in
+// parentheses, which may contain anything.
 func parseStat(b []byte) (procInfo, error) {
 	open := bytes.IndexByte(b, '(')
 	end := bytes.LastIndexByte(b, ')')
@@ -139,20 +139,20 @@ func parseStat(b []byte) (procInfo, error) {
 	return p, nil
 }
 
-// newProcess names the process that has this id now.
+// newProcess identifies the process that has this ID now.
 func newProcess(pid int) (process, error) {
 	p, err := readStat(pid)
 	return p.process, err
 }
 
-// alive reports whether the process still runs. Its id alone may be another
-// process's by now.
+// alive reports whether the process still runs. Its ID alone may belong to another
+// process by now.
 func (p process) alive() bool {
 	now, err := readProc(p.PID)
 	return err == nil && now.process == p
 }
 
-// processes lists all that run; those that end meanwhile are left out.
+// processes lists all running processes; those that end meanwhile are left out.
 func processes() ([]procInfo, error) {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -176,8 +176,8 @@ func processes() ([]procInfo, error) {
 	return list, nil
 }
 
-// descent is all that is in one of the sessions or groups, or descends from one
-// that is. Dead ones that nobody reaped yet are not in it.
+// descent returns the members and all their descendants, without dead ones that are not
+// reaped yet.
 func descent(all []procInfo, member func(procInfo) bool) []process {
 	in := map[int]bool{}
 	for grown := true; grown; {
@@ -197,14 +197,14 @@ func descent(all []procInfo, member func(procInfo) bool) []process {
 	return list
 }
 
-// signal sends a signal if the process is still the same one. A pidfd keeps its
-// id from being given to another one in between.
+// signal sends a signal if the process is still the same one. A pidfd keeps its ID from
+// being reused in between.
 func (p process) signal(s syscall.Signal) error {
 	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
-// end kills a process and waits for its death, and so, if it was the first one
-// of a namespace, for that of all in it.
+// end kills a process and waits for its death, which also ends all processes in its
+// namespace if it was the first one.
 func (p process) end() error {
 	return p.open(func(fd int) error {
 		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
@@ -221,7 +221,7 @@ func (p process) end() error {
 
 func (p process) open(do func(pidfd int) error) error {
 	if p.PID <= 0 {
-		return nil // there never was one
+		return nil // there was no process
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	switch {
@@ -230,7 +230,7 @@ func (p process) open(do func(pidfd int) error) error {
 	case err != nil:
 		return fmt.Errorf("opening process %d: %w", p.PID, err)
 	}
-	file := os.NewFile(uintptr(fd), "process") // closed by it
+	file := os.NewFile(uintptr(fd), "process") // the file closes fd
 	defer file.Close()
 	if !p.alive() {
 		return nil
@@ -241,22 +241,22 @@ func (p process) open(do func(pidfd int) error) error {
 	return nil
 }
 
-// reap takes the status of dead children that nobody else waits for: what a
-// command left and what became ours by its death.
+// reap collects the status of dead children that nothing else waits for: those that a
+// command left, and orphans reparented to this process.
 func reap(all []procInfo, not func(pid int) bool) {
 	self := os.Getpid()
 	for _, p := range all {
 		if p.parent == self && p.state == 'Z' && !not(p.PID) {
 			var status unix.WaitStatus
-			_, _ = unix.Wait4(p.PID, &status, unix.WNOHANG, nil) // somebody else may have been faster
+			_, _ = unix.Wait4(p.PID, &status, unix.WNOHANG, nil) // the status may be collected already
 		}
 	}
 }
 
-// ownSession lets a command outlive us, and whatever is sent to our group.
+// ownSession lets a command outlive this process, and signals to its group.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// user is whose process it is; -1 if that cannot be told any more.
+// user returns the user of a process; -1 if it is not known any more.
 func (p procInfo) user() int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
 	if err != nil {
@@ -286,8 +286,8 @@ const (
 	forceSignal  = syscall.SIGUSR1
 )
 
-// running reports whether anything of an attempt lives on this machine: its child,
-// or what that started.
+// running reports whether any process of an attempt lives on this machine: its child, or
+// one that the child started.
 func (l *Local) running(folder string, m marker) bool {
 	if m.Boot != l.here.Boot || m.Namespace != l.here.Namespace {
 		return false
@@ -296,17 +296,16 @@ func (l *Local) running(folder string, m marker) bool {
 		return true
 	}
 	rest, _, err := l.rest(folder, m)
-	return err != nil || len(rest) > 0 // what cannot be told must not be started again
+	return err != nil || len(rest) > 0 // if unknown, it must not be started again
 }
 
-// rest lists what is left of a run whose child is dead, and the leader of the
-// group of the tool. It is what is in the control group; in the session of the
-// child, or the group that the child named; of the user of its place; and what
-// descends from any of these.
+// rest lists what is left of a run whose child is dead, and the leader of the tool's
+// group: the processes in the control group; in the session of the child, or in the group
+// that the child recorded; of the run's user; and the descendants of any of these.
 func (l *Local) rest(folder string, m marker) (list []process, tool process, err error) {
 	if folder != "" {
 		if b, err := os.ReadFile(filepath.Join(folder, toolFile)); err == nil {
-			_ = json.Unmarshal(b, &tool) // half of it names nobody
+			_ = json.Unmarshal(b, &tool) // an incomplete file names no process
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, tool, err
 		}
@@ -317,7 +316,7 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 	}
 	session := m.PID
 	group := tool.PID
-	for _, p := range all { // the ids belong to others by now: nothing of the run is left in them
+	for _, p := range all { // if an ID was reused, no process of the run is left in that session or group
 		if p.PID == m.PID && p.process != m.process {
 			session = 0
 		}
@@ -351,13 +350,14 @@ func (l *Local) interrupt(at workDir) error {
 		return tool.interrupt()
 	}
 	var errs []error
-	for _, p := range rest { // the child died before it wrote down which is the tool
+	for _, p := range rest { // the child died before it recorded the tool
 		errs = append(errs, p.signal(syscall.SIGINT))
 	}
 	return errors.Join(errs...)
 }
 
-// kill ends all of an attempt, its child first, so that it starts nothing more.
+// kill kills all processes of an attempt, the child first, so that it starts nothing
+// more.
 func (l *Local) kill(at workDir) error {
 	if err := at.process.signal(killSignal); err != nil {
 		return err

@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// errSystem says why nothing runs here: what ends all that a tool started, and
-// finds it again after a crash, are means of Linux.
+// errSystem says why nothing runs here: killing all processes of a tool, and finding them
+// again after a crash, need Linux.
 var errSystem = fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
 
-// Harden does nothing here.
+// Harden does nothing on this system.
 func Harden() error { return nil }
 
-// ExecOptions are what [Exec] sets before the tool runs.
+// ExecOptions are the settings that [Exec] applies before the tool runs.
 type ExecOptions struct {
 	UID, GID  int
 	Base, Dir string
@@ -27,7 +27,7 @@ type ExecOptions struct {
 	Processes int
 }
 
-// Exec does nothing here.
+// Exec is not supported on this system.
 func Exec(ExecOptions, []string, []string) error { return errSystem }
 
 func (o *Order) startTool(toolCommand) (startedTool, error) { return nil, errSystem }

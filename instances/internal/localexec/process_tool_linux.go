@@ -26,33 +26,33 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// toolFile of a scratch folder names the process of [tool.group], for whoever
-// ends the rest of a run whose child is dead.
+// toolFile in a scratch folder identifies the process of [tool.group], so that the rest
+// of a run can be ended after its child died.
 const toolFile = "tool.json"
 
-// tool is a command that runs, with all that it starts.
+// tool is a running command, with all processes that it started.
 type tool struct {
 	o     *Order
 	alone bool
 	cmd   *exec.Cmd
-	// group leads the process group that the tool is in. In a sandbox it is the
-	// first process of the namespace, which ignores what the tool takes as an
-	// interrupt, and whose death is everybody's.
+	// group leads the tool's process group. In a sandbox it is the first process of the
+	// namespace, which ignores the interrupt meant for the tool, and whose death ends all
+	// others.
 	group   process
 	copying sync.WaitGroup
-	pipes   []*os.File // our ends; closed when nobody can write any more
+	pipes   []*os.File // our ends; closed when nothing can write any more
 
 	interrupted sync.Once
 
 	watching sync.WaitGroup
-	ended    chan struct{} // closed when the tool has
+	ended    chan struct{} // closed when the tool has ended
 
 	mu  sync.Mutex // guards err
-	err error      // of copying, or what ended the tool
+	err error      // from copying, or why the tool was ended
 }
 
-// startTool starts a command of the tool as the order's isolation has it.
-// Whoever starts it must wait for it.
+// startTool starts a command of the tool with the order's isolation. The caller must wait
+// for it.
 func (o *Order) startTool(c toolCommand) (startedTool, error) { return o.startCommand(c) }
 
 func (o *Order) startCommand(c toolCommand) (*tool, error) {
@@ -80,7 +80,7 @@ func (t *tool) start(c toolCommand) (err error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
-			_ = f.Close() // the tool has its own
+			_ = f.Close() // the tool has its own copies
 		}
 		if err != nil {
 			t.closePipes()
@@ -120,16 +120,15 @@ func (t *tool) start(c toolCommand) (err error) {
 		t.pipes = append(t.pipes, r)
 		theirs = append(theirs, w)
 		files[i] = w
-		// The tool holds the reading end too. Else its first line after our death
-		// would kill it by SIGPIPE, before it writes down the state that it could
-		// not store.
+		// The tool holds the reading end too. Otherwise its first line after our death
+		// would kill it by SIGPIPE, before it saves the state that it could not store.
 		held, err := openAgain(r)
 		if err != nil {
 			return err
 		}
 		theirs = append(theirs, held)
 		t.cmd.ExtraFiles = append(t.cmd.ExtraFiles, held)
-		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize) // what nobody reads any more has room
+		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize) // room for output that is not read any more
 		defer t.copy(out, r)
 	}
 	if files[0] != nil {
@@ -157,8 +156,8 @@ func (t *tool) start(c toolCommand) (err error) {
 	return nil
 }
 
-// watchScratch interrupts a tool that fills the disk, and kills one that goes on
-// until it has twice of what it may.
+// watchScratch interrupts a tool that exceeds its disk limit, and kills it if it reaches
+// twice the limit.
 func (t *tool) watchScratch() {
 	tick := time.NewTicker(scratchTime)
 	defer tick.Stop()
@@ -182,15 +181,15 @@ func (t *tool) watchScratch() {
 	}
 }
 
-// fail keeps the first error of what is done beside the tool.
+// fail keeps the first error of concurrent work.
 func (t *tool) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = cmp.Or(t.err, err)
 }
 
-// openAgain opens a pipe a second time. What is handed to another process becomes
-// blocking, and reading it would heed no deadline.
+// openAgain opens a pipe a second time: a descriptor handed to another process becomes
+// blocking, and reads from it would ignore deadlines.
 func openAgain(f *os.File) (*os.File, error) {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -201,16 +200,16 @@ func openAgain(f *os.File) (*os.File, error) {
 	return again, errors.Join(cerr, err)
 }
 
-// keepFiles keeps from the tool what whoever started the server left open in it.
+// keepFiles keeps inherited descriptors of the server from the tool.
 func keepFiles() error {
 	return os.NewSyscallError("close_range", unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC))
 }
 
-// pipeSize is what an unprivileged process may have (pipe(7)).
+// pipeSize is the largest size for an unprivileged process (pipe(7)).
 const pipeSize = 1 << 20
 
-// sameWriter reports whether both kinds of output go to one writer, which is then
-// written to by one goroutine.
+// sameWriter reports whether both outputs go to one writer, which only one goroutine may
+// write to.
 func sameWriter(a, b io.Writer) bool {
 	if a == nil || b == nil {
 		return false
@@ -218,7 +217,7 @@ func sameWriter(a, b io.Writer) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// copy passes output on until nobody can write any more.
+// copy passes output on until nothing can write any more.
 func (t *tool) copy(to io.Writer, from *os.File) {
 	t.copying.Go(func() {
 		_, err := io.Copy(to, from)
@@ -235,11 +234,11 @@ func (t *tool) closePipes() {
 	t.copying.Wait()
 }
 
-// maxInfo bounds what bubblewrap says of a sandbox: one line, about 100 bytes.
+// maxInfo bounds what bubblewrap reports of a sandbox: one line, about 100 bytes.
 const maxInfo = 4 << 10
 
-// record finds the leader of the tool's group and writes it down. A command
-// that could not be started at all has none: its status tells.
+// record finds the leader of the tool's group and writes it to a file. A command that
+// could not be started has none: its status says why.
 func (t *tool) record(info *os.File) (err error) {
 	pid := t.cmd.Process.Pid
 	if info != nil {
@@ -251,12 +250,12 @@ func (t *tool) record(info *os.File) (err error) {
 			return err
 		}
 		if json.Unmarshal(b, &answer) != nil || answer.Child <= 1 {
-			return nil // bubblewrap has said why on its standard error
+			return nil // bubblewrap has written the reason to standard error
 		}
 		pid = answer.Child
 	}
 	if t.group, err = newProcess(pid); errors.Is(err, fs.ErrNotExist) {
-		return nil // it was that short
+		return nil // it has ended already
 	}
 	if err != nil {
 		return err
@@ -268,31 +267,31 @@ func (t *tool) record(info *os.File) (err error) {
 	return files.Replace(filepath.Join(t.o.Scratch, toolFile), b, 0o600)
 }
 
-// Interrupt asks the tool to end in order, as Ctrl-C on a terminal does. It does so
-// once: a second one would end it at once, without storing a state.
+// Interrupt asks the tool to end in order, like Ctrl-C on a terminal. It does so only
+// once: a second interrupt would end the tool at once, without storing a state.
 func (t *tool) Interrupt() (err error) {
 	t.interrupted.Do(func() { err = t.group.interrupt() })
 	return err
 }
 
-// Kill ends the tool and all that it started, at once.
+// Kill kills the tool and all processes that it started.
 func (t *tool) Kill() error {
 	return errors.Join(t.killRest(), ignoreGone(t.cmd.Process.Kill()))
 }
 
-// outputTime is how long output is waited for after the death of all that
-// should write it: what hid itself may still hold the pipe.
+// outputTime is how long to wait for output after all known writers died: a process that
+// hid itself may still hold the pipe.
 const outputTime = 2 * time.Second
 
-// Wait waits until the tool has ended, kills what it left, and returns its
-// status as [exec.Cmd.Wait] does. Everything it wrote was passed on by then.
+// Wait waits until the tool has ended, kills its remaining processes, and returns its
+// status like [exec.Cmd.Wait]. All output was passed on by then.
 func (t *tool) Wait() error {
 	err := t.cmd.Wait()
 	close(t.ended)
 	t.watching.Wait()
 	rest := t.killRest()
 	for _, r := range t.pipes {
-		_ = r.SetReadDeadline(time.Now().Add(outputTime)) // a pipe always has one
+		_ = r.SetReadDeadline(time.Now().Add(outputTime)) // a pipe always supports deadlines
 	}
 	t.copying.Wait()
 	t.closePipes()
@@ -302,13 +301,13 @@ func (t *tool) Wait() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if errors.Is(t.err, sandbox.ErrFull) {
-		return t.err // which is why it failed
+		return t.err // the reason of the failure
 	}
 	return cmp.Or(err, errors.Join(rest, t.err))
 }
 
-// killRest kills all but the command that we wait for ourselves, which in a
-// sandbox ends with its namespace.
+// killRest kills all but the command that [tool.Wait] waits for, which in a sandbox ends
+// with its namespace.
 func (t *tool) killRest() error {
 	if c := t.o.Isolation.Cgroup; c != "" {
 		if err := killCgroup(c); err != nil {
@@ -317,9 +316,9 @@ func (t *tool) killRest() error {
 	}
 	if t.o.Isolation.Mode == Sandbox {
 		err := t.group.end()
-		if pid := t.group.PID; pid > 0 { // it is ours once bubblewrap has ended
+		if pid := t.group.PID; pid > 0 { // it becomes our child once bubblewrap has ended
 			var status unix.WaitStatus
-			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // else it is not
+			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // otherwise it is not our child
 		}
 		return err
 	}
@@ -345,7 +344,7 @@ func (t *tool) killRest() error {
 	}
 }
 
-// kill ends processes at once.
+// kill kills processes.
 func kill(list []process) error {
 	var errs []error
 	for _, p := range list {
