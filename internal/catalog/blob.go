@@ -11,25 +11,24 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and
-// keys, never archives.
+// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and keys,
+// never archives.
 const maxSmallBlob = 1 << 20
 
-// Blobs is what is known of blobs: how large they are, and what is in the small
-// ones. What is in one repository is never reported for another: a manifest is the word of
-// whoever pushed it, and may name the digest of a blob that he cannot read. It is safe
-// for concurrent use.
+// Blobs caches the sizes of blobs and the content of small ones. What is known from one
+// repository is never used for another: a manifest is not trusted, and may name the
+// digest of a blob that its author cannot read. It is safe for concurrent use.
 type Blobs struct {
 	client *oci.Client
 	sizes  *cache.Cache[int64]  // repository@hex
 	bytes  *cache.Cache[[]byte] // repository@hex
 }
 
-// always is the policy for what never changes.
+// always is the policy for values that never change.
 func always() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
 
-// Blob returns the descriptor of a blob. Its size is known if this process has
-// met it, else the registry is asked.
+// Blob returns the descriptor of a blob. If this process does not know its size, it asks
+// the registry.
 func (b *Blobs) Blob(ctx context.Context, repository, sha256hex string) (oci.Descriptor, error) {
 	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, sha256hex)}
 	size, err := b.sizes.Get(ctx, repository+"@"+sha256hex, always(), func(ctx context.Context, _ int64, _ bool) (int64, error) {
@@ -44,23 +43,24 @@ func (b *Blobs) Blob(ctx context.Context, repository, sha256hex string) (oci.Des
 	return d, err
 }
 
-// KeepSize saves the registry a question when the blob is asked for.
+// KeepSize caches the size of a blob, which saves a request to the registry later.
 func (b *Blobs) KeepSize(repository string, d oci.Descriptor) {
 	b.sizes.Put(repository+"@"+d.Digest.Encoded(), d.Size)
 }
 
-// KnownSize returns the size of a blob that is known to be in the repository,
-// without asking.
+// KnownSize returns the size of a blob that is known to be in the repository, without a
+// request.
 func (b *Blobs) KnownSize(repository, sha256hex string) (int64, bool) {
 	return b.sizes.Peek(repository + "@" + sha256hex)
 }
 
-// forgetSize has the registry asked again.
+// forgetSize drops the size, so that the registry is asked again.
 func (b *Blobs) forgetSize(repository, sha256hex string) {
 	b.sizes.Forget(repository + "@" + sha256hex)
 }
 
-// KeepBytes keeps a small blob that was met on the way: checksums, a signature.
+// KeepBytes caches a small blob that was read as part of something else: checksums, a
+// signature.
 func (b *Blobs) KeepBytes(repository, sha256hex string, bytes []byte) {
 	b.bytes.Put(repository+"@"+sha256hex, bytes)
 }
@@ -70,7 +70,7 @@ func (b *Blobs) KnownBytes(repository, sha256hex string) ([]byte, bool) {
 	return b.bytes.Peek(repository + "@" + sha256hex)
 }
 
-// small returns the bytes of a blob that belongs in memory.
+// small returns the content of a small blob, through the cache.
 func (b *Blobs) small(ctx context.Context, repository string, d oci.Descriptor) ([]byte, error) {
 	return b.bytes.Get(ctx, repository+"@"+d.Digest.Encoded(), always(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
 		r, err := b.client.Repo(repository)

@@ -27,40 +27,40 @@ const (
 	sizeBytes     = 8 << 20
 )
 
-// staleFor is how long an answer outlives its registry.
+// staleFor is how long an answer is served while its registry is unavailable.
 const staleFor = 24 * time.Hour
 
-// listPolicy is that of lists, which change with each publication.
+// listPolicy is the policy of lists, which change with each publication.
 func listPolicy() cache.Policy {
 	return cache.Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: staleFor}
 }
 
-// Options is what a catalog needs. Client is required.
+// Options configure a [Catalog]. Client is required.
 type Options struct {
-	Client  *oci.Client // whose credentials decide what there is
+	Client  *oci.Client // its credentials decide what is visible
 	Layout  addr.Layout
-	Require map[string]trust.Policy // by kind: what a version must fulfil to be listed
+	Require map[string]trust.Policy // by kind: the policy that a version must fulfil to be listed
 	Revoked RevokedKeys
 	TagTTL  time.Duration // how long the version tag of a module is trusted; 0: 30 s
 	Watch   Watch
-	Logger  *slog.Logger     // nil: none
+	Logger  *slog.Logger     // nil: no log
 	Now     func() time.Time // nil: time.Now
 }
 
-// Watch hears what goes on, for metrics. A nil func is not called.
+// Watch has the callbacks for metrics. A nil func is not called.
 type Watch struct {
 	Looked  func(kind, result string)                         // a look-up in memory: hit, miss, stale, coalesced
 	Checked func(kind, result string)                         // a version against the policy: passed, refused
-	Moved   func()                                            // a version tag of a provider is on other content
+	Moved   func()                                            // the version tag of a provider has other content now
 	Key     func(repository, keyID string, expires time.Time) // a signing key that is served and will expire
 }
 
-// Catalog reads the registry through caches. What it returns is shared and never
-// changed; only the Derived slots of values are their readers'. It is safe for
-// concurrent use.
+// Catalog reads the registry through caches. The values that it returns are shared and
+// never changed, except for their Derived slots, which belong to the callers. It is safe
+// for concurrent use.
 //
-// It has the lists; each other question has a type of its own: what is under a
-// tag, whether that may be served, what is missing, and what is known of blobs.
+// Catalog itself has the lists. Separate types handle the rest: the content of a tag,
+// whether it may be served, missing content, and blobs.
 type Catalog struct {
 	*Blobs
 	client *oci.Client
@@ -76,9 +76,9 @@ type Catalog struct {
 	news      news
 	docs      *cache.Cache[*ProviderDocs] // repository@digest of the layer
 
-	entries  atomic.Pointer[depot.Catalog] // what was read last, even in part: entries never change
-	progress progress                      // of the list
-	finder   *Finder                       // that searches what is here; nil: nobody does
+	entries  atomic.Pointer[depot.Catalog] // as last read, even in part: entries never change
+	progress progress                      // of reading the list
+	finder   *Finder                       // searches this catalog; nil: none
 }
 
 // New returns an empty catalog. It makes no request.
@@ -134,12 +134,12 @@ func (w Watch) withDefaults() Watch {
 	return w
 }
 
-// Layout says where things are in the registry.
+// Layout returns the layout of the registry.
 func (c *Catalog) Layout() addr.Layout { return c.layout }
 
-// Ping asks the registry for something that need not exist, which some registries deny by
-// 403. A 401 that means denied is about the whole project: it is not there, or not the
-// account's.
+// Ping asks the registry for a tag that need not exist; some registries answer 403 to
+// that, which counts as an answer. A 401 that means denied is about the whole project: it
+// does not exist, or the account has no access to it.
 func (c *Catalog) Ping(ctx context.Context) error {
 	r, err := c.client.Repo(c.layout.CatalogRepo())
 	if err != nil {
@@ -153,10 +153,10 @@ func (c *Catalog) Ping(ctx context.Context) error {
 	return err
 }
 
-// Changed forgets what somebody made old who wrote or deleted a reference of a
-// repository: the tag of a version, of a status event or of a signature, or the
-// digest of a manifest. The manifest of a version that was deleted by its digest
-// is trusted on as its tag is.
+// Changed drops cached values after a reference of a repository was written or deleted:
+// the tag of a version, of a status event or of a signature, or the digest of a manifest.
+// The manifest of a version that was deleted by its digest stays in the cache as long as
+// that of its tag.
 func (c *Catalog) Changed(repository, reference string) {
 	c.policy.forget(repository, reference)
 	c.evidence.forget(repository, reference)
@@ -168,7 +168,7 @@ func (c *Catalog) Changed(repository, reference string) {
 	}
 }
 
-// ChangedPublished forgets the list of all modules, since one more is in it.
+// ChangedPublished drops the list of all items, since an item was added.
 func (c *Catalog) ChangedPublished() {
 	c.published.Forget(c.layout.CatalogRepo())
 	c.news.notify()
@@ -177,8 +177,8 @@ func (c *Catalog) ChangedPublished() {
 	}
 }
 
-// RefusedError says why a version that the registry has, or had, is served to
-// nobody: it was withdrawn, is lost, or does not fulfil the policy.
+// RefusedError is the reason why a version that the registry has, or had, is not served:
+// it was withdrawn, is lost, or does not fulfil the policy.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -187,7 +187,7 @@ func refused(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// news notifies those who wait that this process has published or withdrawn something.
+// news notifies waiting callers that this process has published or withdrawn something.
 type news struct {
 	mu      sync.Mutex // guards changed
 	changed chan struct{}
@@ -211,6 +211,6 @@ func (n *news) notify() {
 	}
 }
 
-// News returns a channel that is closed when [Catalog.Changed] or
-// [Catalog.ChangedPublished] is called next: what a list said before may be old.
+// News returns a channel that is closed at the next call of [Catalog.Changed] or
+// [Catalog.ChangedPublished]: lists that were read before may be outdated.
 func (c *Catalog) News() <-chan struct{} { return c.news.wait() }

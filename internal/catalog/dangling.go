@@ -12,16 +12,16 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxDanglingSkipped bounds the versions that LatestModule passes over.
+// maxDanglingSkipped bounds the versions that LatestModule skips.
 const maxDanglingSkipped = 8
 
-// danglingError says that there is nothing under a version tag. It is
-// [oci.ErrNotFound], not a [RefusedError]: an origin may have the version.
+// danglingError means that a version tag has no manifest. It is [oci.ErrNotFound], not a
+// [RefusedError]: an origin may have the version.
 type danglingError struct{ error }
 
 func (e *danglingError) Unwrap() error { return e.error }
 
-// asDangling marks the error of asking for a version tag if it is 404.
+// asDangling marks an error of reading a version tag if it is 404.
 func asDangling(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return &danglingError{err}
@@ -29,8 +29,8 @@ func asDangling(err error) error {
 	return err
 }
 
-// MarkDangling takes a version out of the list whose tag is listed while its GET is 404,
-// until that changes. It is false for one that is not in the list, or is known.
+// MarkDangling removes a version from the list while its tag is listed but GET answers
+// 404. It returns false if the version is not in the list, or was marked already.
 func (c *Catalog) MarkDangling(ctx context.Context, it addr.Item, v addr.Version) bool {
 	repository := it.Repository(c.layout)
 	l, err := c.versionLists().list(ctx, repository)
@@ -45,8 +45,7 @@ func (c versionLists) dangling(repository string, l *Versions, v addr.Version) b
 	return true
 }
 
-// passed is err, and takes v out of the list l if err says that there is nothing
-// under its tag.
+// passed returns err, and removes v from the list l if err is a danglingError.
 func (c versionLists) passed(repository string, l *Versions, v addr.Version, err error) error {
 	if _, ok := errors.AsType[*danglingError](err); ok {
 		c.dangling(repository, l, v)
@@ -54,8 +53,7 @@ func (c versionLists) passed(repository string, l *Versions, v addr.Version, err
 	return err
 }
 
-// LatestModule returns the latest version of a module. Dangling versions that it meets are
-// passed over.
+// LatestModule returns the latest version of a module. It skips dangling versions.
 func (c *Catalog) LatestModule(ctx context.Context, m addr.Module) (l *Versions, v addr.Version, mv *ModuleVersion, err error) {
 	for range maxDanglingSkipped {
 		if l, err = c.Module(ctx, m); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// docsBytes bounds the documentation of providers in memory.
+// docsBytes bounds the memory for documentation of providers.
 const docsBytes = 64 << 20
 
-// ProviderDocs are the pages of a version, or why there are none to be shown.
+// ProviderDocs are the pages of a version, or the reason why they cannot be shown.
 type ProviderDocs struct {
 	*description.Docs
-	Broken error // the layer cannot be read; nothing else is set then
+	Broken error // the layer cannot be read; then Docs is nil
 }
 
 func (d *ProviderDocs) size() int {
@@ -29,8 +29,8 @@ func (d *ProviderDocs) size() int {
 	return d.Size()
 }
 
-// Docs reads the documentation of a version, once for each digest of a repository. It is nil for a
-// version without.
+// Docs returns the documentation of a version, read once per repository and digest. It is
+// nil for a version without documentation.
 func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs, error) {
 	d := pv.Meta.Docs
 	if d == nil {

@@ -17,21 +17,21 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Bounds of scan reports that are read for people.
+// Bounds of scan reports that pages show.
 const (
 	maxFindings = 500
-	maxScan     = 16 << 20 // bytes of a report; a larger one is downloaded
+	maxScan     = 16 << 20 // bytes of a report; users download a larger one
 )
 
-// Evidence is what vouches for a version, and what was found in it.
+// Evidence has the signatures of a version, and its attestations and reports.
 type Evidence struct {
 	Signatures []trust.Signature
 	evidence.Referred
 
-	under string // what the list of versions said of it
+	under string // the result of vouchedBy when it was read
 }
 
-// Scan is the newest report of a scanner, false if there is none.
+// Scan returns the newest report of a scanner, false if there is none.
 func (e *Evidence) Scan() (evidence.Report, bool) {
 	for _, r := range e.Reports {
 		if r.Scan != nil {
@@ -43,18 +43,18 @@ func (e *Evidence) Scan() (evidence.Report, bool) {
 
 func (e *Evidence) size() int { return 512 * (1 + len(e.Signatures) + len(e.Reports)) }
 
-// Findings are those of one scan report.
+// Findings are the findings of one scan report.
 type Findings struct {
-	All    []scan.Finding // the worst first, at most 500
-	Counts scan.Counts    // of all that the report has
+	All    []scan.Finding // worst first, at most 500
+	Counts scan.Counts    // of all findings in the report
 }
 
 func (f *Findings) size() int { return 512 * (1 + len(f.All)) }
 
-// evidenceCache keeps both.
+// evidenceCache keeps evidence and findings.
 type evidenceCache struct {
 	of    *cache.Cache[*Evidence] // repository@digest
-	brief *cache.Cache[*Evidence] // the same, without what only a list of all shows
+	brief *cache.Cache[*Evidence] // the same, with the newest report only
 	found *cache.Cache[*Findings] // repository@digest of a report
 }
 
@@ -66,23 +66,22 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 	}
 }
 
-// Evidence returns what vouches for the manifest of a version. What has a tag of its
-// own, and an event that replaced the signature, counts once the list of versions has
-// it. What only the list of referrers tells, or the content of a tag that was there,
-// counts after ten minutes: it is looked for in the background. Keys are trusted if the
+// Evidence returns the signatures and attestations of the manifest of a version. One with
+// a tag, and an event that replaced the signature, is included once the list of versions
+// has it. One that only the list of referrers has, or changed content of an existing tag,
+// is included after ten minutes: it is read in the background. Keys are trusted if the
 // policy of the server names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.vouching(ctx, c.evidence.of, evidence.ReadReferred, it, v, manifest, l)
 }
 
-// Brief is the same with the newest scan report alone, which is all that the head of
-// a page says: it costs three requests where [Catalog.Evidence] costs one more for
-// each attestation.
+// Brief is like Evidence with the newest scan report alone, for the head of a page: it
+// costs three requests, and [Catalog.Evidence] costs one more for each attestation.
 func (c *Catalog) Brief(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.vouching(ctx, c.evidence.brief, evidence.ReadNewest, it, v, manifest, l)
 }
 
-// vouching looks into a cache, or has what refers to the manifest read.
+// vouching returns cached evidence, or reads it.
 func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], read func(context.Context, *evidence.Referrers) (evidence.Referred, error),
 	it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions,
 ) (*Evidence, error) {
@@ -99,7 +98,7 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 			return nil, err
 		}
 		m := oci.Manifest{Descriptor: manifest}
-		if it.Kind != addr.KindModule { // the index of a provider says who signed its checksums
+		if it.Kind != addr.KindModule { // the index of a provider has the signature of its checksums
 			if m, err = r.Fetch(ctx, manifest.Digest.String()); err != nil {
 				return nil, err
 			}
@@ -117,11 +116,11 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 	})
 }
 
-// maxAttached bounds the tags that refer to a version; of more only their number counts.
+// maxAttached bounds the tags of vouchedBy; of further tags only the number is included.
 const maxAttached = 50
 
-// vouchedBy is what a list says of who vouches for a version: the event that replaced
-// its signature, and the tags that refer to it.
+// vouchedBy identifies the evidence of a version in a list: the event that replaced its
+// signature, and the tags that refer to it.
 func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	prefix := strings.Replace(manifest.Digest.String(), ":", "-", 1)
 	first, _ := slices.BinarySearch(l.Tags, prefix)
@@ -132,8 +131,8 @@ func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
 	return fmt.Sprint(l.resigned(v), len(rest), rest[:min(len(rest), maxAttached)])
 }
 
-// Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that
-// only the report itself can tell.
+// Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that a user
+// has to look at the report itself.
 func (c *Catalog) Findings(ctx context.Context, repository string, report evidence.Report) (*Findings, error) {
 	return c.evidence.found.Get(ctx, repository+"@"+report.Document.Digest.String(), always(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
 		r, err := c.client.Repo(repository)
@@ -152,8 +151,8 @@ func (c *Catalog) Findings(ctx context.Context, repository string, report eviden
 	})
 }
 
-// forget has what vouches for a digest looked up again, if a reference is that of
-// something that refers to it.
+// forget drops the evidence of a digest if the reference is the digest, or the tag of an
+// artifact that refers to it.
 func (e *evidenceCache) forget(repository, reference string) {
 	if hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-"); ok && len(hex) >= 64 {
 		e.of.Forget(repository + "@sha256:" + hex[:64])

@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	refreshEach  = time.Second / 3  // for each request of the refresh
-	refreshEvery = 55 * time.Minute // how old an entry is when its repository is read again
-	rereadAge    = 24 * time.Hour   // how old what no tag list tells may be, such as a scan
+	refreshEach  = time.Second / 3  // delay after each request of the refresh
+	refreshEvery = 55 * time.Minute // age at which the repository of an entry is read again
+	rereadAge    = 24 * time.Hour   // maximum age of what a tag list does not show, such as a scan
 	writeEvery   = 10 * time.Minute
 	writeFirst   = time.Minute // after the start
 	showEvery    = 10 * time.Second
-	lookEvery    = 30 * time.Second // at the list of the catalog
-	planEvery    = time.Minute      // how often the refresh is planned anew
+	lookEvery    = 30 * time.Second // how often the list of the catalog is checked
+	planEvery    = time.Minute      // how often the refresh is planned again
 	maxNoted     = 100_000          // repositories
 )
 
-// Finder keeps an index of what is in a catalog, for searches. What others wrote
-// into it is read at the start; what this process publishes and reads comes in at
-// once, and a refresh looks for the rest, at most three requests a second. It is
-// safe for concurrent use.
+// Finder keeps an index of the items of a catalog, for searches. At the start it reads
+// the stored index, which other processes write too. Versions that this process publishes
+// or reads are added at once, and a refresh reads the rest, with at most three requests a
+// second. It is safe for concurrent use.
 //
-// The catalog says what there is. The index says what is known of it, and a search
-// needs no more than the list of the catalog.
+// The catalog decides which items exist, and the index describes them. A search needs
+// only the list of the catalog.
 type Finder struct {
 	c         *Catalog
-	templates bool // are found too
+	templates bool // search finds templates too
 	log       *slog.Logger
 	now       func() time.Time
 
@@ -48,38 +48,38 @@ type Finder struct {
 	making  sync.Mutex // held while an index is made
 	mu      sync.Mutex // guards the fields below
 	entries map[string]search.Entry
-	loaded  bool // the stored index was read, or there is none
-	stale   bool // entries has more than what is shown
-	unsaved bool // and than what is stored
-	keep    bool // the registry takes no index from this process
+	loaded  bool // the stored index was read, or does not exist
+	stale   bool // entries has more than is shown
+	unsaved bool // entries has more than is stored
+	keep    bool // the registry accepts no index from this process
 	written time.Time
 
 	dirty     map[string]bool // repositories that this process changed
-	asked     map[string]int  // how often the list of a repository was read
-	planned   *Published      // that todo was made from
+	asked     map[string]int  // how often the list of a repository was requested
+	planned   *Published      // the list from which todo was made
 	plannedAt time.Time
 	todo      []addr.Item // what the refresh reads next
 }
 
-// shown is what searches see.
+// shown is the index that searches use.
 type shown struct {
-	base *Published // that it was made from
+	base *Published // the list from which it was made
 	x    *search.Index
 	at   time.Time
 }
 
-// NewFinder makes the finder of a catalog that nobody has used yet, of templates
-// too if they are to be found. It makes no request.
+// NewFinder returns the finder of a catalog that has not been used yet; with templates,
+// it finds templates too. It makes no request.
 func NewFinder(c *Catalog, templates bool) *Finder {
 	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
 	c.finder = f
 	return f
 }
 
-// View returns what somebody may read of what is known now; rights names the set
-// of rights that may has. It waits two seconds at most for the list of the catalog:
-// complete is false as long as that was never read. An error says that the registry
-// cannot be asked, and never could.
+// View returns the part of the current index for which may returns true; rights
+// identifies that set of rights. It waits at most two seconds for the list of the
+// catalog: complete is false if that was never read. The error is that of the registry if
+// the list was never read.
 func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
 	x, complete, err := f.index(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err
 	return nil, false, err
 }
 
-// of returns the index of what a catalog has.
+// of returns the index for a list of the catalog.
 func (f *Finder) of(base *Published) *shown {
 	if now := f.shown.Load(); now != nil && now.base == base {
 		return now
@@ -112,7 +112,7 @@ func (f *Finder) of(base *Published) *shown {
 	return f.make(base)
 }
 
-// make replaces what is shown.
+// make replaces the index that searches use.
 func (f *Finder) make(base *Published) *shown {
 	f.making.Lock()
 	defer f.making.Unlock()
@@ -132,7 +132,7 @@ func (f *Finder) make(base *Published) *shown {
 	return now
 }
 
-// items are those of a catalog that are to be found.
+// items returns the items of a list that a search can find.
 func (f *Finder) items(base *Published) []addr.Item {
 	if f.templates {
 		return slices.Concat(base.items, base.templates)
@@ -140,7 +140,7 @@ func (f *Finder) items(base *Published) []addr.Item {
 	return base.items
 }
 
-// entry is what is known of an item; f.mu is held.
+// entry returns the entry of an item, empty if it was not read; f.mu is held.
 func (f *Finder) entry(it addr.Item) search.Entry {
 	e := search.Entry{Kind: it.Kind, Address: it.String()}
 	if known, ok := f.entries[e.Key()]; ok {
@@ -149,7 +149,7 @@ func (f *Finder) entry(it addr.Item) search.Entry {
 	return e
 }
 
-// changed notes that a repository is not what it was: "" is the list of all.
+// changed records that a repository has changed, or the list of all if it is "".
 func (f *Finder) changed(repository string) {
 	f.mu.Lock()
 	if repository != "" && len(f.dirty) < maxNoted {
@@ -162,7 +162,7 @@ func (f *Finder) changed(repository string) {
 	}
 }
 
-// saw notes that somebody had the list of a repository read.
+// saw records that the list of a repository was requested.
 func (f *Finder) saw(repository string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *Finder) saw(repository string) {
 	}
 }
 
-// Run looks after the index until ctx ends. One process calls it once.
+// Run updates the index until ctx ends. It is called once per process.
 func (f *Finder) Run(ctx context.Context) {
 	f.mu.Lock()
 	f.written = f.now().Add(writeFirst - writeEvery)
@@ -188,7 +188,7 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// step does one thing and says how long to wait before the next.
+// step reads one repository and returns how long to wait before the next step.
 func (f *Finder) step(ctx context.Context) time.Duration {
 	base, err := f.c.Published(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 	}
 	it, changed, ok := f.next(base)
 	if !ok {
-		f.show(base, true) // there is nothing to wait for
+		f.show(base, true) // nothing else is to be read
 		f.save(ctx, base)
 		return lookEvery
 	}
@@ -215,8 +215,8 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 	return time.Duration(max(1, cost)) * refreshEach
 }
 
-// show makes what was learned visible: at once after a change through this
-// process, else now and then.
+// show makes new entries visible to searches: at once if at is set, otherwise at
+// intervals.
 func (f *Finder) show(base *Published, at bool) {
 	now := f.shown.Load()
 	f.mu.Lock()
@@ -227,8 +227,8 @@ func (f *Finder) show(base *Published, at bool) {
 	}
 }
 
-// next is what to look at: what this process changed, then what nobody knows, then
-// what was not looked at for long, most requested first.
+// next returns the item to read next: first those that this process changed, then unknown
+// ones, then those with the oldest entries; among these the most requested ones first.
 func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -251,7 +251,7 @@ func (f *Finder) next(base *Published) (it addr.Item, changed, ok bool) {
 	return it, false, true
 }
 
-// plan is what is to be looked at, in this order; f.mu is held.
+// plan returns the items to read, in order; f.mu is held.
 func (f *Finder) plan(base *Published, now time.Time) []addr.Item {
 	var todo []addr.Item
 	asked := map[addr.Item]int{}

@@ -23,15 +23,15 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Requests of a look at a repository: its list, and where that has changed what is
-// behind the newest version.
+// Number of requests for an item: its list and, if that has changed, the content of the
+// newest version.
 const (
 	listCost    = 1
 	versionCost = 5 // manifest, description or documentation, referrers, report, and the list
-	checkCost   = 3 // for each version that a policy has checked
+	checkCost   = 3 // for each version that a policy checks
 )
 
-// read brings the entry of an item up to date, and says what that cost at most.
+// read updates the entry of an item, and returns the maximum number of requests made.
 func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests int, err error) {
 	now := f.now()
 	f.mu.Lock()
@@ -45,7 +45,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 		f.put(e)
 		return listCost, nil
 	case err != nil:
-		f.put(e) // not again before the others
+		f.put(e) // so that other items are read first
 		return listCost, err
 	}
 	v, ok := l.Latest()
@@ -70,7 +70,7 @@ func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests i
 	return requests, nil
 }
 
-// put keeps an entry.
+// put stores an entry.
 func (f *Finder) put(e search.Entry) {
 	e.Trim()
 	f.mu.Lock()
@@ -83,7 +83,7 @@ func (f *Finder) put(e search.Entry) {
 	}
 }
 
-// same reports whether two entries say the same.
+// same reports whether two entries have the same content.
 func same(a, b search.Entry) bool {
 	sameVersion := a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time)
 	sameStatus := a.Signed == b.Signed && a.Scan == b.Scan && a.Deprecated == b.Deprecated
@@ -92,7 +92,7 @@ func same(a, b search.Entry) bool {
 	return sameVersion && sameStatus && sameText && sameParts
 }
 
-// tagsHash is the same as long as the newest version and all tags are.
+// tagsHash identifies the tags and the newest version of a list.
 func tagsHash(l *Versions, newest addr.Version) string {
 	h := sha256.New()
 	for _, t := range l.Tags {
@@ -102,7 +102,7 @@ func tagsHash(l *Versions, newest addr.Version) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// version fills in what the newest version says.
+// version fills in the fields that describe the newest version.
 func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
 	e.Version = v.String()
 	e.Deprecated = l.Status(v).Deprecated != nil
@@ -154,7 +154,7 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	refs := &evidence.Referrers{Repo: r, Subject: manifest}
 	listed, err := refs.Signed(ctx)
 	if err == nil {
-		e.Signed = e.Signed || listed // some have no tag
+		e.Signed = e.Signed || listed // some signatures have no tag
 		scan, ok, err = evidence.NewestScan(ctx, refs)
 	}
 	if err == nil && ok {
@@ -182,7 +182,8 @@ func scanLevel(s evidence.ScanSummary) string {
 	return search.ScanClean
 }
 
-// documented are the resources and data sources that the documentation of a provider has.
+// documented returns the names of the documented resources and data sources of a
+// provider.
 func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersion) ([]string, error) {
 	docs, err := f.c.Docs(ctx, pv)
 	if err != nil || docs == nil || docs.Docs == nil {
@@ -197,7 +198,7 @@ func (f *Finder) documented(ctx context.Context, it addr.Item, pv *ProviderVersi
 	return names, nil
 }
 
-// describe fills in what the description of a module says of its root.
+// describe fills in the fields that come from the description of a module's root.
 func describe(d artifact.DescribedModule, e *search.Entry) {
 	e.Inputs = d.InputOrder
 	for _, r := range d.Resources {
@@ -212,7 +213,7 @@ func describe(d artifact.DescribedModule, e *search.Entry) {
 	}
 }
 
-// readmeWords are the words that stand most often in a readme, without short and long ones.
+// readmeWords returns the most frequent words of a readme, without short and long ones.
 func readmeWords(markdown string) []string {
 	const shortest, longest, limit = 4, 32, 64 << 10
 	bare := markdownImage().ReplaceAllString(search.Cut(markdown, limit), " ")
@@ -227,7 +228,7 @@ func readmeWords(markdown string) []string {
 	return slices.Clone(words[:min(len(words), search.MaxTexts)])
 }
 
-// templateText is what a template, a JSON document, says of itself.
+// templateText returns the description, or else the title, in a template's JSON.
 func templateText(name string, body []byte) string {
 	var doc struct {
 		Template map[string]struct {
@@ -247,8 +248,8 @@ var (
 	markdownTag   = text.Pattern(`<[^>]*>`)
 )
 
-// firstWords are those of the first paragraph of a readme: no heading, badge, table
-// or HTML is one.
+// firstWords returns the first paragraph of a readme, without headings, badges, tables
+// and HTML.
 func firstWords(markdown string) string {
 	const lines = 200
 	var text []string

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// known is what the stored index knows of the catalog r: with it, its entries need
-// not be read one by one. Nil if that cannot be read.
+// known returns the catalog as the stored index has it, so that the entries of r need not
+// be read one by one. It is nil if the index was loaded before.
 func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	f.mu.Lock()
 	loaded := f.loaded
@@ -41,8 +41,8 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	return depot.KnownCatalog(entries)
 }
 
-// take keeps those of others' entries that are newer than its own; f.mu is held.
-// One from a time to come is of a clock that is wrong, and would never be replaced.
+// take keeps stored entries that are newer than those of f; f.mu is held. An entry from
+// the future was written with a wrong clock, and would never be replaced.
 func (f *Finder) take(others []search.Entry) {
 	latest := f.now().Add(time.Minute)
 	for _, e := range others {
@@ -53,7 +53,7 @@ func (f *Finder) take(others []search.Entry) {
 	}
 }
 
-// itemOf is what an entry is about; false for what is none that there can be.
+// itemOf returns the item of an entry; false if its address is invalid.
 func itemOf(e search.Entry) (addr.Item, bool) {
 	if e.Kind == addr.KindTemplate {
 		it := addr.Item{Kind: e.Kind, Template: e.Address}
@@ -63,7 +63,7 @@ func itemOf(e search.Entry) (addr.Item, bool) {
 	return it, err == nil && it.Kind == e.Kind && it.String() == e.Address
 }
 
-// readIndex reads what is stored; nothing where there is nothing.
+// readIndex reads the stored index; nil if there is none.
 func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
 	document, err := artifact.ReadIndex(ctx, r, search.MaxDocument)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -75,8 +75,8 @@ func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
 	return search.DecodeEntries(document)
 }
 
-// save writes the index, if it has changed and was not written lately. What others
-// wrote since comes in.
+// save writes the index, if it has changed and was not written recently. It merges
+// entries that other processes have written meanwhile.
 func (f *Finder) save(ctx context.Context, base *Published) {
 	f.mu.Lock()
 	now := f.now()

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// HeldModule is [Catalog.ModuleVersion] for who may publish: a version that is to
-// be had by nobody comes with the [RefusedError] that says why.
+// HeldModule is like [Catalog.ModuleVersion] for callers that may publish: a version that
+// is not served is returned with the [RefusedError] that has the reason.
 func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, *RefusedError, error) {
 	mv, err := c.ModuleVersion(ctx, m, v)
 	no, ok := errors.AsType[*RefusedError](err)
@@ -22,7 +22,7 @@ func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version)
 	return mv, no, err
 }
 
-// HeldProvider is [Catalog.ProviderVersion] likewise.
+// HeldProvider is like [Catalog.ProviderVersion] in the same way.
 func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, *RefusedError, error) {
 	pv, err := c.ProviderVersion(ctx, p, v)
 	no, ok := errors.AsType[*RefusedError](err)
@@ -41,8 +41,8 @@ func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Vers
 	return pv, no, err
 }
 
-// Held are the versions that are to be had by nobody, highest first, each with the
-// [RefusedError] that says why.
+// Held returns the versions that are not served, highest first, and for each the
+// [RefusedError] with the reason.
 func (l *Versions) Held() ([]addr.Version, []error) {
 	var versions []addr.Version
 	var reasons []error

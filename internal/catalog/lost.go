@@ -16,24 +16,24 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxLost bounds the versions that are remembered as lost.
+// maxLost bounds the versions that are recorded as lost.
 const maxLost = 1000
 
-// lostVersions are those that the registry lists and does not have: of a dangling tag it
-// has no manifest, of any other no archive. They are left out of lists, since a
-// version that nobody can install hides the one before it, until what is missing
-// is back.
+// lostVersions are versions that the registry lists but does not have: the manifest is
+// missing for a dangling tag, the archive for others. They are left out of lists until
+// the missing content is back, since a version that cannot be installed hides the
+// previous one.
 type lostVersions struct {
 	blobs *Blobs
 	log   *slog.Logger
 
 	mu     sync.Mutex                         // guards the fields below
-	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" of a dangling tag; by repository
+	of     map[string]map[addr.Version]string // SHA-256 of the archive, "" for a dangling tag; by repository
 	n      int
 	logged map[string]bool // dangling tags that were logged, as repository:tag
 }
 
-// add reports whether the version was not known to be lost.
+// add records a lost version, and reports whether it was not recorded before.
 func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	return true
 }
 
-// dangling is add for a version without a manifest. The log hears of it.
+// dangling is add for a version without a manifest, and logs it.
 func (m *lostVersions) dangling(repository string, v addr.Version) bool {
 	added := m.add(repository, v, "")
 	if added {
@@ -60,7 +60,7 @@ func (m *lostVersions) dangling(repository string, v addr.Version) bool {
 	return added
 }
 
-// warn says once of each tag that it is passed over.
+// warn logs once for each tag that it is skipped.
 func (m *lostVersions) warn(repository string, tags ...string) {
 	for _, tag := range tags {
 		if m.shouldLog(repository + ":" + tag) {
@@ -69,7 +69,7 @@ func (m *lostVersions) warn(repository string, tags ...string) {
 	}
 }
 
-// shouldLog reports whether a tag is to be logged, which is once.
+// shouldLog reports whether a tag is to be logged, once per tag.
 func (m *lostVersions) shouldLog(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *lostVersions) in(repository string) map[addr.Version]string {
 	return maps.Clone(m.of[repository])
 }
 
-// drop takes the lost versions out of a list, but for those whose archive is back.
+// drop removes the lost versions from a list, except those whose content is back.
 func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
 	for v, sha256hex := range m.in(repository) {
 		err := still(ctx, r, l, v, sha256hex)
@@ -117,8 +117,8 @@ func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string,
 	}
 }
 
-// still is nil for a version of which what was missing is back, or that is not
-// listed any more.
+// still returns nil for a version whose missing content is back, or that is not listed
+// any more.
 func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
 	if !slices.Contains(l.Versions, v) {
 		return nil
@@ -131,8 +131,8 @@ func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256
 	return err
 }
 
-// Lose takes a version out of the list whose archive is not there. It is false
-// for one that is not in the list, or no more of which is to be said.
+// Lose removes a version from the list whose archive is missing. It returns false if the
+// version is not in the list, or is recorded already.
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
 	repository := it.Repository(c.layout)
 	l, err := c.versionLists().list(ctx, repository)

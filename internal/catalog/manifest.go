@@ -14,7 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// manifests is what is under version tags, whether it may be served or not.
+// manifests reads and caches the content of version tags, whether it may be served or
+// not.
 type manifests struct {
 	client  *oci.Client
 	layout  addr.Layout
@@ -24,13 +25,13 @@ type manifests struct {
 	watch   Watch
 	tagTTL  time.Duration
 
-	blobs     *Blobs                         // learn what manifests tell of them
-	lists     *cache.Cache[*Versions]        // likewise
+	blobs     *Blobs                         // gets the sizes and bytes that manifests have
+	lists     *cache.Cache[*Versions]        // is told what became known about a version
 	modules   *cache.Cache[*ModuleVersion]   // repository:tag
-	providers *cache.Cache[*ProviderVersion] // repository:tag and the event that replaced its signature
+	providers *cache.Cache[*ProviderVersion] // repository:tag and the tag of the event that replaced its signature
 }
 
-// at returns the descriptor of what is under a version tag of l.
+// at returns the descriptor of the manifest or index of a version.
 func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
 	if d, ok := m.known(repository, v, l); ok {
 		return d, nil
@@ -58,7 +59,7 @@ func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l
 	return p.Index, nil
 }
 
-// known is at without asking.
+// known is at without a request.
 func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.Descriptor, bool) {
 	if mv, ok := m.modules.Peek(repository + ":" + v.Tag()); ok {
 		return mv.Manifest, true
@@ -70,9 +71,8 @@ func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.D
 	return p.Index, true
 }
 
-// recheck has the tags of modules looked at again, in the background: those of all
-// that were not looked at for longest, and no more than most. Tags of providers do not
-// move.
+// recheck reads tags of modules again, in the background: at most limit of those in all
+// that are older than the tag TTL, the oldest first. Tags of providers do not move.
 func (m *manifests) recheck(ctx context.Context, repository string, all []addr.Version, limit int) {
 	type aged struct {
 		tag string
@@ -87,11 +87,11 @@ func (m *manifests) recheck(ctx context.Context, repository string, all []addr.V
 	slices.SortStableFunc(old, func(a, b aged) int { return cmp.Compare(b.age, a.age) })
 	later := cache.Policy{Fresh: m.tagTTL, Grace: cache.Forever, Stale: cache.Forever}
 	for _, o := range old[:min(len(old), limit)] {
-		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // the manifest is known, and waits for nothing
+		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // the known manifest is returned at once
 	}
 }
 
-// forget drops what was under a tag.
+// forget drops the content of a tag.
 func (m *manifests) forget(repository, tag string) {
 	m.modules.Forget(repository + ":" + tag)
 	m.providers.Forget(repository + ":" + tag)

@@ -18,13 +18,13 @@ import (
 type ModuleVersion struct {
 	artifact.ModuleManifest
 	Repository string   // without host
-	Derived    sync.Map // what readers made of this version, by form
+	Derived    sync.Map // values that callers derive from this version, by form
 }
 
 func (m *ModuleVersion) size() int { return 2048 }
 
-// ModuleVersion returns a version that is to be had: a [RefusedError] if it is
-// not to be, [oci.ErrNotFound] if it is not there.
+// ModuleVersion returns a version that may be served. The error is a [RefusedError] if it
+// may not, [oci.ErrNotFound] if it does not exist.
 func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
 	repository := c.layout.Module(m)
 	l, err := c.versionLists().listed(ctx, repository)
@@ -41,13 +41,13 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, l)
 }
 
-// module returns the manifest under a version tag. The tag may move, so it is
-// asked for again after the tag TTL; an unchanged digest keeps the value.
+// module returns the manifest of a version. The tag may move, so it is read again after
+// the tag TTL; an unchanged digest keeps the value.
 func (m *manifests) module(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
 	return m.modules.Get(ctx, repository+":"+v.Tag(), cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, m.loadModule(repository, v.Tag()))
 }
 
-// loadModule reads what is under a tag, unless that is known.
+// loadModule reads the manifest of a tag, unless the known digest is unchanged.
 func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersion] {
 	return func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
 		r, err := m.client.Repo(repository)
@@ -76,8 +76,8 @@ func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersi
 	}
 }
 
-// Description reads the description of a version; a module made by another tool has
-// none.
+// Description returns the description of a version. It is empty for a module that another
+// tool made.
 func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.ModuleDescription, error) {
 	var d artifact.ModuleDescription
 	if mv.Description == nil {
@@ -93,9 +93,9 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	return d, nil
 }
 
-// TemplateVersion returns a version of a template of instances that is to be had,
-// and its JSON: a [RefusedError] if it is not to be, [oci.ErrNotFound] if it is
-// not there.
+// TemplateVersion returns a version of an instance template that may be served, and its
+// JSON. The error is a [RefusedError] if it may not be served, [oci.ErrNotFound] if it
+// does not exist.
 func (c *Catalog) TemplateVersion(ctx context.Context, name string, v addr.Version) (artifact.TemplateManifest, []byte, error) {
 	var none artifact.TemplateManifest
 	repository := addr.Item{Kind: addr.KindTemplate, Template: name}.Repository(c.layout)

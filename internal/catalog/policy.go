@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	verdictFresh  = 10 * time.Minute // how long a version that passed is served without another look at it
-	refusalFresh  = 30 * time.Second // how soon one that did not is looked at again: its signature may come
+	verdictFresh  = 10 * time.Minute // how long a version that passed is served without another check
+	refusalFresh  = 30 * time.Second // when a refused version is checked again: a signature may be added
 	checkParallel = 8                // versions of one list
 )
 
-// ValidateRequire refuses a policy that says nothing, or that no version of its
+// ValidateRequire refuses a policy without any requirement, or one that no version of its
 // kind can fulfil.
 func ValidateRequire(kind string, o trust.Policy) error {
 	signed := slices.Contains(o.Require, trust.RequireOpenPGP)
@@ -55,14 +55,13 @@ func ValidateRequire(kind string, o trust.Policy) error {
 	return nil
 }
 
-// verdict is what came of checking a version against [Options].Require.
+// verdict is the result of checking a version against [Options].Require.
 type verdict struct {
-	reason string // why it is refused; "": it may be served
-	under  string // tag of the event that replaced its signature; "": none had
+	reason string // why the version is refused; "": it may be served
+	under  string // tag of the event that replaced the signature; "": none
 }
 
-// refused is a [RefusedError]: nobody is served the version, like one that
-// was withdrawn.
+// refused returns a [RefusedError] if the version is refused, as for a withdrawn one.
 func (d verdict) refused(v addr.Version) error {
 	if d.reason == "" {
 		return nil
@@ -70,7 +69,7 @@ func (d verdict) refused(v addr.Version) error {
 	return refused("version %s does not fulfil the policy of this server: %s", v, d.reason)
 }
 
-// policy says which versions may be served.
+// policy decides which versions may be served.
 type policy struct {
 	client    *oci.Client
 	layout    addr.Layout
@@ -83,7 +82,7 @@ type policy struct {
 	checked   func(kind, result string)
 }
 
-// requirement is what versions in a repository have to fulfil.
+// requirement returns the policy for the versions in a repository.
 func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy, ok bool) {
 	if len(p.require) == 0 {
 		return item, o, false
@@ -95,8 +94,8 @@ func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy,
 	return item, o, ok
 }
 
-// admit returns an error for a manifest that does not fulfil the policy, or for
-// which nothing is known because the registry fails.
+// admit returns an error for a manifest that does not fulfil the policy, or that cannot
+// be checked because the registry fails.
 func (p *policy) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
 	item, o, ok := p.requirement(repository)
 	if !ok {
@@ -152,14 +151,14 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 	return verdict{}, nil
 }
 
-// undecided reports whether it is the registry that failed, not the version.
+// undecided reports whether the registry failed, not the version.
 func undecided(err error) bool {
 	return slices.ContainsFunc([]error{oci.ErrUnavailable, oci.ErrRateLimited, oci.ErrDenied, oci.ErrUnauthenticated},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// screen takes the versions out of a list that do not fulfil the policy. One that
-// passed earlier stays until somebody asks for it, which has it checked again.
+// screen removes versions from a list that do not fulfil the policy. One that passed
+// earlier stays until it is requested, which checks it again.
 func (p *policy) screen(ctx context.Context, repository string, l *Versions) error {
 	if _, _, ok := p.requirement(repository); !ok {
 		return nil
@@ -192,8 +191,9 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 	return nil
 }
 
-// reason is why a version of a list is not served, nil if it is. A tag whose manifest
-// is lost, or is no module or provider, is no reason to do without the others.
+// reason returns why a version of a list is not served, nil if it is. A tag whose
+// manifest is lost, or is not a module or provider, does not prevent the other versions
+// from being listed.
 func (p *policy) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
 	manifest, err := p.manifests.at(ctx, repository, v, l)
 	if err == nil {
@@ -216,8 +216,8 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 	return nil, nil
 }
 
-// forget makes a version be checked again if a reference is its digest, or the tag
-// of what refers to it: a signature may have come.
+// forget drops the verdict if a reference is the digest of a version, or the tag of an
+// artifact that refers to it: it may be a signature.
 func (p *policy) forget(repository, reference string) {
 	const hexLen = 64
 	hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-")
@@ -226,15 +226,15 @@ func (p *policy) forget(repository, reference string) {
 	}
 }
 
-// keyIDRE is an OpenPGP key ID or a version 4 fingerprint, which ends with it.
+// keyIDRE matches an OpenPGP key ID, or a version 4 fingerprint, which ends with the ID.
 var keyIDRE = text.Pattern(`^([0-9A-F]{24})?[0-9A-F]{16}$`)
 
-// RevokedKeys are the IDs of keys that nobody may trust any more, whatever the
-// keys stored beside a version say of themselves. The zero value is none.
+// RevokedKeys are the IDs of keys that are not trusted any more, whatever the keys stored
+// with a version say. The zero value has none.
 type RevokedKeys struct{ ids []string }
 
-// ParseRevokedKeys reads key IDs of 16 and fingerprints of 40 hexadecimal
-// digits, in either case and with spaces as gpg prints them.
+// ParseRevokedKeys parses key IDs of 16 and fingerprints of 40 hexadecimal digits, in
+// either case, with or without the spaces that gpg prints.
 func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	var r RevokedKeys
 	for _, text := range texts {
@@ -247,9 +247,9 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	return r, nil
 }
 
-// Withdraw takes the revoked keys out of md. If none of the rest made the
-// signature it takes all of them out, and says so: without keys the version is
-// like an unsigned one until somebody signs it again.
+// Withdraw removes the revoked keys from md. If none of the other keys made the
+// signature, it removes all keys and returns an error: without keys the version counts as
+// unsigned until it is signed again.
 func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
 	if !slices.ContainsFunc(md.Keys, r.has) {
 		return nil
@@ -265,7 +265,7 @@ func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
 		}
 		rest = append(rest, parsed...)
 	}
-	// The clients accept what a key signed before it expired.
+	// Clients accept signatures that a key made before it expired.
 	_, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, rest, signing.VerifyOptions{AllowExpired: true})
 	if err != nil {
 		return fmt.Errorf("this server has revoked its key: %w", err)

@@ -23,12 +23,12 @@ import (
 type ProviderVersion struct {
 	artifact.ProviderIndex
 	Meta       artifact.ProviderMetadata
-	Broken     error    // why the index cannot be used; nothing else is set then
+	Broken     error    // why the index cannot be used; then only Index is set
 	Repository string   // without host
-	Derived    sync.Map // what readers made of this version, by form
+	Derived    sync.Map // values that callers derive from this version, by form
 }
 
-// Size is about how many bytes of memory the version and its answers take.
+// Size returns the approximate memory of the version and its answers, in bytes.
 func (p *ProviderVersion) Size() int {
 	// The index, its inline metadata, and one encoded answer per platform.
 	n := 4096 + len(p.Meta.ShasumsBytes)
@@ -61,8 +61,8 @@ func (p *ProviderVersion) extends(old *ProviderVersion) bool {
 // has no signing key.
 const unsignedHost = "registry.opentofu.org"
 
-// Installable says why both clients would refuse the version through the
-// registry protocol, if they would. A network mirror needs no signature.
+// Installable returns an error if the clients would refuse to install the version through
+// the registry protocol. A network mirror needs no signature.
 func (p *ProviderVersion) Installable(a addr.Provider) error {
 	switch {
 	case p.Broken != nil:
@@ -77,8 +77,8 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 	return nil
 }
 
-// ProviderVersion returns a version that is to be had: a [RefusedError] if it is
-// not to be, [oci.ErrNotFound] if it is not there.
+// ProviderVersion returns a version that may be served. The error is a [RefusedError] if
+// it may not, [oci.ErrNotFound] if it does not exist.
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
 	repository := p.Item().Repository(c.layout)
 	l, err := c.versionLists().listed(ctx, repository)
@@ -98,10 +98,9 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	return pv, c.policy.admit(ctx, repository, v, pv.Index, l)
 }
 
-// provider returns the index under a version tag with everything the answers
-// need. The tag of a provider never moves to other content; it is looked at in
-// the background, and a move is an error for people, not a new answer. A new
-// signature is a new value.
+// provider returns the index of a version with everything that answers need. The tag of a
+// provider must not move to other content; it is checked in the background, and a move is
+// logged as an error and does not change the answer. A new signature is a new value.
 func (m *manifests) provider(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
 	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
@@ -142,8 +141,8 @@ func providerKey(repository string, v addr.Version, l *Versions) string {
 	return repository + ":" + v.Tag() + l.resigned(v)
 }
 
-// learn makes the next list of versions show what is now known of this one,
-// and remembers the sizes of its packages.
+// learn makes the next list of versions include the metadata of this version, and caches
+// the sizes of its packages.
 func (m *manifests) learn(repository string, pv *ProviderVersion) {
 	for _, t := range pv.Platforms {
 		m.blobs.sizes.Put(repository+"@"+t.Zh, t.Size)
@@ -167,9 +166,9 @@ func (m *manifests) learn(repository string, pv *ProviderVersion) {
 	}
 }
 
-// readableKeys are the keys in the order in which the clients should try them,
-// one to an entry: they read the first block of an entry only, and a key that
-// they cannot read ends the installation although a later one would fit.
+// readableKeys returns the keys in the order in which clients should try them, one per
+// entry: clients read only the first block of an entry, and a key that they cannot read
+// ends the installation although a later one would fit.
 func (m *manifests) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
 	var keys []signing.PublicKey
 	from := map[string]artifact.SigningKey{}
@@ -195,13 +194,13 @@ func (m *manifests) readableKeys(repository string, v addr.Version, stored []art
 	return served
 }
 
-// KnownProvider returns a version of l that has been read before, without asking.
+// KnownProvider returns a version of l that has been read before, without a request.
 func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*ProviderVersion, bool) {
 	return c.manifests.providers.Peek(providerKey(p.Item().Repository(c.layout), v, l))
 }
 
-// readProvider reads an index. One that breaks the format is a value, not an
-// error: it is remembered as broken, so that lists leave it out.
+// readProvider reads an index. An index with an invalid format is a value, not an error:
+// it is cached as broken, so that lists leave it out.
 func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []evidence.StatusEvent) (*ProviderVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
@@ -234,8 +233,7 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 	return pv, nil
 }
 
-// complete fills in what an index made elsewhere does not say, at the price of
-// one request.
+// complete fills in fields that an index of another tool does not have, with one request.
 func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
 	if t.Filename == "" {
 		t.Filename = signing.PackageName(addr.Provider{Type: typ}, v, t.Platform)

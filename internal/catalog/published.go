@@ -14,21 +14,21 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Published is what has been published.
+// Published is the list of published items.
 type Published struct {
 	*depot.Catalog
 	items     []addr.Item // the modules and providers, parsed
 	templates []addr.Item
 }
 
-// Filter says what is looked for. An empty field is any.
+// Filter selects items. An empty field matches all.
 type Filter struct {
 	Kind                    string   // [addr.KindModule], [addr.KindProvider] or [addr.KindMirror]
 	Namespace, Name, System string   // of a module
-	Terms                   []string // each in lower case, and part of the address
+	Terms                   []string // in lower case, each a part of the address
 }
 
-// Search returns what a query means, by kind and address. It asks for nothing.
+// Search returns the matching items, by kind and address. It makes no request.
 func (p *Published) Search(q Filter) []addr.Item {
 	fits := func(want, part string) bool { return want == "" || want == part }
 	var found []addr.Item
@@ -45,13 +45,13 @@ func (p *Published) Search(q Filter) []addr.Item {
 
 func (p *Published) size() int { return 512 * len(p.Tags) }
 
-// Progress is how far the list of what has been published was read.
+// Progress is how much of the list of published items has been read.
 type Progress struct{ Read, All int }
 
-// progress keeps the last one.
+// progress keeps the last Progress.
 type progress struct{ of atomic.Pointer[Progress] }
 
-// note hears of readings in any order.
+// note records the progress of reads, which may be reported in any order.
 func (p *progress) note(known, all int) {
 	for {
 		old := p.of.Load()
@@ -61,8 +61,9 @@ func (p *progress) note(known, all int) {
 	}
 }
 
-// Progress is how far the list is read, while it was never read as a whole; zero
-// before anything is known of it. It counts what a caller may not read as well.
+// Progress returns how much of the list has been read, until it was read completely for
+// the first time; zero before anything is known. It includes items that a caller may not
+// read.
 func (c *Catalog) Progress() Progress {
 	if p := c.progress.of.Load(); p != nil {
 		return *p
@@ -70,7 +71,7 @@ func (c *Catalog) Progress() Progress {
 	return Progress{}
 }
 
-// Published returns what has been published; where there is no catalog yet, nothing.
+// Published returns the list of published items, empty if there is no catalog yet.
 func (c *Catalog) Published(ctx context.Context) (*Published, error) {
 	name := c.layout.CatalogRepo()
 	published, err := c.published.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Published, has bool) (*Published, error) {

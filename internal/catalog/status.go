@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// split parts the versions into those that are listed and those withdrawn.
+// split divides the versions into listed and withdrawn ones.
 func (l *Versions) split() {
 	if len(l.Events) == 0 {
 		l.Listed = l.Versions
@@ -25,7 +25,7 @@ func (l *Versions) split() {
 	}
 }
 
-// Available is a [RefusedError] for a version that was withdrawn or refused.
+// Available returns a [RefusedError] for a version that was withdrawn or refused.
 func (l *Versions) Available(v addr.Version) error {
 	if err := l.refused[v]; err != nil {
 		return err
@@ -37,7 +37,7 @@ func (l *Versions) Available(v addr.Version) error {
 	return refused("version %s was withdrawn%s", v, e.Because())
 }
 
-// refuse keeps a version from being had, for a reason.
+// refuse marks a version as not served, with the reason.
 func (l *Versions) refuse(v addr.Version, reason error) {
 	if l.refused == nil {
 		l.refused = map[addr.Version]error{}
@@ -45,13 +45,14 @@ func (l *Versions) refuse(v addr.Version, reason error) {
 	l.refused[v] = reason
 }
 
-// Withdrawn reports whether a version is, though it need not be in the registry.
+// Withdrawn reports whether a version was withdrawn, even if the registry does not have
+// it.
 func (l *Versions) Withdrawn(v addr.Version) bool {
 	return l.Status(v).Yanked != nil
 }
 
-// resigned is the tag of the last event that may replace the signature of a
-// version, "" if there is none.
+// resigned returns the tag of the last event that may replace the signature of a version,
+// "" if there is none.
 func (l *Versions) resigned(v addr.Version) string {
 	for _, e := range slices.Backward(l.Events) {
 		if e.Action == evidence.ActionResign && (e.Version == v.String() || e.Version == evidence.AllVersions) {

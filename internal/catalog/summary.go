@@ -11,17 +11,17 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxSummaryReads is how many manifests one reader of a list has read at a time.
+// maxSummaryReads is how many manifests are read at the same time for one list.
 const maxSummaryReads = 4
 
-// ManifestSummary is what the manifest of a version says about it.
+// ManifestSummary is the information that the manifest of a version has.
 type ManifestSummary struct {
 	Manifest    oci.Descriptor
 	Annotations map[string]string
-	Size        int64 // of its archives, all together
+	Size        int64 // of all archives together
 }
 
-// Summary is what is known of a version of l, without asking.
+// Summary returns the cached summary of a version of l, without a request.
 func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSummary, bool) {
 	repository := it.Repository(c.layout)
 	if mv, ok := c.manifests.modules.Peek(repository + ":" + v.Tag()); ok {
@@ -38,10 +38,10 @@ func (c *Catalog) Summary(it addr.Item, v addr.Version, l *Versions) (ManifestSu
 	return t, true
 }
 
-// ReadSummaries has the manifests of versions of l read that nobody has read yet, the first
-// ones of all first and no more than most, as long as ctx. What cannot be read stays
-// unknown. It waits for no tag that may have moved since it was read: whoever asks again
-// gets what is under it now.
+// ReadSummaries reads the manifests of those versions in all that are not known yet, in
+// order, at most limit of them and until ctx ends. Versions that cannot be read stay
+// unknown. It does not wait for tags that may have moved since they were read: a later
+// call gets their current content.
 func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, limit int) {
 	repository := it.Repository(c.layout)
 	c.manifests.recheck(ctx, repository, all, limit)
@@ -55,9 +55,9 @@ func (c *Catalog) ReadSummaries(ctx context.Context, it addr.Item, l *Versions, 
 			break
 		}
 		g.Go(func() error {
-			_, _ = c.manifests.at(ctx, repository, v, l) // a list does without it
+			_, _ = c.manifests.at(ctx, repository, v, l) // the list is shown without it
 			return nil
 		})
 	}
-	_ = g.Wait() // none of them fails
+	_ = g.Wait() // never fails
 }

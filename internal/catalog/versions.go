@@ -15,20 +15,20 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Versions are those of one module or provider as of one moment.
+// Versions are the versions of one item at one time.
 type Versions struct {
-	*depot.Listing                // all of them, with what status events say
-	Listed         []addr.Version // those to be had, highest first, editions included: not withdrawn, lost or refused
+	*depot.Listing                // all versions, with their status events
+	Listed         []addr.Version // those that are served, highest first, editions included: not withdrawn, lost or refused
 
-	Derived sync.Map // what readers made of these versions, by form
+	Derived sync.Map // values that callers derive from these versions, by form
 
 	yanked  map[addr.Version]evidence.StatusEvent
 	refused map[addr.Version]error // by the policy, or because they are lost
 	learned atomic.Int64           // how often more became known about a version
-	base    *Versions              // in a union with the versions of an origin: what is in the registry
+	base    *Versions              // in a union with the versions of an origin: those in the registry
 }
 
-// Revision grows when more becomes known about a version.
+// Revision increases when more becomes known about a version.
 func (l *Versions) Revision() int64 {
 	n := l.learned.Load()
 	if l.base != nil {
@@ -37,11 +37,11 @@ func (l *Versions) Revision() int64 {
 	return n
 }
 
-// Learn makes the revision grow.
+// Learn increases the revision.
 func (l *Versions) Learn() { l.learned.Add(1) }
 
 func (l *Versions) size() int {
-	// Versions and the encoded answers are about as large again, twice.
+	// The versions and the encoded answers are each about as large as the tags.
 	n := 256
 	for _, t := range l.Tags {
 		n += 3*len(t) + 128
@@ -49,29 +49,28 @@ func (l *Versions) size() int {
 	return n
 }
 
-// Module returns the versions of a module. Without any it is [oci.ErrNotFound].
+// Module returns the versions of a module, or [oci.ErrNotFound] if it has none.
 func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) {
 	return c.versionLists().list(ctx, c.layout.Module(m))
 }
 
-// Provider returns the versions of a provider, a mirrored one if it has a host
-// name. Without any it is [oci.ErrNotFound].
+// Provider returns the versions of a provider, a mirrored one if it has a host name, or
+// [oci.ErrNotFound] if it has none.
 func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
 	return c.versionLists().list(ctx, p.Item().Repository(c.layout))
 }
 
-// Versions returns those of a module or provider, like [Catalog.Module] and
-// [Catalog.Provider].
+// Versions returns the versions of an item, like [Catalog.Module] and [Catalog.Provider].
 func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
 	return c.versionLists().list(ctx, it.Repository(c.layout))
 }
 
-// PeekProvider returns what is known of the versions, without asking.
+// PeekProvider returns the cached versions of a provider, without a request.
 func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
 	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
-// versionLists are the lists of versions, without those that proved to be gone.
+// versionLists has the methods for lists of versions, which leave lost ones out.
 type versionLists struct{ *Catalog }
 
 func (c *Catalog) versionLists() versionLists { return versionLists{c} }
@@ -110,8 +109,8 @@ func (c versionLists) list(ctx context.Context, repository string) (*Versions, e
 	})
 }
 
-// listed is list for a question about one version: a repository that is not
-// listed yet, because another replica has just made it, has no events.
+// listed is list for a request about one version. A repository that is not found, because
+// another replica has just created it, has an empty list without events.
 func (c versionLists) listed(ctx context.Context, repository string) (*Versions, error) {
 	l, err := c.list(ctx, repository)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -122,12 +121,12 @@ func (c versionLists) listed(ctx context.Context, repository string) (*Versions,
 
 func none() *Versions { return &Versions{Listing: &depot.Listing{}} }
 
-// All are the versions to be had and those withdrawn, highest first.
+// All returns the served and the withdrawn versions, highest first.
 func (l *Versions) All() []addr.Version {
 	return slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.refused[v] != nil })
 }
 
-// Highest is the highest version to be had that allow accepts.
+// Highest returns the highest served version that allow accepts.
 func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
 	if i := slices.IndexFunc(l.Listed, allow); i >= 0 {
 		return l.Listed[i], true
@@ -135,8 +134,8 @@ func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
 	return addr.Version{}, false
 }
 
-// Latest is the highest release to be had, or the highest pre-release if there is
-// no release. Editions never are.
+// Latest returns the highest served release, or the highest pre-release if there is no
+// release. It never returns an edition.
 func (l *Versions) Latest() (addr.Version, bool) {
 	if v, ok := l.Highest(func(v addr.Version) bool { return !v.Prerelease() }); ok {
 		return v, true
@@ -144,9 +143,9 @@ func (l *Versions) Latest() (addr.Version, bool) {
 	return l.Highest(func(v addr.Version) bool { return !v.Edition() })
 }
 
-// Union adds the versions that an origin has to those in the registry, which may
-// be nil. A version that was withdrawn or lost here is not there again because
-// its origin has it: what is stored is answered first.
+// Union adds the versions of an origin to those in the registry, which may be nil. A
+// version that was withdrawn or lost here is not added although its origin has it: the
+// registry takes precedence.
 func Union(stored *Versions, origin []addr.Version) *Versions {
 	u := none()
 	u.base = stored
