@@ -16,8 +16,7 @@ import (
 //go:embed assets/app.css assets/app.js assets/icon.svg
 var assetFiles embed.FS
 
-// assetNames are the addresses of the assets below /ui/, which change with their
-// content.
+// assetNames are the paths of the assets below /ui/, which change with their content.
 type assetNames struct{ CSS, JS, Icon string }
 
 type assetFile struct {
@@ -66,8 +65,8 @@ func zip(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// asset sends a file that may be kept for ever, since its address names its
-// content.
+// asset sends a file that browsers may cache for ever, since its address has the hash of
+// its content.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.assets.files[r.PathValue("hash")+"/"+r.PathValue("file")]
 	if !ok {
@@ -77,7 +76,7 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", f.contentType)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // of what is opened alone
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // if the file is opened as a page
 	body := f.plain
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
@@ -85,6 +84,6 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // the browser is gone; there is nobody to tell
+	_, _ = w.Write(body) // an error means that the browser is gone
 	return nil
 }

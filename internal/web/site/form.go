@@ -20,43 +20,44 @@ import (
 
 const (
 	maxForm   = 256 << 10 // bytes of a form
-	smallForm = 16 << 10  // of one that anybody may send
+	smallForm = 16 << 10  // of a form that needs no right
 	maxFields = 500
 
-	keyAge   = time.Hour       // how long a page may be looked at before its form is sent
-	keySkew  = 5 * time.Minute // between the replica that made a page and the one that gets its form
+	keyAge   = time.Hour       // maximum age of a page whose form is sent
+	keySkew  = 5 * time.Minute // clock difference between the replica that made a page and the one that gets its form
 	keyField = "key"
 )
 
-// Form is what somebody sent with a page. Fields are valid UTF-8 without NUL.
+// Form has the fields that a browser sent. They are valid UTF-8 without NUL.
 type Form struct {
 	url.Values
-	// Key is the same each time that one page is sent, and of no other page: what it
-	// asks for is done once. Only forms of act have one.
+	// Key is the same each time that one page is sent, and different for every page, so
+	// that a repeated request takes effect once. Only forms of act have one.
 	Key string
 }
 
-// Answer is what a form leads to: a page below /ui/ with a message, or a page at once,
-// for what no other request may show or for what is wrong with the fields.
+// Answer is the response to a form: a redirect to a page below /ui/ with a message, or a
+// page in the same response, for content that must not have an address or for errors in
+// the fields.
 type Answer struct {
 	To   string // below /ui/, with its query
 	Text string // "": no message
-	Bad  bool   // the message is about something that was not done
+	Bad  bool   // the message reports a failure
 
-	Page *Page // instead of To; it is never kept by a browser
+	Page *Page // instead of To; browsers do not cache it
 }
 
-// Do is what a form does.
+// Do performs the action of a form.
 type Do func(*Request, *Form) (*Answer, error)
 
-// Check decides who may send a form; it has only the path and the query to go by.
+// Check decides whether the caller may send a form; it sees only the path and the query.
 type Check func(*Request) error
 
-// Anybody is the check of forms that need none.
+// Anybody is the check of forms that need no right.
 func Anybody(*Request) error { return nil }
 
-// act is the handler of a form that changes something: it must come from a page of
-// this server, from somebody who may, and carry the key of that page.
+// act returns the handler of a form that changes something: it must come from a page of
+// this server, from a caller with the right, and carry the key of that page.
 func (s *site) act(may Check, f Do) http.Handler {
 	return s.form(maxForm, may, func(r *Request, in *Form) (*Answer, error) {
 		if err := in.takeKey(s.o.Now()); err != nil {
@@ -66,8 +67,8 @@ func (s *site) act(may Check, f Do) http.Handler {
 	})
 }
 
-// form is the handler of any form. The origin of the form and the right to send it are decided
-// before a byte of it is read.
+// form returns the handler of a form. The origin of the form and the right to send it are
+// checked before a byte of it is read.
 func (s *site) form(limit int, may Check, f Do) http.Handler {
 	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
 		if err := s.cross.Check(hr); err != nil {
@@ -100,7 +101,7 @@ func (s *site) form(limit int, may Check, f Do) http.Handler {
 	})
 }
 
-// readForm reads the body of a form of at most so many bytes.
+// readForm reads the body of a form of at most limit bytes.
 func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
@@ -122,7 +123,7 @@ func (s *site) readForm(r *Request, limit int) (*Form, error) {
 	return parseForm(string(b))
 }
 
-// parseForm reads the fields of a form.
+// parseForm parses the fields of a form.
 func parseForm(body string) (*Form, error) {
 	if strings.Count(body, "&") >= maxFields {
 		return nil, BadForm("the form has more than %d fields", maxFields)
@@ -139,10 +140,10 @@ func parseForm(body string) (*Form, error) {
 	return &Form{Values: values}, nil
 }
 
-// IsText reports whether bytes of others are text: valid UTF-8 without NUL.
+// IsText reports whether s is text: valid UTF-8 without NUL.
 func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// BadForm is the answer to a form that no page of this server has: 400.
+// BadForm returns the error for a form that no page of this server has sent: 400.
 func BadForm(format string, args ...any) error {
 	return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
 }
@@ -151,14 +152,14 @@ func formTooLarge(limit int) error {
 	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", limit>>10)}
 }
 
-// NewKey is the key of the forms of one page: when it was made, and what no other
-// page has. The template part "key" is its field.
+// NewKey returns the key for the forms of one page: the time, and a random text. The
+// template part "key" is its field.
 func (c Clock) NewKey() string {
 	return strconv.FormatInt(c().Unix(), 36) + "-" + rand.Text()
 }
 
-// takeKey takes the key out of the fields. A page that was looked at for too long
-// may show what is no longer so, and its key is no longer remembered.
+// takeKey removes the key from the fields and checks it. After keyAge the page may show
+// outdated data, and its key is not remembered any more.
 func (f *Form) takeKey(now time.Time) error {
 	keys := f.Values[keyField]
 	f.Del(keyField)

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Lock is who holds a workspace, and what to do if they are gone.
+// Lock describes the holder of a workspace's lock, and how to unlock it.
 type Lock struct {
 	Who, Operation, Info, ID string
 	Since                    Timestamp
 	Lease                    time.Duration // 0: the lock never ends by itself
-	Unlock                   string        // "": the names hold what no shell should get
+	Unlock                   string        // "": the names are not safe for a shell
 	Unreadable               bool
 }
 
@@ -36,7 +36,7 @@ func NewLock(now Clock, h *statebackend.Held, repository, workspace string) *Loc
 	return l
 }
 
-// WhoHolds names the holder of a lock.
+// WhoHolds returns the name of the holder of a lock.
 func WhoHolds(h statebackend.Held) string {
 	return cmp.Or(Clip(text.Block(h.Info.Who)), "somebody who gave no name")
 }

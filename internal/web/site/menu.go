@@ -7,11 +7,11 @@ import "strings"
 // Entry is an entry of the menu.
 type Entry struct {
 	Link
-	Count string // of what is behind it, "" for nothing
-	Here  bool   // set by the menu
+	Count string // number of items behind it, "" for none
+	Here  bool   // the current page; set by Menu
 }
 
-// Menu is what the caller of a page may open.
+// Menu returns the entries that the caller of a page may open.
 func (r *Request) Menu() []Entry {
 	var all []Entry
 	path := strings.TrimPrefix(r.URL.Path, "/ui/")

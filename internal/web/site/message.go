@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// message is what a form says on the page that it leads to: once, to the one who
-// sent it.
+// message is the result of a form, which the next page shows: once, to the caller that
+// sent the form.
 type message struct {
 	Text    string `json:"t"`
 	Bad     bool   `json:"b,omitempty"`
@@ -22,11 +22,11 @@ const (
 	messageCookie  = "message"
 	messagePurpose = "message of a form"
 	messageAge     = time.Minute
-	maxMessage     = 1 << 10 // bytes, so that the cookie is none that a browser refuses
+	maxMessage     = 1 << 10 // bytes, so that browsers accept the cookie
 )
 
-// keepMessage keeps a message for the next page. Without sessions there is nothing to seal
-// it with, and the page speaks for itself.
+// keepMessage keeps a message for the next page. Without sessions there is no key to seal
+// it, and it is dropped.
 func (s *site) keepMessage(r *Request, m message) {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil {
@@ -43,7 +43,7 @@ func (s *site) keepMessage(r *Request, m message) {
 	r.SetCookie(sessions.Cookie(r.Request, messageCookie, sealed, messageAge))
 }
 
-// takeMessage returns the message that a form left, and takes its cookie away.
+// takeMessage returns the message that a form left, and deletes its cookie.
 func (s *site) takeMessage(r *Request) *message {
 	sessions := s.o.Kit.Guard.Sessions()
 	if sessions == nil || r.Method != http.MethodGet {
@@ -62,7 +62,7 @@ func (s *site) takeMessage(r *Request) *message {
 	return &m
 }
 
-// callerKey is the caller of a page, as far as it is known.
+// callerKey identifies the caller of a page, as far as it is known.
 func (r *Request) callerKey() string { return r.Grant.Issuer + "\x00" + r.Grant.Subject }
 
 // SetCookie adds a cookie to the answer.

@@ -24,42 +24,42 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Page is what a template shows. It is complete before the template runs: none of
-// them asks anything.
+// Page is the data of a template. It is complete before the template runs: templates make
+// no requests.
 type Page struct {
 	Template string // file below templates
 	Status   int    // 0: 200
 	Title    string // of the window and, where Heading is empty, of the page
-	Crumbs   []Link // the way here, without the page itself
-	Command  string // that gives the same
-	NoStore  bool   // it shows what no browser may keep
-	Key      string // of the forms that change something: newKey; "": there are none
-	Also     []Link // pages that belong to this one
-	Refresh  bool   // without script the page is loaded anew every few seconds
+	Crumbs   []Link // path to this page, without the page itself
+	Command  string // command with the same output
+	NoStore  bool   // browsers must not cache the page
+	Key      string // of the forms that change something, from [Clock.NewKey]; "": no such forms
+	Also     []Link // related pages
+	Refresh  bool   // without script, the page is reloaded every few seconds
 
-	OwnSearch bool // the page has its own search field, so the frame has none
+	OwnSearch bool // the page has a search field, so the frame has none
 	Body      any
 
-	// What all pages have.
+	// Fields that write sets for all pages.
 	Up      string
 	Menu    []Entry
-	Catalog bool      // the frame has a field of the search
-	AsOf    time.Time // of what the page shows, where no leader answers; zero: it is new
+	Catalog bool      // the frame has a search field
+	AsOf    time.Time // time of the data if no leader answers; zero: current
 	Path    string    // of this page, below Up
-	Query   string    // in the field of the search
-	Message *message  // of the form that led here; nil: there is none
-	Who     string    // is logged in; "": nobody
-	Login   bool      // people can log in
+	Query   string    // in the search field
+	Message *message  // result of the form that led here; nil: none
+	Who     string    // the user that is logged in; "": none
+	Login   bool      // login is possible
 	Theme   string    // light, dark or ""
 	Version string
-	Replica string // machine that made the page, for who is logged in
+	Replica string // machine that made the page; only for users that are logged in
 	Assets  assetNames
 }
 
 // Link is a link below Up.
 type Link struct{ Text, Href string }
 
-// Under is what a part shows, with the way to /ui/.
+// Under is the data of a part, with the path to /ui/.
 type Under struct {
 	Up string
 	Of any
@@ -68,11 +68,11 @@ type Under struct {
 //go:embed templates/*.html
 var frameFiles embed.FS
 
-// Templates are the pages by file, each read when it is first asked for: most servers
-// show few of them, and each has the layout around it.
+// Templates are the pages by file. Each is parsed when it is first used: most servers use
+// few of them, and each contains the layout.
 type Templates map[string]func() (*template.Template, error)
 
-// ReadTemplates finds the pages of the sets, and those that every site has. A set has
+// ReadTemplates returns the pages of the sets, and those that every site has. A set has
 // its files below templates; its parts*.html are for all of its pages.
 func ReadTemplates(sets []Set) (Templates, error) {
 	frame := sync.OnceValues(func() (*template.Template, error) {
@@ -114,7 +114,7 @@ func (all Templates) find(frame func() (*template.Template, error), files fs.FS)
 	return nil
 }
 
-// within reads files into a copy of what is around them, once.
+// within parses files into a copy of the template around, once.
 func within(around func() (*template.Template, error), files fs.FS, names []string) func() (*template.Template, error) {
 	return sync.OnceValues(func() (*template.Template, error) {
 		outer, err := around()
@@ -129,7 +129,7 @@ func within(around func() (*template.Template, error), files fs.FS, names []stri
 	})
 }
 
-// write executes a template of the file of a page.
+// write executes a template in the file of a page.
 func (all Templates) write(w io.Writer, file, name string, of any) error {
 	read, ok := all[file]
 	if !ok {
@@ -142,7 +142,7 @@ func (all Templates) write(w io.Writer, file, name string, of any) error {
 	return t.ExecuteTemplate(w, name, of)
 }
 
-// functions are what templates may call: none reads or asks anything.
+// functions returns the functions that templates may call: none makes a request.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"size": text.Size,
@@ -161,7 +161,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// parts are an address or the name of a file, cut where a line may end.
+// parts splits an address or a file name where a line may break.
 func parts(s string) (all []string) {
 	for {
 		i := strings.IndexAny(s, "/_")
@@ -173,20 +173,20 @@ func parts(s string) (all []string) {
 	}
 }
 
-// placed is something for a part that needs the way to /ui/ too.
+// placed is an item for a part that also needs the path to /ui/.
 type placed struct {
 	Up string
 	It any
 }
 
-// contentPolicy lets a page load what this server has for it, images of a few other
-// hosts where who runs the server said so, and nothing else.
+// contentPolicy returns a content security policy that lets a page load only the files of
+// this server, and images of the given hosts.
 func contentPolicy(images []string) string {
 	return "default-src 'none'; script-src 'self'; style-src 'self'; " + strings.Join(append([]string{"img-src 'self'"}, images...), " ") + "; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
-// Secure sets what each answer says to the browser.
+// Secure sets the security headers of an answer.
 func Secure(h http.Header) {
 	h.Set("Content-Security-Policy", contentPolicy(nil))
 	h.Set("Referrer-Policy", "same-origin")
@@ -217,7 +217,7 @@ func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(cmp.Or(p.Status, http.StatusOK))
-		_, _ = w.Write(b.Bytes()) // the browser is gone; there is nobody to tell
+		_, _ = w.Write(b.Bytes()) // an error means that the browser is gone
 		return nil
 	}
 	a, err := service.Page(b.Bytes())
@@ -228,14 +228,14 @@ func (s *site) write(w http.ResponseWriter, r *Request, p *Page) error {
 	return nil
 }
 
-// errorBody is the page of an error.
+// errorBody is the error page.
 type errorBody struct {
 	Status    int
 	Text      string
 	Hint      string
 	RequestID string
-	Right     string // that is missing
-	Me        bool   // with the way to what the caller may
+	Right     string // right that is missing
+	Me        bool   // link to the page with the caller's rights
 }
 
 // fail shows an error as a page.
@@ -287,8 +287,8 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	}
 }
 
-// errorTitle says what happened in fewer words than the error, and better known ones
-// than HTTP has.
+// errorTitle returns a title that is shorter than the error, and more familiar than
+// HTTP's status text.
 func errorTitle(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -305,7 +305,8 @@ func errorTitle(status int) string {
 	return http.StatusText(status)
 }
 
-// NotFound is the answer to what is not there, or not for the caller to know: 404.
+// NotFound returns the error for a page that does not exist, or that the caller must not
+// know of: 404.
 func NotFound(format string, args ...any) error {
 	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
 }

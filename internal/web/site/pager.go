@@ -4,46 +4,47 @@ package site
 
 import "strconv"
 
-// RowsPerPage bounds lists but those of searches.
+// RowsPerPage bounds all lists except search results.
 const RowsPerPage = 100
 
 // maxPage bounds the number of a page in a query.
 const maxPage = 100
 
-// Pages are the way through a list that is cut.
+// Pages divides a list into pages.
 type Pages struct {
-	First, Last, Total int    // the rows that are shown are those from First on and before Last
-	Before, After      string // queries of the pages beside, "" for none
+	First, Last, Total int    // shown are the rows from First to Last, Last excluded
+	Before, After      string // queries of the previous and the next page, "" for none
 }
 
-// From is the number of the first row that is shown, from 1.
+// From returns the number of the first row that is shown, from 1.
 func (p Pages) From() int { return p.First + 1 }
 
-// PagesOf are those of a list of total rows, by the query that has their number.
+// PagesOf returns the pages of a list of total rows; name is the query parameter with the
+// page number.
 func PagesOf(r *Request, name string, total int) Pages {
 	first, last, before, after := cutBy(r, name, total)
 	return Pages{first, last, total, before, after}
 }
 
-// OnePage cuts the rows of a page out of a list.
+// OnePage returns the rows of the current page of a list.
 func OnePage[T any](r *Request, name string, all []T) ([]T, Pages) {
 	p := PagesOf(r, name, len(all))
 	return all[p.First:p.Last], p
 }
 
-// Between is what first and last cut out of two lists, one after the other.
+// Between returns the parts of two concatenated lists from first to last.
 func Between[T any](a, b []T, first, last int) ([]T, []T) {
 	n := len(a)
 	return a[min(first, n):min(last, n)], b[max(first-n, 0):max(last-n, 0)]
 }
 
-// Cut is the part of a list of total rows that a page shows, with the queries of the
-// pages before and after it, "" for none.
+// Cut returns the range of a list of total rows that a page shows, with the queries of
+// the previous and the next page, "" for none.
 func Cut(r *Request, total int) (first, last int, before, after string) {
 	return cutBy(r, "page", total)
 }
 
-// cutBy is cut for one of several lists of a page, whose number has another name.
+// cutBy is Cut for one of several lists on a page, with another query parameter.
 func cutBy(r *Request, name string, total int) (first, last int, before, after string) {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 1 || n > maxPage {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	maxRenders       = 8 // of a replica
-	maxCallerRenders = 2 // of one caller; all who bring no token are one
+	maxRenders       = 8 // of one replica
+	maxCallerRenders = 2 // of one caller; all callers without a token count as one
 )
 
-// RenderLimiter bounds the work on big input that is not cached: archives, docs, states,
-// comparisons. A caller over the limit gets a 503 to try again, instead of waiting on
-// an open connection. The zero value is ready.
+// RenderLimiter bounds the concurrent work on large input that is not cached: archives,
+// docs, states, comparisons. A caller over the limit gets a 503 to try again, instead of
+// waiting on an open connection. The zero value is ready.
 type RenderLimiter struct {
 	mu    sync.Mutex // guards the fields below
 	taken int
 	by    map[string]int
 }
 
-// Do works if there is a place for the caller of a page.
+// Do calls render if the limiter has a place for the caller.
 func (c *RenderLimiter) Do(caller access.Caller, render func() error) error {
 	key := caller.Mode + "\n" + caller.Issuer + "\n" + caller.Subject
 	if !c.acquire(key) {

@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// staysHere reports whether an address is one of this server, of which it names a path alone.
+// staysHere reports whether a URL is on this server, which means that it is only a path.
 func staysHere(u *url.URL) bool {
 	return !u.IsAbs() && u.Host == "" && u.Opaque == "" && u.User == nil
 }
 
-// Back makes a way back of the path of a page, /ui/…, that came with a request: what
-// is below /ui/, with its query, or "" for what is no page of this server. A browser
-// takes a backslash for a slash, drops tabs and line feeds, and takes %2e for a dot.
+// Back validates the path of a page, /ui/…, that came with a request. It returns the part
+// below /ui/, with its query, or "" if the path is not a page of this server. A browser
+// treats a backslash as a slash, drops tabs and line feeds, and treats %2e as a dot.
 func Back(path string) string {
 	rest, ok := strings.CutPrefix(path, "/ui/")
 	if !ok || len(path) > maxReturn || strings.ContainsFunc(path, func(c rune) bool { return c == '\\' || unicode.IsControl(c) || c == unicode.ReplacementChar }) {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// Return is the page to come back to, below /ui/: the one that is asked for, else
-// the one with the link to the login.
+// Return returns the page to come back to, below /ui/: that of the parameter return, else
+// the page with the link to the login.
 func (r *Request) Return() string {
 	if q := r.URL.Query(); q.Has("return") {
 		return Back(q.Get("return"))
@@ -33,21 +33,21 @@ func (r *Request) Return() string {
 	return Back(path)
 }
 
-// toLogin sends somebody without a session to where he gets one, and reports whether
-// it did. A caller with a token of their own learns that it was wrong.
+// toLogin redirects a caller without a session to the login, and reports whether it did.
+// A caller with its own token gets the error of that instead.
 func (s *site) toLogin(r *Request) bool {
 	guard := s.o.Kit.Guard
 	sessions := guard.Sessions()
 	if sessions == nil || r.Header.Get("Authorization") != "" || !strings.HasPrefix(r.URL.Path, "/ui/") {
 		return false
 	}
-	for _, c := range sessions.Forget(r.Request) { // it was not good, or is not enough
+	for _, c := range sessions.Forget(r.Request) { // it was invalid, or has too few rights
 		r.SetCookie(c)
 	}
 	if guard.BrowserLogins().Way() == access.NoWay {
 		return false
 	}
-	to := r.Return() // of a form: its page
+	to := r.Return() // for a form: the page it is on
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		to = Back(r.URL.RequestURI())
 	}
@@ -57,7 +57,7 @@ func (s *site) toLogin(r *Request) bool {
 	return true
 }
 
-// know gives a page its reader.
+// know fills in the caller of a page.
 func (s *site) know(r *Request, p *Page) {
 	p.Login = s.o.Kit.Guard.BrowserLogins().Way() != access.NoWay
 	if r.Grant.Mode == "" {

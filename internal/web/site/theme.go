@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// themeAge is how long a browser keeps what somebody chose over what the system
-// prefers.
+// themeAge is how long a browser keeps the theme that the user chose.
 const themeAge = 365 * 24 * time.Hour
 
-// themeCookie is the cookie of it, as that of a session but for what it says; a
-// negative age takes it back.
+// themeCookie returns the cookie with the theme. Its attributes are those of a session
+// cookie; a negative age deletes it.
 func (s *site) themeCookie(r *http.Request, value string, age time.Duration) *http.Cookie {
 	if sessions := s.o.Kit.Guard.Sessions(); sessions != nil {
 		return sessions.Cookie(r, "theme", value, age)
@@ -28,7 +27,7 @@ func (s *site) theme(r *http.Request) string {
 	return all[0].Value
 }
 
-// setTheme keeps the choice and goes back to the page that it was made on.
+// setTheme stores the theme and redirects to the page of the form.
 func (s *site) setTheme(r *Request, f *Form) (*Answer, error) {
 	value := f.Get("theme")
 	age := themeAge

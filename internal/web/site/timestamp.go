@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Timestamp is a time with how long ago that is, in words.
+// Timestamp is a time with its age in words.
 type Timestamp struct {
 	time.Time
 	Ago string
 }
 
-// NewTimestamp is that of a time as seen at now.
+// NewTimestamp returns a time with its age at now.
 func NewTimestamp(t, now time.Time) Timestamp {
 	if t.IsZero() {
 		return Timestamp{}
@@ -22,7 +22,7 @@ func NewTimestamp(t, now time.Time) Timestamp {
 	return Timestamp{t, ago(now.Sub(t))}
 }
 
-// ago says how long ago something was, in the largest unit that fits.
+// ago returns an age in words, in the largest unit that fits.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return "just now"
@@ -38,7 +38,7 @@ func ago(d time.Duration) string {
 	return ""
 }
 
-// Plural is a number of things.
+// Plural returns a number with a noun.
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -46,7 +46,7 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Span is a time in words, in its two largest units.
+// Span returns a duration in words, in its two largest units.
 func Span(d time.Duration) string {
 	day := 24 * time.Hour
 	switch {

@@ -11,14 +11,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Tab is a part of a page with an address of its own.
+// Tab is a part of a page that has its own address.
 type Tab struct {
 	Link
-	Count int // -1: nothing to count
+	Count int // -1: no count
 	Here  bool
 }
 
-// Mark is a word about a thing, and how good that is.
+// Mark is a short word about a thing, with its kind.
 type Mark struct{ Text, Kind string } // good, bad, plain
 
 // Fact is one line about a thing.
@@ -35,7 +35,7 @@ type Choice struct {
 	Chosen      bool
 }
 
-// Choose marks the choice of a value.
+// Choose marks the choice with the value.
 func Choose(all []Choice, value string) []Choice {
 	for i := range all {
 		all[i].Chosen = all[i].Value == value
@@ -48,10 +48,10 @@ type Example struct {
 	Title, Note, Text string
 }
 
-// MaxShown is how much of a default or type a page shows, in bytes.
+// MaxShown bounds a default or a type on a page, in bytes.
 const MaxShown = 64 << 10
 
-// Indented is JSON as people read it; what is absent is null.
+// Indented returns indented JSON; an absent value is null.
 func Indented(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "null"
@@ -66,7 +66,7 @@ func Indented(raw json.RawMessage) string {
 	return text.Clip(b.String(), MaxShown)
 }
 
-// Sentence begins a text with a capital letter.
+// Sentence capitalizes the first letter of a text.
 func Sentence(text string) string {
 	if text == "" {
 		return text
@@ -83,5 +83,5 @@ func EscapePath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// Clip is a text that fits a cell.
+// Clip shortens a text to fit a table cell.
 func Clip(s string) string { return text.Clip(s, 200) }
