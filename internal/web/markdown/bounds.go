@@ -15,23 +15,23 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Bounds of what takes goldmark more than the length of a text: what opens something
-// looks for its end in the whole paragraph, and each mark of emphasis for its partner
-// among all before it; a table has a cell wherever a row has none.
+// Bounds where goldmark takes more than linear time or space: an opening mark is matched
+// against the whole rest of the paragraph, each emphasis mark against all marks before
+// it, and a table row with missing cells is filled up.
 const (
-	maxMarks  = 1000   // of each kind in a paragraph; what comes after them is text
-	maxFilled = 10_000 // cells of a text that no row has; what comes after is no table
-	maxEscape = 2_000  // pipes with a backslash in a paragraph that could be a table
+	maxMarks  = 1000   // of each kind in a paragraph; further ones are text
+	maxFilled = 10_000 // cells of a text that its rows lack; further tables are text
+	maxEscape = 2_000  // escaped pipes in a paragraph that could be a table
 )
 
-// counted lets a parser of inlines see so many of its characters in each paragraph.
+// counted limits how many times a parser of inlines is called in each paragraph.
 type counted struct {
 	parser.InlineParser
 	key parser.ContextKey
 	max int
 }
 
-// tally is how many there were in a paragraph.
+// tally is the number of calls in a paragraph.
 type tally struct {
 	in ast.Node
 	n  int
@@ -49,7 +49,7 @@ func (c counted) Parse(in ast.Node, block text.Reader, pc parser.Context) ast.No
 		pc.Set(c.key, m)
 	}
 	if m.n++; m.n > c.max {
-		return nil // the next parser may have it, or it is text
+		return nil // another parser may handle it, or it is text
 	}
 	return c.InlineParser.Parse(in, block, pc)
 }
@@ -61,7 +61,7 @@ func (c counted) CloseBlock(in ast.Node, block text.Reader, pc parser.Context) {
 	}
 }
 
-// inlineParsers are those of goldmark, counted.
+// inlineParsers wraps the inline parsers of goldmark in counted.
 func inlineParsers(all []util.PrioritizedValue) []util.PrioritizedValue {
 	for i, v := range all {
 		if p, ok := v.Value.(parser.InlineParser); ok {
@@ -71,7 +71,7 @@ func inlineParsers(all []util.PrioritizedValue) []util.PrioritizedValue {
 	return all
 }
 
-// boundedParser is the parser of goldmark, bounded.
+// boundedParser returns the default parser of goldmark with bounds.
 func boundedParser() parser.Parser {
 	return parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -81,7 +81,7 @@ func boundedParser() parser.Parser {
 	)
 }
 
-// github is Markdown as GitHub reads it, bounded.
+// github extends goldmark to GitHub's Markdown, with bounds.
 type github struct{}
 
 // Extend implements goldmark.Extender.
@@ -94,12 +94,12 @@ func (github) Extend(m goldmark.Markdown) {
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0), util.Prioritized(callouts{}, 100)),
 	)
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(
-		util.Prioritized(tasks{}, 400), // before that of the extension
+		util.Prioritized(tasks{}, 400), // before the renderer of the extension
 		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500),
 	))
 }
 
-// tasks renders the boxes of a list of tasks, with a name for who does not see them.
+// tasks renders the check boxes of task lists with a label for screen readers.
 type tasks struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -110,13 +110,13 @@ func (tasks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 			box = `<input type="checkbox" disabled="" checked="" aria-label="done"> `
 		}
 		if entering {
-			_, _ = w.WriteString(box) // to memory
+			_, _ = w.WriteString(box) // writes to memory do not fail
 		}
 		return ast.WalkContinue, nil
 	})
 }
 
-// strike is text that is struck through.
+// strike adds strikethrough.
 type strike struct{}
 
 // Extend implements goldmark.Extender.
@@ -125,8 +125,7 @@ func (strike) Extend(m goldmark.Markdown) {
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)))
 }
 
-// smallTables leaves a paragraph alone that would be a table of far more cells than
-// its text has.
+// smallTables skips tables that would have far more cells than their text.
 type smallTables struct {
 	parser.ParagraphTransformer
 	filled parser.ContextKey
@@ -145,7 +144,7 @@ func (s smallTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.C
 		n := bytes.Count(line, []byte{'|'})
 		pipes += n
 		escaped += bytes.Count(line, []byte(`\|`))
-		if len(bytes.Trim(line, "|:- \t\n")) == 0 { // it could be the one below the header
+		if len(bytes.Trim(line, "|:- \t\n")) == 0 { // could be the delimiter row below the header
 			columns = max(columns, n+1)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// callouts draws what documentation of providers has for notes: a paragraph that begins
-// with "-> ", "~> " or "!> ".
+// callouts renders the notes of provider documentation: paragraphs that begin with "-> ",
+// "~> " or "!> ".
 type callouts struct{}
 
-// calloutClass is how a paragraph that begins so is drawn; "": as any other.
+// calloutClass returns the CSS class for a paragraph that begins so; "": no callout.
 func calloutClass(begin []byte) string {
 	switch {
 	case bytes.HasPrefix(begin, []byte("-> ")):
@@ -30,7 +30,7 @@ func calloutClass(begin []byte) string {
 // Transform implements parser.ASTTransformer.
 func (callouts) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 	found := map[ast.Node]string{}
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // it returns what this does: nil
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function never returns an error
 		if kind := n.Kind(); !entering || kind != ast.KindParagraph && kind != ast.KindTextBlock {
 			return ast.WalkContinue, nil
 		}
@@ -50,8 +50,8 @@ func (callouts) Transform(doc *ast.Document, reader text.Reader, _ parser.Contex
 	}
 }
 
-// unmark takes the mark away from the texts that a paragraph begins with; false: it is none
-// of a text.
+// unmark removes the mark at the beginning of a paragraph; false: it is not in plain
+// text.
 func unmark(n ast.Node) bool {
 	const mark = len("-> ")
 	for left := mark; left > 0; {

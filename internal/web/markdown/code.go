@@ -16,7 +16,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// codeRenderer colors blocks of code in a language of this field.
+// codeRenderer highlights code blocks in the languages of [lexer].
 type codeRenderer struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -44,7 +44,7 @@ func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering 
 	return ast.WalkSkipChildren, err
 }
 
-// lexerOf is the lexer for a block of code, nil for one that is shown plain.
+// lexerOf returns the lexer for a block of code, nil if it is shown without colors.
 func lexerOf(language, code string) chroma.Lexer {
 	if len(code) > maxColored || longLine(code, colorLine) {
 		return nil
@@ -77,7 +77,7 @@ func color(w io.Writer, by chroma.Lexer, code string, o ...chromahtml.Option) er
 	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, chroma.MustNewStyle("classes", nil), tokens) // colors are in app.css
 }
 
-// colored is code in the colors of its language. What has none is plain.
+// colored renders highlighted code, or plain code if no lexer fits.
 func colored(code, language string) Rendered {
 	var b strings.Builder
 	if by := lexerOf(language, code); by == nil || color(&b, by, code) != nil {
@@ -86,7 +86,7 @@ func colored(code, language string) Rendered {
 	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
 }
 
-// numbered is a file with lines that have addresses, #L1 and so on. One that is too
+// numbered renders a file with an anchor per line, #L1 and so on. A file that is too
 // large for that is plain.
 func numbered(code, language string) Rendered {
 	if len(code) > maxColored || longLine(code, colorLine) {
@@ -103,7 +103,7 @@ func numbered(code, language string) Rendered {
 	return Rendered{HTML: template.HTML(b.String())} // the formatter escapes
 }
 
-// LanguageOf is what a file is written in, by its name; "" if nothing colors it.
+// LanguageOf returns the language of a file, by its name; "" if it is not highlighted.
 func LanguageOf(name string) string {
 	switch path.Ext(name) {
 	case ".tf", ".tofu", ".hcl", ".tfvars":
@@ -120,11 +120,12 @@ func LanguageOf(name string) string {
 	return ""
 }
 
-// The languages that are colored, by rules of our own: the library's hundreds of
-// languages and styles would be read at each start of each command. A rule looks at
-// one line, so that none takes time out of proportion.
+// Only these languages are highlighted, with rules in this file: the hundreds of
+// languages and styles of the library would be parsed at each start of each command. A
+// rule looks at one line, so that its time is bounded.
 
-// lexer is the one of a language; "" is plain text. It is made for each text: pages are kept.
+// lexer returns the lexer of a language; "" is plain text. It is made for each text,
+// since rendered pages are cached.
 func lexer(language string) chroma.Lexer {
 	rules := plainRules
 	switch language {
@@ -154,7 +155,7 @@ func plainRules() chroma.Rules {
 	return chroma.Rules{"root": {rule(`.+`, chroma.Text), rule(`\n`, chroma.Text)}}
 }
 
-// hclRules color what OpenTofu and Terraform read
+// hclRules highlight HCL, the language of OpenTofu and Terraform
 // (https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md).
 func hclRules() chroma.Rules {
 	return chroma.Rules{
@@ -177,7 +178,7 @@ func hclRules() chroma.Rules {
 			rule(`.`, chroma.Punctuation),
 		},
 		"comment": {rule(`\*/`, chroma.CommentMultiline, chroma.Pop(1)), rule(`[^*]+|\*`, chroma.CommentMultiline)},
-		// The word that ends a text is in capitals, by convention.
+		// The end marker of a heredoc is in capitals by convention.
 		"heredoc": {
 			rule(`[ \t]*[A-Z][A-Z0-9_]*(?=\n|\z)`, chroma.LiteralStringHeredoc, chroma.Pop(1)),
 			rule(`.+\n?|\n`, chroma.LiteralStringHeredoc),

@@ -11,18 +11,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxImageHosts bounds the policy of a page, which goes with each of them.
+// maxImageHosts bounds the content security policy, which is sent with each page.
 const maxImageHosts = 32
 
-// hostPattern is a name of a host (RFC 1123, section 2.1), for all below it with "*."
-// before, and maybe a port: what a source of a Content-Security-Policy may be, without
-// addresses, which browsers do not take there.
+// hostPattern is a host name (RFC 1123, section 2.1), with "*." in front for all names
+// below it, and optionally a port: a valid source of a Content-Security-Policy. IP
+// addresses are excluded, since browsers do not accept them there.
 var hostPattern = text.Pattern(`^(\*\.)?((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)(:[1-9][0-9]{0,4})?$`)
 
-// ImageHosts are other hosts whose images pages show, as policies of content name them.
+// ImageHosts are other hosts whose images pages show, as in a content security policy.
 type ImageHosts []string
 
-// CheckImageHosts reports what is no pattern of [Options].ImageHosts.
+// CheckImageHosts returns an error for an invalid pattern of [ImageHosts].
 func CheckImageHosts(patterns []string) error {
 	if len(patterns) > maxImageHosts {
 		return fmt.Errorf("%d hosts of images; at most %d", len(patterns), maxImageHosts)
@@ -39,7 +39,7 @@ func CheckImageHosts(patterns []string) error {
 	return nil
 }
 
-// Policy is what a policy of content names of them.
+// Policy returns the hosts as sources of a content security policy.
 func (h ImageHosts) Policy() (all []string) {
 	for _, p := range h {
 		all = append(all, "https://"+strings.ToLower(p))
@@ -47,7 +47,7 @@ func (h ImageHosts) Policy() (all []string) {
 	return all
 }
 
-// has reports whether an image may be shown: only https, as the policy has it.
+// has reports whether an image may be shown: only with https, as in the policy.
 func (h ImageHosts) has(u *url.URL) bool {
 	if u.Scheme != "https" || u.User != nil {
 		return false
@@ -62,7 +62,7 @@ func (h ImageHosts) has(u *url.URL) bool {
 	return false
 }
 
-// sources are the addresses of images that are left of a text of others.
+// sources matches the addresses of images that may remain in an untrusted text.
 func (h ImageHosts) sources() *regexp.Regexp {
 	var own strings.Builder
 	own.WriteString(`^\./(\.\./)*(modules|providers|mirror)/[^?#]*\?raw=1$`)
@@ -81,7 +81,7 @@ func (h ImageHosts) sources() *regexp.Regexp {
 	return regexp.MustCompile(own.String())
 }
 
-// of is the address of an image that may be shown as it is written; "": it may not.
+// of returns the address of an image that may be shown from its host; "" if it may not.
 func (h ImageHosts) of(src string) string {
 	u, err := url.Parse(src)
 	if err != nil || !h.has(u) {

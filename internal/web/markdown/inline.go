@@ -18,11 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxInline bounds one description, in bytes; a longer one is text.
+// maxInline bounds one description, in bytes; a longer one is shown as plain text.
 const maxInline = 8 << 10
 
-// newInline reads what descriptions are written in: paragraphs with marks, links and
-// code. HTML in them is text, since <name> mostly stands for a name there.
+// newInline returns a parser for descriptions: paragraphs with emphasis, links and code.
+// HTML in them is text, since <name> is usually a placeholder there.
 func newInline() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithParser(parser.NewParser(
@@ -38,8 +38,8 @@ func newInline() goldmark.Markdown {
 	)
 }
 
-// Descriptions returns texts that each describe one thing as HTML, rendered at once and
-// kept together: they are those of one page.
+// Descriptions returns short texts as HTML, one for each. They are rendered and cached
+// together, since they belong to one page.
 func (m *Renderer) Descriptions(texts []string) []template.HTML {
 	var all strings.Builder
 	for _, t := range texts {
@@ -64,7 +64,7 @@ func (m *Renderer) Descriptions(texts []string) []template.HTML {
 	}).parts
 }
 
-// describe renders one of them.
+// describe renders one description.
 func (m *Renderer) describe(source string) template.HTML {
 	if len(source) > maxInline || !strings.ContainsAny(source, "`*_~[:@\\&\n") {
 		return escaped(source)
@@ -79,11 +79,11 @@ func (m *Renderer) describe(source string) template.HTML {
 	if doc.ChildCount() == 1 {
 		safe = bytes.TrimSuffix(bytes.TrimPrefix(safe, []byte("<p>")), []byte("</p>"))
 	}
-	safe = bytes.ReplaceAll(safe, []byte("</p>\n<p>"), []byte("</p><p>")) // line breaks are shown
+	safe = bytes.ReplaceAll(safe, []byte("</p>\n<p>"), []byte("</p><p>")) // line breaks are visible in the page
 	return template.HTML(safe)                                            // sanitized
 }
 
-// escaped is a text as it was written.
+// escaped returns a text as it was written.
 func escaped(source string) template.HTML {
 	return template.HTML(html.EscapeString(text.Block(strings.TrimSpace(source))))
 }

@@ -12,23 +12,23 @@ import (
 	"golang.org/x/net/html"
 )
 
-// linkRel says of a link of others that we do not vouch for it.
+// linkRel marks a link as content of other authors.
 const linkRel = "nofollow noopener ugc"
 
-// Location is where a text is, so that its relative links lead somewhere.
+// Location is the place of a text, to which its relative links refer.
 type Location struct {
-	Key string // names it in the cache
-	Dir string // of the text, in its archive
+	Key string // identifies it in the cache
+	Dir string // directory of the text in its archive
 
-	// File is the page of a file of the archive, or with image its bytes, as a link
-	// from the page that shows the text; "": there is none. nil: there are no files.
+	// File returns the page of a file of the archive, or with image its bytes, as a link
+	// from the page that shows the text; "": no such file. nil: there are no files.
 	File func(path string, image bool) string
 }
 
-// isRelative reports whether a link names a file without saying where.
+// isRelative reports whether a link is a relative path.
 func isRelative(u *url.URL) bool { return !u.IsAbs() && u.Host == "" && u.Path != "" }
 
-// of is the page of what a relative link names. A link cannot leave the archive.
+// of returns the page of the target of a relative link. A link cannot leave the archive.
 func (p Location) of(link string, image bool) string {
 	u, err := url.Parse(link)
 	if err != nil || !isRelative(u) || p.File == nil {
@@ -44,9 +44,9 @@ func (p Location) of(link string, image bool) string {
 	return p.File(name, image)
 }
 
-// rewriteLinks gives links and images of a text the addresses that they have here. What
-// comes out is not safe yet: the policy is behind it, which lets no address through
-// that could not have come from here.
+// rewriteLinks replaces the addresses of links and images of a text by those on this
+// server. The result is not safe yet: the policy that follows allows only addresses that
+// this function can produce.
 func rewriteLinks(text []byte, at Location, anchors map[string]bool, images ImageHosts) []byte {
 	var out bytes.Buffer
 	inLink := 0
@@ -55,7 +55,7 @@ func rewriteLinks(text []byte, at Location, anchors map[string]bool, images Imag
 		if kind == html.ErrorToken {
 			return out.Bytes()
 		}
-		raw := slices.Clone(z.Raw()) // reading the token changes it
+		raw := slices.Clone(z.Raw()) // TagName and TagAttr change it
 		name, _ := z.TagName()
 		switch tag := string(name); {
 		case kind == html.EndTagToken && tag == "a":
@@ -76,7 +76,7 @@ func attributes(z *html.Tokenizer) map[string]string {
 	all := map[string]string{}
 	for {
 		key, value, more := z.TagAttr()
-		if _, ok := all[string(key)]; !ok { // the first counts
+		if _, ok := all[string(key)]; !ok { // the first attribute counts
 			all[string(key)] = string(value)
 		}
 		if !more {
@@ -85,7 +85,7 @@ func attributes(z *html.Tokenizer) map[string]string {
 	}
 }
 
-// newLink is the start of a link.
+// newLink returns the start tag of a link.
 func newLink(a map[string]string, at Location, anchors map[string]bool) string {
 	href := strings.TrimSpace(a["href"])
 	anchor, inside := strings.CutPrefix(href, "#")
@@ -103,8 +103,8 @@ func newLink(a map[string]string, at Location, anchors map[string]bool) string {
 	return "<a>"
 }
 
-// newImage is an image of the archive or of a host that may be shown, or a link to
-// one that is elsewhere: pages load nothing from other hosts.
+// newImage returns an image of the archive or of a listed host, or a link to an image
+// elsewhere: pages load nothing from other hosts.
 func newImage(a map[string]string, at Location, images ImageHosts, inLink bool) string {
 	src := strings.TrimSpace(a["src"])
 	alt := a["alt"]
@@ -130,8 +130,8 @@ func absolute(link string) bool {
 	return err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(link, "//")
 }
 
-// startTag writes an element with its attributes, those without a value left out,
-// but for alt, which an image always has.
+// startTag returns a start tag with its attributes. Attributes without a value are left
+// out, except alt, which an image always has.
 func startTag(name string, attributes ...string) string {
 	var b strings.Builder
 	b.WriteString("<" + name)

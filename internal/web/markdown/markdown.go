@@ -24,37 +24,37 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Bounds of a text that somebody wrote. What is beyond them is shown as it was
-// written, or not at all.
+// Bounds of untrusted texts. Texts beyond them are shown as they were written, or not at
+// all.
 const (
 	maxSource   = 256 << 10              // bytes
 	maxLine     = 10000                  // bytes
 	maxNesting  = 32                     // of quotes and lists
-	maxColored  = 64 << 10               // bytes of one block of code
+	maxColored  = 64 << 10               // bytes of one code block
 	colorLine   = 2000                   // bytes: rules look at a line, and some look ahead in it
-	rendering   = 2                      // texts at a time
-	renderTime  = 200 * time.Millisecond // for one, then it is shown as written
+	rendering   = 2                      // concurrent renders
+	renderTime  = 200 * time.Millisecond // per text; then it is shown as written
 	maxContents = 100                    // headings
-	keptBytes   = 64 << 20               // of texts that were rendered
+	keptBytes   = 64 << 20               // of rendered texts
 )
 
-// Renderer renders what others wrote. It is safe for concurrent use.
+// Renderer renders untrusted texts. It is safe for concurrent use.
 type Renderer struct {
 	md       goldmark.Markdown
-	inline   goldmark.Markdown         // of descriptions
-	policy   func() *bluemonday.Policy // made when a text is first rendered
+	inline   goldmark.Markdown         // for descriptions
+	policy   func() *bluemonday.Policy // created when a text is first rendered
 	limiter  chan struct{}
 	images   ImageHosts
 	rendered *cache.Cache[Rendered]
 	now      func() time.Time
 }
 
-// Rendered is a text as a browser gets it.
+// Rendered is a text as HTML.
 type Rendered struct {
 	HTML     template.HTML
 	Headings []Heading
 	Cut      bool
-	parts    []template.HTML // of several texts
+	parts    []template.HTML // one for each of several texts
 }
 
 // Heading is an entry of a table of contents.
@@ -63,13 +63,13 @@ type Heading struct {
 	ID, Text string
 }
 
-// New returns a renderer that has rendered nothing yet; images are the other hosts whose
-// images it leaves in.
+// New returns a renderer with an empty cache; images are the other hosts whose images it
+// keeps.
 func New(now func() time.Time, images ImageHosts) *Renderer {
 	md := goldmark.New(
 		goldmark.WithParser(boundedParser()),
 		goldmark.WithExtensions(github{}),
-		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
+		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // newPolicy makes the output safe
 	)
 	return &Renderer{
 		md: md, inline: newInline(), policy: sync.OnceValue(func() *bluemonday.Policy { return newPolicy(images) }), images: images, limiter: make(chan struct{}, rendering), now: now,
@@ -77,7 +77,7 @@ func New(now func() time.Time, images ImageHosts) *Renderer {
 	}
 }
 
-// newPolicy lets text through, and nothing that acts or looks like a part of okara.
+// newPolicy allows text, and nothing that is active or looks like a part of okara.
 func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
 	p.AllowElements("h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "ul", "ol", "li", "em", "strong", "b", "i", "del",
@@ -99,7 +99,7 @@ func newPolicy(images ImageHosts) *bluemonday.Policy {
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)
-	p.AllowRelativeURLs(true) // only those that rewriteLinks made match the patterns
+	p.AllowRelativeURLs(true) // only those of rewriteLinks match the patterns
 	return p
 }
 
@@ -108,17 +108,17 @@ func (m *Renderer) Render(source string, at Location) Rendered {
 	return m.once(source, "text "+at.Key, func() Rendered { return asWritten(source) }, func() Rendered { return m.make(source, at) })
 }
 
-// Code returns a file with numbered lines, likewise.
+// Code returns a file with numbered lines in the same way.
 func (m *Renderer) Code(source, language string) Rendered {
 	return m.once(source, "code "+language, func() Rendered { return asWritten(source) }, func() Rendered { return numbered(text.Block(source), language) })
 }
 
-// Source returns code without numbers, likewise.
+// Source returns code without line numbers in the same way.
 func (m *Renderer) Source(code, language string) Rendered {
 	return m.once(code, "source "+language, func() Rendered { return asWritten(code) }, func() Rendered { return colored(text.Block(code), language) })
 }
 
-// size is how much of memory it takes.
+// size returns the approximate memory of a rendered text.
 func (r Rendered) size() int {
 	n := len(r.HTML) + 256
 	for _, p := range r.parts {
@@ -127,8 +127,8 @@ func (r Rendered) size() int {
 	return n
 }
 
-// once makes what is not in memory, within the bounds of place and time. What is
-// not done by then is plain: shown as it was written.
+// once returns the cached text or renders it, if the limiter has a place. After
+// renderTime the text is plain instead: shown as it was written.
 func (m *Renderer) once(source, how string, plain, render func() Rendered) Rendered {
 	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
@@ -138,11 +138,11 @@ func (m *Renderer) once(source, how string, plain, render func() Rendered) Rende
 	select {
 	case m.limiter <- struct{}{}:
 	default:
-		return plain() // busy: not kept
+		return plain() // busy: not cached
 	}
 	done := make(chan Rendered, 1)
 	go func() {
-		defer func() { <-m.limiter }() // only now: what is stuck keeps its place
+		defer func() { <-m.limiter }() // a render that hangs keeps its place
 		defer func() {
 			if recover() != nil {
 				done <- plain()
@@ -162,7 +162,7 @@ func (m *Renderer) once(source, how string, plain, render func() Rendered) Rende
 	return r
 }
 
-// asWritten shows a text without reading it.
+// asWritten shows a text without parsing it.
 func asWritten(source string) Rendered {
 	cut := len(source) > maxSource
 	if cut {
@@ -179,7 +179,7 @@ func (m *Renderer) make(source string, at Location) Rendered {
 	doc := m.md.Parser().Parse(gmtext.NewReader(src))
 	headings, anchors, title := normalizeHeadings(doc, src)
 	if title != nil {
-		doc.RemoveChild(doc, title) // the page has that heading
+		doc.RemoveChild(doc, title) // the page shows that heading itself
 	}
 	var b bytes.Buffer
 	if m.md.Renderer().Render(&b, src, doc) != nil {
@@ -189,8 +189,8 @@ func (m *Renderer) make(source string, at Location) Rendered {
 	return Rendered{HTML: template.HTML(safe), Headings: headings} // sanitized
 }
 
-// nested reports whether a text is beyond what is parsed: in the length of a line,
-// or in how deep its quotes and lists are.
+// nested reports whether a text exceeds the bounds of parsing: in the length of a line,
+// or in the depth of quotes and lists.
 func nested(source string) bool {
 	for line := range strings.SplitSeq(source, "\n") {
 		if len(line) > maxLine {
@@ -211,9 +211,9 @@ func nested(source string) bool {
 	return false
 }
 
-// normalizeHeadings puts the headings below that of the page, gives their ids a prefix of
-// their own, and returns what a table of contents shows. Title is a first heading
-// of level one, which the page has already.
+// normalizeHeadings moves the headings below that of the page, gives their IDs a prefix,
+// and returns the table of contents. Title is a first heading of level one, which the
+// page has already.
 func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading, anchors map[string]bool, title ast.Node) {
 	var headings []*ast.Heading
 	stop := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -236,8 +236,8 @@ func normalizeHeadings(doc ast.Node, src []byte) (contents []Heading, anchors ma
 	return contents, anchors, title
 }
 
-// leveled gives headings the levels from two on, without gaps. Anchors are their
-// ids as they were written.
+// leveled gives headings levels from two on, without gaps. Anchors are their original
+// IDs.
 func leveled(headings []*ast.Heading, src []byte) (contents []Heading, anchors map[string]bool) {
 	anchors = map[string]bool{}
 	highest := 6
@@ -262,7 +262,7 @@ func leveled(headings []*ast.Heading, src []byte) (contents []Heading, anchors m
 	return contents, anchors
 }
 
-// plain is the text of a node.
+// plain returns the text of a node.
 func plain(n ast.Node, src []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
