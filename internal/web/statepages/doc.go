@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statepages is the pages of states: which there are, what is in a version, what
-// differs between two, who holds a lock, and one masked value once it is asked for.
+// Package statepages has the pages of states: the list of states, the content of a
+// version, the difference between two versions, the holder of a lock, and a masked value
+// on request.
 //
-// Nobody sees more than the right to a workspace gives: what he may not read is neither
-// listed nor counted. A masked value is on no page but the one that was asked for it,
-// which is recorded and which no browser keeps. Pages change no state: they say which
-// command does.
+// A caller sees only workspaces that it may read; others are neither listed nor counted.
+// A masked value is shown only on the page that was requested for it; this is recorded,
+// and browsers do not cache that page. Pages change no state: they name the command that
+// does.
 package statepages

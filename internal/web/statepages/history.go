@@ -14,10 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// historyRows is how many versions a page of the history has: each costs a request.
+// historyRows is the number of versions on a page of the history: each costs a request.
 const historyRows = 50
 
-// historyBody are the versions of a workspace, newest first.
+// historyBody is a page with the versions of a workspace, newest first.
 type historyBody struct {
 	Name, Workspace string
 	Tabs            []site.Tab
@@ -35,7 +35,7 @@ type historyRow struct {
 	Stored         int64
 	Who, Why, Tool string
 	Marks          []site.Mark
-	Compare        string // with the version before, below Up
+	Compare        string // comparison with the previous version, below Up
 }
 
 // history lists the versions of a workspace.
@@ -81,7 +81,7 @@ func (s *versions) history(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// takenOver marks the first version after a lock was taken from who held it.
+// takenOver marks the first version after a lock was taken from its holder.
 func takenOver() site.Mark { return site.Mark{Text: "taken over", Kind: "bad"} }
 
 func (s *versions) historyRow(p versionRef, v statebackend.Version) historyRow {
@@ -105,15 +105,15 @@ const (
 	maxChanges = 500 // values
 )
 
-// diffBody is what differs between two versions.
+// diffBody is the difference between two versions.
 type diffBody struct {
 	Name, Workspace        string
 	From, To               int64
 	Choices                []int64
-	Whys                   []string // why one of them is not looked into
+	Whys                   []string // reasons why a version cannot be read
 	Rows                   []diffRow
 	Added, Removed, Change int
-	More                   int // addresses that are not shown
+	More                   int // number of addresses that are not shown
 }
 
 type diffRow struct {
@@ -125,11 +125,11 @@ type diffRow struct {
 type diffValue struct {
 	Path          string
 	Before, After string
-	None          [2]bool // there was, or is, no value
+	None          [2]bool // whether the value before, or after, is missing
 	Sensitive     bool
 }
 
-// diff compares two versions as okara state diff does.
+// diff compares two versions, like okara state diff.
 func (s *versions) diff(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	wait     = 2 * time.Second // for the parts of a list
+	wait     = 2 * time.Second // maximum wait for the parts of a list
 	parallel = 8
 )
 
-// statesBody are the states that the caller may read.
+// statesBody is the list of states that the caller may read.
 type statesBody struct {
 	Rows    []stateRow
 	Total   int
-	Left    int    // rows that were not there in time
-	Before  string // the page before this one, with its query
+	Left    int    // rows that could not be read in time
+	Before  string // link to the previous page, with its query
 	After   string
 	Address string // of this server
 	Any     bool   // the caller may read some states, though none is known
-	Reading bool   // their names were never read
-	Unread  bool   // there may be more, of which the caller may read a part
+	Reading bool   // the names of states have not been read yet
+	Unread  bool   // there may be further states of which the caller may read a part
 }
 
 // stateRow is a state, or one of its workspaces.
@@ -46,10 +46,10 @@ type stateRow struct {
 	Problem string
 }
 
-// holder is who holds a lock.
+// holder is the holder of a lock.
 type holder struct{ Workspace, Who string }
 
-// lists are the lists of states and of their workspaces.
+// lists has the pages with lists of states and workspaces.
 type lists struct {
 	states     *states.States
 	visibility visibility
@@ -86,9 +86,9 @@ func (s *lists) all(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.hosts.RegistryOf(r), Also: s.beside(r, "", ""), Body: body}, nil
 }
 
-// listable are the states of which the caller may read something. Of one with some
-// workspaces that he may read, were they there, the page says if they are; unread says
-// that not all were looked at, and not how many.
+// listable returns the states in which the caller may read something. If the caller may
+// read only some workspaces of a state, it is listed if one of these exists; unread says
+// that not all such states were checked, without their number.
 func (s *lists) listable(r *site.Request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
@@ -113,7 +113,7 @@ func (s *lists) listable(r *site.Request, names []string) (all []string, unread 
 	return all, left > 0
 }
 
-// summaries reads several states at once, each as the caller may see it, as far as
+// summaries reads several states in parallel, each as the caller may see it, as far as
 // that is done in time.
 func (s *lists) summaries(r *site.Request, names []string, each func(i int, name string, sum *states.Summary, err error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
@@ -122,7 +122,7 @@ func (s *lists) summaries(r *site.Request, names []string, each func(i int, name
 	g.SetLimit(parallel)
 	for i, name := range names {
 		g.Go(func() error {
-			if ctx.Err() != nil { // it would be asked for all the same
+			if ctx.Err() != nil { // the request would be made even so
 				each(i, name, nil, ctx.Err())
 				return nil
 			}
@@ -138,7 +138,7 @@ func (s *lists) summaries(r *site.Request, names []string, each func(i int, name
 	_ = g.Wait() // each error is shown in its row
 }
 
-// rows asks for several states at once, and leaves out what is not there in time.
+// rows reads several states in parallel. A row that is not read in time has no details.
 func (s *lists) rows(r *site.Request, names []string) []stateRow {
 	rows := make([]stateRow, len(names))
 	s.summaries(r, names, func(i int, name string, sum *states.Summary, err error) {
@@ -150,7 +150,7 @@ func (s *lists) rows(r *site.Request, names []string) []stateRow {
 	return rows
 }
 
-// row is what is known of a state; nil: nothing yet.
+// row returns the row of a state; sum is nil if it was not read.
 func (s *lists) row(name string, sum *states.Summary) stateRow {
 	row := stateRow{Link: site.Link{Text: name, Href: statePath(name)}, Count: -1}
 	if sum == nil {
@@ -170,7 +170,7 @@ func (s *lists) row(name string, sum *states.Summary) stateRow {
 	return row
 }
 
-// statePath is the page of a state, or of one of its workspaces, below Up.
+// statePath returns the path of the page of a state, or of a workspace, below Up.
 func statePath(name string, more ...string) string {
 	var path strings.Builder
 	path.WriteString("states/" + site.EscapePath(name))
@@ -180,7 +180,7 @@ func statePath(name string, more ...string) string {
 	return path.String()
 }
 
-// workspaces lists those of a state.
+// workspaces lists the workspaces of a state.
 func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	name := r.PathValue("name")
 	sum, err := s.states.Summary(r.Context(), name)
@@ -193,7 +193,7 @@ func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	}
 	var body statesBody
 	heads := slices.Clone(sum.Heads)
-	for _, h := range sum.Locks { // of a first run that has not written yet
+	for _, h := range sum.Locks { // a first run has not written a version yet
 		if !slices.ContainsFunc(heads, func(o statebackend.Head) bool { return o.Workspace == h.Workspace }) {
 			heads = append(heads, statebackend.Head{Workspace: h.Workspace})
 		}
@@ -218,7 +218,7 @@ func (s *lists) workspaces(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// noState is the answer to a state, a workspace or a version that is not there.
+// noState returns the error for a state, a workspace or a version that does not exist.
 func noState(err error, what string) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return site.NotFound("there is no state %s that this server knows", text.Block(what))

@@ -11,24 +11,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxReplicas bounds those of a workspace that a page shows.
+// maxReplicas bounds the replicas of a workspace that a page shows.
 const maxReplicas = 20
 
-// replicaRow is a copy of a workspace, as far as it came.
+// replicaRow is a replica of a workspace.
 type replicaRow struct {
 	site.Link
 	N       int64  // its newest version; 0: none
-	Lag     string // "": it was not read in time
+	Lag     string // "": the replica was not read in time
 	Behind  bool
-	Command string // that brings it up to date; "": the names are nothing for a shell
+	Command string // command that updates it; "": the names are not safe for a shell
 }
 
-// replicasBody are the copies of a workspace in this registry that the caller may
-// read.
+// replicasBody has the replicas of a workspace in this registry that the caller may read.
 type replicasBody struct {
 	Rows    []replicaRow
-	Reading bool // not all repositories were looked at yet
-	More    int  // that are not shown
+	Reading bool // not all repositories have been examined yet
+	More    int  // number of replicas that are not shown
 }
 
 func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
@@ -59,7 +58,7 @@ func (s *versions) replicas(r *site.Request, p versionRef) (b replicasBody) {
 	return b
 }
 
-// lag is what a copy lacks whose newest version is n.
+// lag says how far a replica with the newest version n is behind.
 func lag(source []int64, n int64) (text string, behind bool) {
 	missing := len(slices.DeleteFunc(slices.Clone(source), func(v int64) bool { return v <= n }))
 	if missing == 0 {
@@ -75,7 +74,7 @@ func copyCommand(registry, from, to, workspace string) string {
 	return strings.Join([]string{"okara state replicate", text.ShellWord(registry + "/" + from), text.ShellWord(registry + "/" + to), "-w", text.ShellWord(workspace)}, " ")
 }
 
-// replicaMarks say of a version which copies stand at it.
+// replicaMarks returns marks for the replicas whose newest version is n.
 func replicaMarks(rows []replicaRow, n int64) (all []site.Mark) {
 	for _, row := range rows {
 		if row.N == n {
@@ -85,8 +84,8 @@ func replicaMarks(rows []replicaRow, n int64) (all []site.Mark) {
 	return all
 }
 
-// replicaOf describes whose copy a workspace is; nil: it is none. How far it is
-// behind is known where the original is here as well and the caller may read it.
+// replicaOf describes the original of a replica; nil: the workspace is not a replica. The
+// lag is known if the original is in this registry too and the caller may read it.
 func (s *versions) replicaOf(r *site.Request, p versionRef) *replicaBody {
 	if p.Replica == nil {
 		return nil
@@ -106,12 +105,12 @@ func (s *versions) replicaOf(r *site.Request, p versionRef) *replicaBody {
 	return b
 }
 
-// replicaBody says whose copy a state is.
+// replicaBody describes the original of a replica.
 type replicaBody struct {
 	Source   string
-	Original string // its page, below Up; "": it is not here
+	Original string // page of the original, below Up; "": it is not on this server
 	Since    site.Timestamp
-	Lag      string // "": it is not known here
+	Lag      string // "": unknown
 	Behind   bool
-	Command  string // that asks the original
+	Command  string // command that reads the original
 }

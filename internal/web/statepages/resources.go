@@ -16,7 +16,7 @@ import (
 // maxAttributes bounds the values of one resource on a page.
 const maxAttributes = 500
 
-// resourcesBody are the resources of a version, or the values of one of them.
+// resourcesBody is the page of the resources of a version, or of the values of one.
 type resourcesBody struct {
 	Name, Workspace string
 	N               int64
@@ -27,7 +27,7 @@ type resourcesBody struct {
 	Total           int
 	Before, After   string
 	One             *resourceBody
-	All             string // the page of all of them, below Up
+	All             string // page of all resources, below Up
 }
 
 type resourceRow struct {
@@ -47,11 +47,11 @@ type resourceBody struct {
 // valueRow is one value. A masked one has no text.
 type valueRow struct {
 	Path, Text string
-	Cut        bool   // the text goes on
-	ShowURL    string // the page that shows a masked value, below Up; "": it is not masked
+	Cut        bool   // the text is cut
+	ShowURL    string // page that shows a masked value, below Up; "": not masked
 }
 
-// resources lists those of a version, or shows the values of one.
+// resources lists the resources of a version, or shows the values of one.
 func (s *versions) resources(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *versions) resources(r *site.Request) (*site.Page, error) {
 	return pg, nil
 }
 
-// fill cuts the rows of this page out of the resources that the query is part of.
+// fill adds the rows of this page, of the resources whose address contains the query.
 func (b *resourcesBody) fill(r *site.Request, p versionRef, d *states.VersionView) {
 	var found []states.Resource
 	for _, res := range d.Resources() {
@@ -102,7 +102,7 @@ func (b *resourcesBody) fill(r *site.Request, p versionRef, d *states.VersionVie
 	}
 }
 
-// providerName is the address in what the tools write for a provider.
+// providerName returns the provider's address from the notation of the tools.
 func providerName(written string) string {
 	if _, rest, ok := strings.Cut(written, `provider["`); ok {
 		written, _, _ = strings.Cut(rest, `"]`)
@@ -110,7 +110,7 @@ func providerName(written string) string {
 	return site.Clip(text.Block(written))
 }
 
-// oneResource are the values of a resource or an output; nil if there is none.
+// oneResource returns the values of a resource or an output; nil if it does not exist.
 func oneResource(p versionRef, d *states.VersionView, address string) *resourceBody {
 	values, ok := d.Values(address)
 	if !ok {
@@ -132,7 +132,7 @@ func oneResource(p versionRef, d *states.VersionView, address string) *resourceB
 	return b
 }
 
-// outputRow is an output: its value, or where its values are.
+// outputRow returns the row of an output: its value, or all its values on lines.
 func outputRow(p versionRef, d *states.VersionView, res states.Resource) valueRow {
 	values, _ := d.Values(res.Address)
 	if len(values) == 1 && values[0].Path == "value" {
@@ -144,7 +144,7 @@ func outputRow(p versionRef, d *states.VersionView, res states.Resource) valueRo
 	row := valueRow{Path: site.Clip(text.Block(res.Name))}
 	for _, v := range values {
 		one := newValue(p, res.Address, v)
-		if one.ShowURL != "" { // of one that is partly masked, the page of all of its values
+		if one.ShowURL != "" { // an output that is partly masked links to the page of all its values
 			row.ShowURL = p.at("resources") + "?address=" + url.QueryEscape(res.Address)
 			one.Text = "(sensitive)"
 		}
@@ -168,8 +168,8 @@ func newValue(p versionRef, address string, v states.Value) valueRow {
 	return row
 }
 
-// valueText is a value as people read it: a text of several lines as such, all
-// else as JSON.
+// valueText returns a value in readable form: a text of several lines as such, all other
+// values as JSON.
 func valueText(raw json.RawMessage) string {
 	var words string
 	if json.Unmarshal(raw, &words) != nil {
@@ -180,7 +180,7 @@ func valueText(raw json.RawMessage) string {
 	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // the template does
+	enc.SetEscapeHTML(false) // the template escapes
 	if enc.Encode(words) != nil {
 		return words
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Options is what the pages of states need.
+// Options configure the pages of states.
 type Options struct {
 	States  *states.States
 	Hosts   site.Hosts
 	Renders *site.RenderLimiter
 	Now     site.Clock
-	Beside  site.Set // what links of it belong to a state
+	Beside  site.Set // its State links are shown on the pages
 }
 
 //go:embed templates/*.html
@@ -36,7 +36,7 @@ func New(o Options) site.Set {
 	versions := &versions{states: o.States, visibility: seen, hosts: o.Hosts, renders: o.Renders, clock: o.Now, beside: beside}
 	sensitive := &sensitiveValues{versions: versions, clock: o.Now}
 	return site.Set{Templates: files, Menu: menu, Routes: func(r *site.Routes) {
-		r.Show("GET /ui/states", site.List, lists.all) // lists what may be read
+		r.Show("GET /ui/states", site.List, lists.all) // each caller sees only readable states
 		r.Show("GET /ui/states/{name}", seen.some, lists.workspaces)
 		r.Show("GET /ui/states/{name}/{workspace}", seen.one, versions.show)
 		r.Show("GET /ui/states/{name}/{workspace}/history", seen.one, versions.history)
@@ -48,7 +48,7 @@ func New(o Options) site.Set {
 	}}
 }
 
-// menu has the states for who may read any.
+// menu returns the entry for callers that may read any state.
 func menu(r *site.Request) []site.Entry {
 	if !r.Grant.May(anyState()) {
 		return nil
@@ -56,30 +56,30 @@ func menu(r *site.Request) []site.Entry {
 	return []site.Entry{{Link: site.Link{Text: "States", Href: "states"}}}
 }
 
-// visibility says what of the states a caller may see.
+// visibility decides which states a caller may see.
 type visibility struct{ states *states.States }
 
-// read is the right to a workspace of a state, "" for all of them.
+// read returns the right to a workspace of a state, "" for all of them.
 func (v visibility) read(name, workspace string) rights.Right {
 	return rights.StateRight(v.states.Layout(), rights.Read, name, workspace)
 }
 
-// readAny is the right to some workspace of a state.
+// readAny returns the right to any workspace of a state.
 func (v visibility) readAny(name string) rights.Right {
 	return rights.AnyStateRight(v.states.Layout(), rights.Read, name)
 }
 
-// one is the right to the workspace that a path names.
+// one returns the right to the workspace in the path.
 func (v visibility) one(r *site.Request) (rights.Right, error) {
 	return v.read(r.PathValue("name"), r.PathValue("workspace")), nil
 }
 
-// some is that to anything of the state that a path names.
+// some returns the right to any workspace of the state in the path.
 func (v visibility) some(r *site.Request) (rights.Right, error) {
 	return v.readAny(r.PathValue("name")), nil
 }
 
-// of are the workspaces of a state that the caller may read.
+// of returns the workspaces of a state that the caller may read.
 func (v visibility) of(r *site.Request, name string, sum *states.Summary) *states.Summary {
 	if sum == nil || r.Grant.May(v.read(name, "")) {
 		return sum
@@ -90,7 +90,7 @@ func (v visibility) of(r *site.Request, name string, sum *states.Summary) *state
 	}
 }
 
-// anyState is the right to anything of any state.
+// anyState is the right to any workspace of any state.
 func anyState() rights.Right {
 	return rights.Right{Action: rights.Read, Kind: addr.KindState, Address: rights.Somewhere}
 }

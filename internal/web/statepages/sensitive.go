@@ -14,29 +14,29 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxShownValue bounds a value that is shown whole.
+// maxShownValue bounds a masked value that is shown, in bytes.
 const maxShownValue = 64 << 10
 
-// sensitiveBody is one masked value: before it is shown, and then with it.
+// sensitiveBody is the page of one masked value: before it is shown, and with it.
 type sensitiveBody struct {
 	Address, Path string
 	Fields        []hiddenField // of the form
 	Shown         bool
 	Text          string
 	Cut           bool
-	Back          string // the page of the resource, below Up
+	Back          string // page of the resource, below Up
 }
 
 // hiddenField is a hidden field of a form.
 type hiddenField struct{ Name, Value string }
 
-// sensitiveValues show a masked value, once asked for it.
+// sensitiveValues has the page that shows a masked value on request.
 type sensitiveValues struct {
 	versions *versions
 	clock    site.Clock
 }
 
-// show asks whether to show a masked value, and says what that leaves behind.
+// show asks whether to show a masked value, and says that this is recorded.
 func (s *sensitiveValues) show(r *site.Request) (*site.Page, error) {
 	p, err := s.versions.at(r)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *sensitiveValues) showValue(r *site.Request, f *site.Form) (*site.Answer
 	return &site.Answer{Page: pg}, nil
 }
 
-// masked is the page of a value, without it, and the value.
+// masked returns the page of a masked value without the value, and the value.
 func (s *sensitiveValues) masked(r *site.Request, p versionRef, address, path string) (*site.Page, json.RawMessage, error) {
 	d, err := s.versions.document(r, p, p.n)
 	if err != nil {

@@ -25,7 +25,7 @@ type versionRef struct {
 	repository      string
 }
 
-// versions are the pages of one workspace and its versions.
+// versions has the pages of one workspace and its versions.
 type versions struct {
 	states     *states.States
 	visibility visibility
@@ -35,8 +35,8 @@ type versions struct {
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
 
-// at reads the path of a page, and finds what is there. Without a number it is the
-// newest version.
+// at parses the path of a page and reads the workspace. Without a number in the path, the
+// version is the newest one.
 func (s *versions) at(r *site.Request) (p versionRef, err error) {
 	p.name = r.PathValue("name")
 	p.workspace = r.PathValue("workspace")
@@ -55,7 +55,7 @@ func (s *versions) at(r *site.Request) (p versionRef, err error) {
 	return p, nil
 }
 
-// number reads the number of a version that the workspace has.
+// number parses the number of a version that the workspace has.
 func (p versionRef) number(shown string) (int64, error) {
 	n, err := strconv.ParseInt(shown, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != shown || !slices.Contains(p.Numbers, n) {
@@ -64,17 +64,17 @@ func (p versionRef) number(shown string) (int64, error) {
 	return n, nil
 }
 
-// path is the page of something below the workspace, below Up.
+// path returns the path of a page below the workspace, below Up.
 func (p versionRef) path(more ...string) string {
 	return statePath(p.name, append([]string{p.workspace}, more...)...)
 }
 
-// at is the page of the version, or of something of it.
+// at returns the path of the page of the version, or of a page below it.
 func (p versionRef) at(more ...string) string {
 	return p.path(append([]string{strconv.FormatInt(p.n, 10)}, more...)...)
 }
 
-// command is a command line about the workspace; "" if its name is nothing for a shell.
+// command returns a command about the workspace; "" if its name is not safe for a shell.
 func (p versionRef) command(verb string, args ...string) string {
 	if text.Block(p.workspace) != p.workspace {
 		return ""
@@ -83,7 +83,7 @@ func (p versionRef) command(verb string, args ...string) string {
 	return strings.Join(append(words, "-w", text.ShellWord(p.workspace)), " ")
 }
 
-// before is the version before n; 0 if there is none.
+// before returns the number of the version before n; 0 if there is none.
 func (p versionRef) before(n int64) int64 {
 	if i := slices.Index(p.Numbers, n); i >= 0 && i+1 < len(p.Numbers) {
 		return p.Numbers[i+1]
@@ -91,7 +91,7 @@ func (p versionRef) before(n int64) int64 {
 	return 0
 }
 
-// document reads the version, within the render limit unless it is cached.
+// document reads the version, under the render limit unless it is cached.
 func (s *versions) document(r *site.Request, p versionRef, n int64) (d *states.VersionView, err error) {
 	read := func() error {
 		d, err = s.states.Document(r.Context(), p.name, p.workspace, n)
@@ -103,7 +103,7 @@ func (s *versions) document(r *site.Request, p versionRef, n int64) (d *states.V
 	return d, s.renders.Do(r.Grant.Caller, read)
 }
 
-// versionBody is a version of a state, or the workspace by its newest one.
+// versionBody is the page of a version, or of the workspace with its newest version.
 type versionBody struct {
 	Name, Workspace string
 	N               int64
@@ -113,22 +113,23 @@ type versionBody struct {
 	Tabs            []site.Tab
 	Lock            *site.Lock
 	Replica         *replicaBody
-	Why             string // why nothing of it is shown
+	Why             string // why the content is not shown
 	Outputs         []valueRow
-	More            int // outputs that are not shown
+	More            int // number of outputs that are not shown
 	Managed, Data   []typeRow
-	Compare         string // with the version before, below Up
-	Current         string // the newest version, below Up
+	Compare         string // comparison with the previous version, below Up
+	Current         string // page of the newest version, below Up
 	Commands        []site.Example
 }
 
-// typeRow is how many resources of a type there are.
+// typeRow is the number of resources of a type.
 type typeRow struct {
 	Type, Href string
 	Count      int
 }
 
-// show is the newest version of a workspace and who holds its lock, or any other one.
+// show shows the newest version of a workspace with the holder of its lock, or another
+// version.
 func (s *versions) show(r *site.Request) (*site.Page, error) {
 	p, err := s.at(r)
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *versions) show(r *site.Request) (*site.Page, error) {
 	return pg, nil
 }
 
-// describe fills in what is known of a version.
+// describe fills in the details of a version.
 func (s *versions) describe(b *versionBody, p versionRef, d *states.VersionView) {
 	v := d.Version
 	b.Facts = versionFacts(s.clock, v, d.Bytes)
@@ -200,13 +201,13 @@ func (s *versions) describe(b *versionBody, p versionRef, d *states.VersionView)
 	b.Data = mostFirst(b.Data)
 }
 
-// mostFirst are the types with the most resources first.
+// mostFirst sorts types by the number of resources, highest first.
 func mostFirst(rows []typeRow) []typeRow {
 	slices.SortFunc(rows, func(a, b typeRow) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type)) })
 	return rows[:min(len(rows), site.RowsPerPage)]
 }
 
-// versionFacts are what the manifest of a version says, and how large the state is.
+// versionFacts returns the facts in the manifest of a version, and the size of the state.
 func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact {
 	all := []site.Fact{
 		{Name: "Version", Text: strconv.FormatInt(v.N, 10)},
@@ -232,7 +233,7 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})
 }
 
-// marksOf are words about a version.
+// marksOf returns the marks of a version.
 func marksOf(v statebackend.Version, newest bool) []site.Mark {
 	var all []site.Mark
 	if newest {
@@ -250,8 +251,7 @@ func marksOf(v statebackend.Version, newest bool) []site.Mark {
 	return all
 }
 
-// tabs are the pages of a version; those of a version that is not looked into
-// are fewer.
+// tabs returns the tabs of a version; a version that cannot be read has fewer.
 func tabs(p versionRef, d *states.VersionView, here string) []site.Tab {
 	tabs := []site.Tab{{Link: site.Link{Text: "State", Href: p.at()}, Count: -1, Here: here == "state"}}
 	if p.n == p.Numbers[0] {
@@ -269,7 +269,7 @@ func tabs(p versionRef, d *states.VersionView, here string) []site.Tab {
 	return append(tabs, site.Tab{Link: site.Link{Text: "History", Href: p.path("history")}, Count: len(p.Numbers), Here: here == "history"})
 }
 
-// commands are what the pages do not do themselves: they write no state.
+// commands returns commands for changes that the pages do not make.
 func commands(p versionRef, v statebackend.Version) []site.Example {
 	n := strconv.FormatInt(p.n, 10)
 	if p.command("pull") == "" {
