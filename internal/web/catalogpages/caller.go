@@ -11,21 +11,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// callers are the things here whose newest version calls a module.
+// callers are the items whose newest version calls a module.
 type callers struct {
 	Rows    []resultRow
 	Pages   site.Pages
 	Reading bool // the catalog has not been read yet
 }
 
-// callerSearch finds who calls a module.
+// callerSearch finds the callers of a module.
 type callerSearch struct {
 	searches *searches
 	beside   site.Set
 	hosts    site.Hosts
 }
 
-// related is what another set of pages has for a module.
+// related returns the links that another set of pages has for a module.
 func (s callerSearch) related(r *site.Request, m addr.Module) site.Related {
 	if s.beside.Related == nil {
 		return site.Related{}
@@ -33,13 +33,13 @@ func (s callerSearch) related(r *site.Request, m addr.Module) site.Related {
 	return s.beside.Related(r, m)
 }
 
-// of finds those that the caller of the page may read, by kind and address. It asks the
-// search index, which has the module blocks of each root directory.
+// of returns the callers of m that the caller of the page may read, by kind and address.
+// It uses the search index, which has the module blocks of each root directory.
 func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	var c callers
 	v, complete, err := s.searches.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 	if err != nil {
-		c.Reading = true // the rest of the page is known
+		c.Reading = true // the rest of the page is shown
 		return c
 	}
 	c.Reading = !complete
@@ -57,7 +57,7 @@ func (s callerSearch) of(r *site.Request, m addr.Module) callers {
 	return c
 }
 
-// calls reports whether something calls a module, or a directory of it.
+// calls reports whether an entry calls a module, or a directory of it.
 func calls(e *search.Entry, source string) bool {
 	return slices.ContainsFunc(e.Calls, func(call string) bool {
 		address, _, _ := strings.Cut(call, "//")

@@ -9,20 +9,20 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// compareBody is what differs between two versions of a module.
+// compareBody is the difference between two versions of a module.
 type compareBody struct {
 	Address  string
 	From, To string
 	Choices  []string
 	Rows     []difference
 	Pages    site.Pages
-	Breaking int // of all
+	Breaking int // number on all pages
 }
 
-// difference is a row of the table.
+// difference is a row of the table of differences.
 type difference struct{ description.Difference }
 
-// compare sets two versions side by side, from their descriptions alone.
+// compare compares two versions by their descriptions alone.
 func (s *modules) compare(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listed(r)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *modules) described(r *site.Request, m addr.Module, version string) (art
 	return d.Root, err
 }
 
-// Mark is the change, as good or bad as it is for what is called.
+// Mark returns the kind of change, with its color.
 func (d difference) Mark() site.Mark {
 	kinds := map[string]string{description.Added: "good", description.Removed: "bad", description.Changed: "plain"}
 	return site.Mark{Text: d.Change, Kind: kinds[d.Change]}

@@ -13,34 +13,34 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxLooked bounds the providers of one page that are looked for here.
+// maxLooked bounds the providers that one page looks up.
 const maxLooked = 20
 
-// requirement is a provider that a module requires, and what is here of it.
+// requirement is a provider that a module requires, with its providers on this server.
 type requirement struct {
 	artifact.DescribedProvider
-	BuiltIn bool // the provider is part of the tool, and not installed
+	BuiltIn bool // part of the tool, and not installed
 	Here    []here
 }
 
-// here is a provider of this server that a requirement may mean.
+// here is a provider on this server that a requirement may mean.
 type here struct {
-	site.Link        // to it, or to the version
-	Version   string // the highest that satisfies; "": none does
+	site.Link        // to the provider, or to the version
+	Version   string // highest that satisfies the requirement, else the latest
 	Satisfied bool
 }
 
-// toolRegistries are where the tools look for a provider whose source names no host.
+// toolRegistries are the registries where the tools look for a provider without a host.
 func toolRegistries() []string { return []string{"registry.opentofu.org", "registry.terraform.io"} }
 
-// requirements says what is here of the providers that modules require.
+// requirements looks up the providers that modules require.
 type requirements struct {
 	catalog *catalog.Catalog
 	hosts   site.Hosts
 }
 
-// satisfied says which requirements this server can fulfil, as far as the caller
-// may know. What the lists of versions do not tell in time is left out.
+// satisfied returns which requirements this server can fulfil, as far as the caller may
+// know. It leaves out lists of versions that are not read in time.
 func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvider) []requirement {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
@@ -58,7 +58,7 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 	for i, d := range all {
 		out[i].DescribedProvider = d
 		if out[i].BuiltIn = d.BuiltIn(); out[i].BuiltIn {
-			continue // such as that of terraform_data
+			continue // such as the provider of terraform_data
 		}
 		for _, p := range s.meant(r, d) {
 			it := p.Item()
@@ -74,7 +74,7 @@ func (s requirements) satisfied(r *site.Request, all []artifact.DescribedProvide
 	return out
 }
 
-// meant are the providers of this server that a source may mean.
+// meant returns the providers of this server that a source may mean.
 func (s requirements) meant(r *site.Request, d artifact.DescribedProvider) []addr.Provider {
 	source := d.Source
 	if source == "" {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogpages is the pages of what is published: the first page, the search, and
+// Package catalogpages has the pages of published items: the first page, the search, and
 // modules and providers with their versions, files, documentation and evidence.
 //
-// They read through [catalog.Catalog], and show what the caller may read. A part that
-// takes long, such as signatures, is waited for a moment and left out then: the page is of
-// use without. What other sets of pages have to say of the first page, or of a module,
-// comes in with them.
+// The pages read through [catalog.Catalog], and show what the caller may read. A page
+// waits briefly for parts that may take long, such as signatures, and is shown without
+// them if they take longer. Other sets of pages can add content to the first page, and to
+// that of a module.
 package catalogpages

@@ -16,27 +16,27 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// docsBody is one page of the documentation of a provider, and the way to all.
+// docsBody is one page of a provider's documentation, with links to all pages.
 type docsBody struct {
 	Groups   []docsGroup
-	All      int    // pages of the version
-	Query    string // that the names of Groups have in them
+	All      int    // number of pages of the version
+	Query    string // names in Groups contain it
 	Title    string
-	Sort     string // what kind of page it is
+	Sort     string // kind of page
 	Text     template.HTML
 	Contents []markdown.Heading
 	Cut      bool
-	Problem  string // why there is none
+	Problem  string // why there is no documentation
 }
 
-// docsGroup is the pages of a kind, or of a subcategory of it.
+// docsGroup has the pages of a kind, or of a subcategory of it.
 type docsGroup struct {
 	Title string
-	Open  bool // the page that is shown is in it
+	Open  bool // the group contains the current page
 	Rows  []site.Tab
 }
 
-// docs fills in the page at a path, or the first. Base is the page of the version.
+// docs renders the page at a path, or the first page. Base is the page of the version.
 func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
 	docs, err := s.catalog.Docs(r.Context(), pv)
 	switch {
@@ -61,7 +61,7 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 			name = strings.TrimSuffix(name, ending)
 		}
 		if _, ok := docs.Page(name); !ok || image {
-			return "" // images are not among the pages
+			return "" // the documentation has no images
 		}
 		return root + site.EscapePath(name)
 	}})
@@ -72,14 +72,14 @@ func (s *providers) docs(r *site.Request, pv *catalog.ProviderVersion, typ, base
 	}, nil
 }
 
-// Searched reports whether there are so many pages that a field to look for one helps.
+// Searched reports whether there are enough pages for a search field.
 func (b docsBody) Searched() bool { return b.All > manyPages }
 
-// manyPages is how many fit beside a page.
+// manyPages is the number of links that fit beside a page.
 const manyPages = 30
 
-// docsGroups are the pages with the query in their names, by kind and subcategory. Links
-// keep the query.
+// docsGroups groups the pages whose names contain the query by kind and subcategory.
+// Links keep the query.
 func docsGroups(docs *description.Docs, typ, base string, at description.Page, query string) []docsGroup {
 	plural := map[description.Kind]string{
 		description.Overview: "Overview", description.Guide: "Guides", description.Resource: "Resources", description.Data: "Data sources",
@@ -110,7 +110,7 @@ func docsGroups(docs *description.Docs, typ, base string, at description.Page, q
 	return all
 }
 
-// docsTitle is what a page is called: a resource as configurations name it.
+// docsTitle returns the title of a page: for a resource, its name in configurations.
 func docsTitle(p description.Page, typ string) string {
 	name := path.Base(p.Path)
 	switch p.Kind {

@@ -12,13 +12,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// downloadsBody is how often a module or provider was fetched.
+// downloadsBody is the page with the downloads of a module or provider.
 type downloadsBody struct {
 	Address      string
 	Month, Total int64
-	First, Last  time.Time // of the days of the plot
+	First, Last  time.Time // range of the plot
 	Plot         plot
-	Days         []dayRow // those with downloads, the last one first
+	Days         []dayRow // those with downloads, newest first
 	Versions     []downloadRow
 	Tools        []downloadRow
 }
@@ -33,7 +33,7 @@ type downloadRow struct {
 	Month, Total int64
 }
 
-// toolName is the name of a tool as people write it.
+// toolName returns the usual spelling of a tool's name.
 func toolName(tool string) string {
 	switch tool {
 	case downloads.ToolOpenTofu:
@@ -44,7 +44,7 @@ func toolName(tool string) string {
 	return tool
 }
 
-// downloads shows how often a module was fetched.
+// downloads shows the downloads of a module.
 func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 	m, l, err := s.listed(r)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *modules) downloads(r *site.Request) (*site.Page, error) {
 	return s.versions.downloads(m.Item(), l), nil
 }
 
-// downloads shows how often a provider was fetched.
+// downloads shows the downloads of a provider.
 func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 	p, l, err := s.listed(r)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *providers) downloads(r *site.Request) (*site.Page, error) {
 	return s.versions.downloads(p.Item(), l), nil
 }
 
-// downloads is the page of what has versions l.
+// downloads returns the page of an item with versions l.
 func (s *versions) downloads(it addr.Item, l *catalog.Versions) *site.Page {
 	stats := s.counts.of(it)
 	item := itemPath(it)

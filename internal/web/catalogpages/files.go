@@ -27,27 +27,26 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Archives is where the bytes of versions are. The caller has made sure that they may
-// be read.
+// Archives opens the blobs of versions. The caller has checked that they may be read.
 type Archives interface {
-	// OpenArchive returns a blob of a repository as a file; done closes it.
+	// OpenArchive opens a blob of a repository for reading; done closes it.
 	OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error)
-	// ArchiveLink is a path to a blob below the root of the server, for a while.
+	// ArchiveLink returns a path to a blob below the root of the server. It expires.
 	ArchiveLink(repository, sha256hex, file string) string
 }
 
-// Bounds of what is shown of an archive.
+// Bounds of the files that pages show.
 const (
-	maxArchive  = 64 << 20  // bytes of one that is looked into
-	maxText     = 256 << 10 // of a file that is shown
+	maxArchive  = 64 << 20  // bytes of an archive that is opened
+	maxText     = 256 << 10 // bytes of a text file
 	maxImage    = 2 << 20
-	listedBytes = 16 << 20 // of lists of files in memory
-	fileBytes   = 32 << 20 // of files in memory
+	listedBytes = 16 << 20 // cache of file lists
+	fileBytes   = 32 << 20 // cache of file contents
 )
 
-// files looks into the archives of modules, without unpacking them.
+// files reads the archives of modules, without unpacking them.
 type files struct {
-	archives Archives // nil: there are none
+	archives Archives // nil: archives cannot be opened
 	text     *markdown.Renderer
 	renders  *site.RenderLimiter
 	lists    *cache.Cache[[]archive.File] // archiveKey
@@ -70,8 +69,8 @@ func newFiles(archives Archives, text *markdown.Renderer, c *site.RenderLimiter,
 	}
 }
 
-// archiveKey names the archive of a version. The repository is part of it: a manifest may
-// name the digest of what its repository does not have.
+// archiveKey identifies the archive of a version. The repository is part of it, since a
+// manifest may name a digest that its repository does not have.
 func archiveKey(mv *catalog.ModuleVersion) string {
 	return mv.Repository + "@" + mv.Zip.Digest.String()
 }
@@ -107,7 +106,7 @@ func (f *files) file(r *site.Request, mv *catalog.ModuleVersion, name string) (b
 	return b, err
 }
 
-// open has look see an archive, if there is a place for one more.
+// open calls look with an open archive, if the render limiter has a place.
 func (f *files) open(r *site.Request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
@@ -122,33 +121,33 @@ func (f *files) open(r *site.Request, mv *catalog.ModuleVersion, look func(io.Re
 	})
 }
 
-// filesBody is a directory of an archive, or one file of it.
+// filesBody is the page of a directory of an archive, or of one file.
 type filesBody struct {
 	Path    string
-	Parents []site.Link // of what is shown, from the root on
+	Parents []site.Link // directories above, from the root
 	Rows    []fileRow
 	Pages   site.Pages
-	Total   int // files in the archive
+	Total   int // files in the whole archive
 	Bytes   int64
-	Problem string // why the archive is not shown
+	Problem string // why the archive cannot be shown
 
-	Name  string // of a file; "": this is a directory
+	Name  string // of the file; "": the page shows a directory
 	Size  int64
-	Text  template.HTML // of a file with text
-	Image string        // address of an image
-	Large bool          // too large to be shown
+	Text  template.HTML // of a text file
+	Image string        // address of the image
+	Large bool          // the file is too large to be shown
 }
 
 // fileRow is an entry of a directory.
 type fileRow struct {
 	site.Link
 	Dir   bool
-	Files int // below a directory
+	Files int // number of files below a directory
 	Size  int64
 	Exec  bool
 }
 
-// page is what the files page shows at a path of the archive.
+// page returns the page for a path in the archive.
 func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
 	body := filesBody{Path: at}
 	list, err := f.list(r, mv)
@@ -175,7 +174,7 @@ func (f *files) page(r *site.Request, mv *catalog.ModuleVersion, base, at string
 	return body, nil
 }
 
-// directory are the entries of one level, directories first.
+// directory returns the entries of one directory, subdirectories first.
 func directory(list []archive.File, base, at string) []fileRow {
 	prefix := ""
 	if at != "" {
@@ -202,7 +201,7 @@ func directory(list []archive.File, base, at string) []fileRow {
 	return slices.Concat(dirs, rows)
 }
 
-// parents are the directories above a path.
+// parents returns the directories above a path.
 func parents(base, at string) []site.Link {
 	all := []site.Link{{Text: "All files", Href: base + "/files"}}
 	for i, c := range at {
@@ -213,8 +212,8 @@ func parents(base, at string) []site.Link {
 	return all
 }
 
-// links gives the page of a line of a file, nil if no archive can be looked into.
-// An archive is not opened for that: what is in it counts where it is known already.
+// links returns a function for the page of a line of a file, nil if archives cannot be
+// opened. It does not open an archive: only a cached list shows whether the file exists.
 func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, line int) string {
 	if f.archives == nil {
 		return nil
@@ -233,7 +232,7 @@ func (f *files) links(mv *catalog.ModuleVersion, base string) func(path string, 
 	}
 }
 
-// one fills in a file: its text, or its image, or why it is not shown.
+// one fills in a file: its text or its image, or why it is not shown.
 func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of archive.File, body *filesBody) error {
 	body.Name = path.Base(of.Path)
 	body.Size = of.Size
@@ -259,7 +258,7 @@ func (f *files) one(r *site.Request, mv *catalog.ModuleVersion, base string, of 
 	return nil
 }
 
-// imageType is the type of a file that may be shown as an image, by its name.
+// imageType returns the media type of an image by its name, "" for other files.
 func imageType(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".png":
@@ -276,7 +275,7 @@ func imageType(name string) string {
 	return ""
 }
 
-// image sends the bytes of an image of a module.
+// image sends an image file of a module.
 func (s *modules) image(r *site.Request, w http.ResponseWriter) error {
 	x, err := s.versionIn(r)
 	if err != nil {
@@ -296,7 +295,7 @@ func (s *modules) image(r *site.Request, w http.ResponseWriter) error {
 	return sendImage(w, r.Request, name, b)
 }
 
-// looksLike reports whether bytes can be an image of a kind.
+// looksLike reports whether bytes can be an image of a media type.
 func looksLike(kind string, b []byte) bool {
 	if kind == "image/svg+xml" {
 		return utf8.Valid(b)
@@ -304,8 +303,8 @@ func looksLike(kind string, b []byte) bool {
 	return http.DetectContentType(b) == kind
 }
 
-// sendImage sends what is an image by its name and its bytes. Opened alone it can do
-// nothing: a picture in SVG may hold a script.
+// sendImage sends an image, if its name and its bytes are those of one. The sandbox keeps
+// an SVG that is opened as a page from running scripts.
 func sendImage(w http.ResponseWriter, r *http.Request, name string, b []byte) error {
 	kind := imageType(name)
 	if kind == "" || !looksLike(kind, b) {

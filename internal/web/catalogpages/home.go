@@ -12,22 +12,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxShown is how many publications the first page names, and how much that is used.
+// maxShown bounds the newest and the most downloaded items on the first page.
 const maxShown = 6
 
-// home says what is here.
+// homeBody is the first page.
 type homeBody struct {
-	Groups    template.HTML // of everything that may be read, by kind
-	Newest    []resultRow   // publications
-	Used      []resultRow   // what is downloaded most
+	Groups    template.HTML // counts by kind, of items that the caller may read
+	Newest    []resultRow   // newest publications
+	Used      []resultRow   // most downloaded items
 	Own       template.HTML // section of another set of pages
 	Empty     bool
-	Reading   *readingBody // the catalog has not been read yet; nil: it has
-	Anonymous bool         // the caller brought no token
+	Reading   *readingBody // the catalog is being read; nil: it has been read
+	Anonymous bool         // the caller sent no token
 	Host      string
 }
 
-// group is a namespace, or a host of mirrored providers, with how much is in it.
+// group has the namespaces of a kind, or the hosts of mirrored providers, with counts.
 type group struct {
 	Kind, Title string
 	Rows        []groupRow
@@ -39,7 +39,7 @@ type groupRow struct {
 	Count int
 }
 
-// homes is the first page.
+// homes has the first page.
 type homes struct {
 	searches *searches
 	beside   site.Set
@@ -70,14 +70,14 @@ func (h *homes) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "home.html", Title: "Catalog", Command: "okara list", OwnSearch: true, Body: body}, nil
 }
 
-// overview is what the first page makes of all that somebody may read.
+// overview is the part of the first page that depends only on the caller's view.
 type overview struct {
 	groups       template.HTML
 	newest, used []*search.Entry
 }
 
-// overview makes it once for a view, which is that of a set of rights for half a
-// minute: there may be hundreds of namespaces.
+// overview returns the overview of a view, and makes it only once: there may be hundreds
+// of namespaces. A view belongs to a set of rights and lives half a minute.
 func (h *homes) overview(r *site.Request, v *search.View) (*overview, error) {
 	const form = "overview"
 	if o, ok := v.Derived.Load(form); ok {
@@ -96,7 +96,7 @@ func (h *homes) overview(r *site.Request, v *search.View) (*overview, error) {
 	return o, nil
 }
 
-// first are the entries with the highest counts, without those of none.
+// first returns the entries with the highest counts, without counts of zero.
 func first(v *search.View, count func(*search.Entry) int64) []*search.Entry {
 	type counted struct {
 		*search.Entry

@@ -12,25 +12,25 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// inputs are those of a module, in the order of its files.
+// inputs are the variables of a module, in the order of its files.
 type inputs struct {
 	Required, Optional []input
-	Block              string // a module block that sets those required
+	Block              string // module block with the required inputs
 
-	// What a page shows of them, once [inputs.cut] was asked for it.
-	All, Total    int    // of the module; that fit the query
-	Query         string // in names and descriptions
+	// The part that a page shows, set by cut.
+	All, Total    int    // number of inputs of the module, and of those that match the query
+	Query         string // searched in names and descriptions
 	First, Last   int
-	Before, After string // links to the pages beside, "" for none
+	Before, After string // links to the previous and the next page, "" for none
 }
 
-// Searched reports whether there are so many that a field to look for one helps.
+// Searched reports whether there are enough inputs for a search field.
 func (in inputs) Searched() bool { return in.All > manyInputs }
 
-// manyInputs is how many fit on a screen or two.
+// manyInputs is the number of inputs that fit on one or two screens.
 const manyInputs = 30
 
-// cut leaves those that fit the query of a request, and of them one page.
+// cut keeps the inputs that match the query of a request, and of these one page.
 func (in *inputs) cut(r *site.Request) {
 	in.All = len(in.Required) + len(in.Optional)
 	in.Query = text.Clip(r.URL.Query().Get("q"), maxQuery)
@@ -49,23 +49,23 @@ func (in *inputs) cut(r *site.Request) {
 	in.First++
 }
 
-// maxQuery bounds what is looked for in a list, in bytes.
+// maxQuery bounds the text to search for in a list, in bytes.
 const maxQuery = 200
 
-// input is one variable.
+// input is a variable.
 type input struct {
 	artifact.DescribedVariable
-	Text    template.HTML // the description, once [modules.describe] was asked for it
+	Text    template.HTML // the description, set by [modules.describe]
 	Default string        // as JSON; "" if it is required
 }
 
-// output is one value that a module gives.
+// output is an output value of a module.
 type output struct {
 	artifact.DescribedOutput
-	Text template.HTML // as of an input
+	Text template.HTML // as in input
 }
 
-// descriptions renders the descriptions of all inputs and outputs of a directory.
+// describe renders the descriptions of all inputs and outputs of a directory.
 func (s *modules) describe(b *dirBody) {
 	var texts []string
 	var to []*template.HTML
@@ -87,7 +87,7 @@ func (s *modules) describe(b *dirBody) {
 	}
 }
 
-// newInputs sorts the variables into those that must be set and others.
+// newInputs divides the variables into required and optional ones.
 func newInputs(d artifact.DescribedModule) inputs {
 	var all inputs
 	for _, v := range d.Variables() {
@@ -103,7 +103,7 @@ func newInputs(d artifact.DescribedModule) inputs {
 	return all
 }
 
-// block is a module block with the given source, version and required inputs.
+// block returns a module block with the given source, version and required inputs.
 func block(name, source, version string, required []input) string {
 	width := len("source")
 	if version != "" {

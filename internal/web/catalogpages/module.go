@@ -21,12 +21,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// moduleBody is a version of a module.
+// moduleBody is the page of a version of a module.
 type moduleBody struct {
 	Address    string
 	Version    string
-	Base       string // the page of this version, below Up
-	Item       string // the page of the module, below Up
+	Base       string // page of this version, below Up
+	Item       string // page of the module, below Up
 	Tab        string
 	Tabs       []site.Tab
 	Marks      []site.Mark
@@ -38,7 +38,7 @@ type moduleBody struct {
 	dirBody
 	Submodules, Examples []site.Link
 	UsageExamples        []site.Example
-	Described            bool // by okara, when it was published
+	Described            bool // by okara, at publication
 	Requirements         []requirement
 	RequirementPages     site.Pages
 	Callers              callers
@@ -47,29 +47,29 @@ type moduleBody struct {
 	Files                filesBody
 }
 
-// dirBody is one directory with configuration.
+// dirBody describes one directory with configuration.
 type dirBody struct {
 	Path     string
 	Readme   template.HTML
 	Contents []markdown.Heading
-	Cut      bool // the readme goes on
+	Cut      bool // the readme is truncated
 	Inputs   inputs
 	Outputs  []output
 	Managed  []resources
 	Data     []resources
-	Tool     []string // versions of the tool that it works with
+	Tool     []string // required versions of the tool
 	Calls    []call
 
-	OutputPages, ResourcePages, CallPages site.Pages // of a page that has cut them
+	OutputPages, ResourcePages, CallPages site.Pages // of pages that cut these lists
 }
 
-// notice is what whoever published wants to be known.
+// notice is the publisher's deprecation notice.
 type notice struct {
 	Message     string
 	Replacement site.Link
 }
 
-// resources are those of one type.
+// resources are the resources of one type.
 type resources struct {
 	Type  string
 	Names []string // the first ones
@@ -79,19 +79,19 @@ type resources struct {
 // Fold reports whether there are more names than a row should show.
 func (r resources) Fold() bool { return r.Count > manyNames }
 
-// More is how many are not named.
+// More returns the number of names that are left out.
 func (r resources) More() int { return r.Count - len(r.Names) }
 
-// manyNames is how many fit in a row of a table.
+// manyNames is the number of names that fit in a row of a table.
 const manyNames = 12
 
 // call is a module block.
 type call struct {
 	artifact.DescribedCall
-	Href string // of the module, if it is here and the caller may read it
+	Href string // page of the module, if it is on this server and the caller may read it
 }
 
-// moduleIn reads the address of a module.
+// moduleIn parses the address of a module in a path.
 func moduleIn(r *site.Request) (addr.Module, error) {
 	m, err := addr.ParseModule(r.PathValue("namespace") + "/" + r.PathValue("name") + "/" + r.PathValue("system"))
 	if err != nil {
@@ -100,13 +100,13 @@ func moduleIn(r *site.Request) (addr.Module, error) {
 	return m, nil
 }
 
-// moduleRead is the right to the module that a path names.
+// moduleRead returns the right to the module in a path.
 func moduleRead(r *site.Request) (rights.Right, error) {
 	m, err := moduleIn(r)
 	return rights.Right{Action: rights.Read, Kind: addr.KindModule, Address: m.String()}, err
 }
 
-// modules are the pages of modules.
+// modules has the pages of modules.
 type modules struct {
 	catalog       *catalog.Catalog
 	text          *markdown.Renderer
@@ -119,7 +119,7 @@ type modules struct {
 	hosts         site.Hosts
 }
 
-// listed is the module of a path with its versions.
+// listed returns the module in a path with its versions.
 func (s *modules) listed(r *site.Request) (addr.Module, *catalog.Versions, error) {
 	m, err := moduleIn(r)
 	if err != nil {
@@ -132,17 +132,17 @@ func (s *modules) listed(r *site.Request) (addr.Module, *catalog.Versions, error
 	return m, l, nil
 }
 
-// found is a version of a module that a path names, or the latest.
+// found is the version of a module in a path, or the latest version.
 type found struct {
 	m       addr.Module
 	v       addr.Version
 	list    *catalog.Versions
 	mv      *catalog.ModuleVersion
 	d       artifact.ModuleDescription
-	refused string // why it is served to nobody; only who may publish gets here then
+	refused string // why the version is not served; then the caller may publish the module
 }
 
-// versionIn finds it.
+// versionIn finds the version of a module for a path.
 func (s *modules) versionIn(r *site.Request) (x found, err error) {
 	if x.m, err = moduleIn(r); err != nil {
 		return x, err
@@ -167,7 +167,7 @@ func (s *modules) versionIn(r *site.Request) (x found, err error) {
 	return x, err
 }
 
-// gone is the answer to what is not to be had.
+// gone returns the error for an item or a version that is not available.
 func gone(err error, kind, what string) error {
 	if no, ok := errors.AsType[*catalog.RefusedError](err); ok {
 		return site.NotFound("%s %s: %v", kind, what, no)
@@ -178,7 +178,7 @@ func gone(err error, kind, what string) error {
 	return err
 }
 
-// show is a version of a module, by tab.
+// show shows a version of a module, by tab.
 func (s *modules) show(r *site.Request) (*site.Page, error) {
 	x, err := s.versionIn(r)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *modules) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// commandFor gives the same as a tab.
+// commandFor returns the command with the same output as a tab.
 func commandFor(tab, version string) string {
 	switch tab {
 	case "security":
@@ -239,7 +239,7 @@ func commandFor(tab, version string) string {
 	return "okara show " + version
 }
 
-// openTab marks the tab of a name as the one that is shown; false: there is none.
+// openTab marks the tab with a name as the current one; false: it does not exist.
 func openTab(tabs []site.Tab, name string) bool {
 	i := slices.IndexFunc(tabs, func(t site.Tab) bool { return t.Text == tabText(name) })
 	if i >= 0 {
@@ -250,7 +250,7 @@ func openTab(tabs []site.Tab, name string) bool {
 
 func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// body is what all pages of a version show.
+// body returns the part that all pages of a version share.
 func (s *modules) body(r *site.Request, x found) moduleBody {
 	m := x.m
 	v := x.v
@@ -306,7 +306,7 @@ func (s *modules) body(r *site.Request, x found) moduleBody {
 	return b
 }
 
-// versionMarks say what kind of version it is.
+// versionMarks returns the marks for the kind of version.
 func versionMarks(v addr.Version) []site.Mark {
 	switch {
 	case v.Edition():
@@ -317,7 +317,7 @@ func versionMarks(v addr.Version) []site.Mark {
 	return nil
 }
 
-// facts are what the manifest of a version says, and when it was published.
+// facts returns facts in the manifest of a version, and the time of publication.
 func (s *versions) facts(at time.Time, annotations map[string]string, digest string, size int64) []site.Fact {
 	published := site.Fact{Name: "Published", Text: "time not recorded"}
 	if !at.IsZero() {
@@ -341,7 +341,7 @@ func (s *versions) facts(at time.Time, annotations map[string]string, digest str
 	return all
 }
 
-// deprecation is what the status of a version says, nil if nothing.
+// deprecation returns the deprecation notice of a version, nil if it has none.
 func deprecation(l *catalog.Versions, v addr.Version) *notice {
 	e := l.Status(v).Deprecated
 	if e == nil {
@@ -356,14 +356,14 @@ func deprecation(l *catalog.Versions, v addr.Version) *notice {
 	return n
 }
 
-// choices are versions of one sort to choose from, highest first.
+// choices are versions of one kind to choose from, highest first.
 type choices struct {
 	Title string
 	Rows  []site.Tab
 	More  int
 }
 
-// newChoices are releases, then pre-releases, then editions.
+// newChoices returns releases, then pre-releases, then editions.
 func newChoices(l *catalog.Versions, item, at string) []choices {
 	by := []choices{{Title: "Releases"}, {Title: "Pre-releases"}, {Title: "Editions"}}
 	for _, v := range l.Listed {
@@ -383,7 +383,7 @@ func newChoices(l *catalog.Versions, item, at string) []choices {
 	return slices.DeleteFunc(by, func(c choices) bool { return len(c.Rows) == 0 })
 }
 
-// dir is what a description says of a directory.
+// dir returns the page content for a directory in a description.
 func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 	b := dirBody{Path: d.Path, Inputs: newInputs(d), Tool: d.RequiredVersion}
 	for _, o := range d.Outputs {
@@ -415,7 +415,7 @@ func (s *modules) dir(r *site.Request, d artifact.DescribedModule) dirBody {
 	return b
 }
 
-// cut leaves a page each of the outputs, resources and module blocks.
+// cut keeps one page each of the outputs, resources and module blocks.
 func (b *dirBody) cut(r *site.Request) {
 	b.Outputs, b.OutputPages = site.OnePage(r, "outputs", b.Outputs)
 	b.ResourcePages = site.PagesOf(r, "resources", len(b.Managed)+len(b.Data))
@@ -423,8 +423,8 @@ func (b *dirBody) cut(r *site.Request) {
 	b.Calls, b.CallPages = site.OnePage(r, "calls", b.Calls)
 }
 
-// callPath is the page of a module that another one calls: "" if it is not of
-// this server, or not the caller's to read.
+// callPath returns the page of a called module: "" if it is not on this server, or the
+// caller may not read it.
 func (s *modules) callPath(r *site.Request, source string) string {
 	address, ok := strings.CutPrefix(source, s.hosts.Of(r)+"/")
 	if !ok {
@@ -449,7 +449,7 @@ func (s *modules) read(r *site.Request, base string, b *dirBody, d artifact.Desc
 	b.Cut = d.Readme.Truncated || doc.Cut
 }
 
-// inArchive is the place of a text in a directory of a module.
+// inArchive returns the location of a text in a directory of a module.
 func (s *modules) inArchive(r *site.Request, base, dir string) markdown.Location {
 	if s.files.archives == nil {
 		return markdown.Location{}

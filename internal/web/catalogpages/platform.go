@@ -22,7 +22,7 @@ type platformRow struct {
 	Href string // below the root of the server, "" for none
 }
 
-// packages fills in what a version has, and what its SHA256SUMS names besides.
+// packages fills in the packages of a version, and those that are only in its SHA256SUMS.
 func (s *providers) packages(b *providerBody, pv *catalog.ProviderVersion) {
 	file := func(sha256hex, name string) string {
 		if s.archives == nil {
@@ -56,14 +56,14 @@ func (s *providers) packages(b *providerBody, pv *catalog.ProviderVersion) {
 // keyRow is a key that is served with a version.
 type keyRow struct {
 	signing.PublicKey
-	Signed bool // a signature over SHA256SUMS is by it
+	Signed bool // the key made a signature of SHA256SUMS
 	Marks  []site.Mark
 }
 
-// expiresSoon is how long before its end a key is warned about.
+// expiresSoon is how long before its end a key gets a warning.
 const expiresSoon = 60 * 24 * time.Hour
 
-// keys reads those of a version, and what is to be said of them.
+// keys returns the keys of a version, and warnings about them.
 func (s *providers) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
 	now := s.now()
 	parsed, err := trust.PublicKeys(pv.Meta.Keys)

@@ -11,17 +11,17 @@ const (
 	barGap     = 2
 )
 
-// plot is bars of numbers, for SVG with nothing but presentation attributes. The
-// page has the same numbers as a table.
+// plot is a bar chart, for SVG with presentation attributes only. The page has the same
+// numbers as a table.
 type plot struct {
 	Width, Height int
-	Max           int64 // the number of the highest bar
+	Max           int64 // value of the highest bar
 	Bars          []bar
 }
 
 type bar struct{ X, Y, Width, Height int }
 
-// newPlot draws a bar for each number. One that is not zero is to be seen.
+// newPlot draws a bar for each number. A number above zero always gets a visible bar.
 func newPlot(values []int64) plot {
 	p := plot{Width: len(values) * (barWidth + barGap), Height: plotHeight}
 	if len(values) == 0 {

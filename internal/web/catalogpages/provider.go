@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// providerBody is a version of a provider.
+// providerBody is the page of a version of a provider.
 type providerBody struct {
 	Address, Version string
 	Base, Item       string
@@ -31,17 +31,17 @@ type providerBody struct {
 	Files            []site.Link // SHA256SUMS and its signature, below the root of the server
 	Docs             docsBody
 	Security         securityBody
-	Mirrored         string   // from where, "" of one that is published here
-	LeftOut          []string // packages of the origin that are not here
+	Mirrored         string   // host of the origin; "": published on this server
+	LeftOut          []string // packages of the origin that are not on this server
 	Warnings         []string
 	vouched
 	Protocols     []string
 	UsageExamples []site.Example
-	Versions      versionsBody // filled on their own page
+	Versions      versionsBody // only for the tab versions
 	Problem       string       // why the tools cannot install it through the registry protocol
 }
 
-// providerRead is the right to the provider that a path names.
+// providerRead returns the right to the provider in a path.
 func providerRead(r *site.Request) (rights.Right, error) {
 	kind := rights.Kind(addr.KindProvider)
 	if r.PathValue("hostname") != "" {
@@ -54,7 +54,7 @@ func providerRead(r *site.Request) (rights.Right, error) {
 	return rights.Right{Action: rights.Read, Kind: kind, Address: address}, err
 }
 
-// providerIn reads the address of a provider, which it returns as it is written too.
+// providerIn parses the address of a provider in a path, and also returns it unparsed.
 func providerIn(r *site.Request) (p addr.Provider, address string, err error) {
 	address = r.PathValue("namespace") + "/" + r.PathValue("type")
 	if host := r.PathValue("hostname"); host != "" {
@@ -66,10 +66,10 @@ func providerIn(r *site.Request) (p addr.Provider, address string, err error) {
 	return p, address, nil
 }
 
-// providers are the pages of providers, and of mirrored ones.
+// providers has the pages of providers, mirrored ones included.
 type providers struct {
 	catalog       *catalog.Catalog
-	archives      Archives // nil: there are none
+	archives      Archives // nil: archives cannot be opened
 	text          *markdown.Renderer
 	versions      *versions
 	evidences     *evidences
@@ -77,7 +77,7 @@ type providers struct {
 	now           func() time.Time
 }
 
-// listed is the provider of a path with its versions.
+// listed returns the provider in a path with its versions.
 func (s *providers) listed(r *site.Request) (addr.Provider, *catalog.Versions, error) {
 	p, _, err := providerIn(r)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *providers) listed(r *site.Request) (addr.Provider, *catalog.Versions, e
 	return p, l, nil
 }
 
-// show is a version of a provider, by tab.
+// show shows a version of a provider, by tab.
 func (s *providers) show(r *site.Request) (*site.Page, error) {
 	p, l, err := s.listed(r)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *providers) show(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// body is what all pages of a version show.
+// body returns the part that all pages of a version share.
 func (s *providers) body(r *site.Request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
 	item := itemPath(p.Item())
 	b := providerBody{

@@ -11,16 +11,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// Options is what the pages of the catalog need. Catalog and Finder are required.
+// Options configure the pages of the catalog. Catalog and Finder are required.
 type Options struct {
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
-	Downloads Downloads // nil: nobody counts
-	Archives  Archives  // of modules and providers; nil: no page shows what is in one
+	Downloads Downloads // nil: not counted
+	Archives  Archives  // of modules and providers; nil: pages do not show their files
 	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
 	Renders   *site.RenderLimiter
-	Beside    site.Set // what it has for the first page, and for that of a module
+	Beside    site.Set // content for the first page, and for that of a module
 	Now       site.Clock
 }
 
@@ -45,9 +45,9 @@ func New(o Options) site.Set {
 		Templates: templates,
 		Menu:      func(*site.Request) []site.Entry { return []site.Entry{{Link: site.Link{Text: "Catalog"}}} },
 		Routes: func(r *site.Routes) {
-			r.Show("GET /ui/{$}", site.List, home.show) // lists what may be read
+			r.Show("GET /ui/{$}", site.List, home.show) // lists only readable items
 			r.Show("GET /ui/search", site.List, search.show)
-			r.Show("GET /ui/modules/{namespace}/{$}", site.List, search.namespace) // at least one module that may be read
+			r.Show("GET /ui/modules/{namespace}/{$}", site.List, search.namespace) // 404 without a readable module
 			r.Show("GET /ui/modules/{namespace}", site.List, search.namespace)
 			m.routes(r)
 			p.routes(r)
@@ -55,7 +55,7 @@ func New(o Options) site.Set {
 	}
 }
 
-// routes are those of modules.
+// routes adds the pages of modules.
 func (m *modules) routes(r *site.Routes) {
 	const at = "GET /ui/modules/{namespace}/{name}/{system}"
 	r.Show(at, moduleRead, m.show)
@@ -69,7 +69,7 @@ func (m *modules) routes(r *site.Routes) {
 	r.Show(at+"/compare", moduleRead, m.compare)
 }
 
-// routes are those of providers, and of mirrored ones.
+// routes adds the pages of providers, mirrored ones included.
 func (p *providers) routes(r *site.Routes) {
 	for _, at := range []string{"GET /ui/providers/{namespace}/{type}", "GET /ui/mirror/{hostname}/{namespace}/{type}"} {
 		r.Show(at, providerRead, p.show)

@@ -18,13 +18,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// Downloads says how often something was fetched.
+// Downloads has the numbers of downloads.
 type Downloads interface {
 	Month(kind, address string) int64 // in the last 30 days
 	Of(kind, address string) downloads.Stats
 }
 
-// searches are lists of what the caller may read.
+// searches has the lists of items that the caller may read.
 type searches struct {
 	catalog *catalog.Catalog
 	finder  *catalog.Finder
@@ -32,7 +32,7 @@ type searches struct {
 	clock   site.Clock
 }
 
-// view is what the caller may read, if he may anything.
+// view returns the items that the caller may read, if the caller has any right.
 func (s *searches) view(r *site.Request) (v *search.View, complete bool, err error) {
 	if err := r.AllowLogin(); err != nil {
 		return nil, false, err
@@ -40,11 +40,11 @@ func (s *searches) view(r *site.Request) (v *search.View, complete bool, err err
 	return s.finder.View(r.Context(), r.Grant.RightsKey(), r.Grant.MayRead)
 }
 
-// readingBody says that the catalog is being read, and how far that is to who runs the
-// server: the numbers count what others may not see.
+// readingBody says that the catalog is being read. Only administrators see the progress,
+// since it counts items that other callers may not see.
 type readingBody struct{ Read, All int }
 
-// reading is nil where the catalog was read.
+// reading returns nil if the catalog has been read.
 func (s *searches) reading(r *site.Request, complete bool) *readingBody {
 	switch p := s.catalog.Progress(); {
 	case complete:
@@ -55,7 +55,7 @@ func (s *searches) reading(r *site.Request, complete bool) *readingBody {
 	return &readingBody{}
 }
 
-// itemPath is the page of an item, below /ui/.
+// itemPath returns the page of an item, below /ui/.
 func itemPath(it addr.Item) string { return entryPath(it.Kind, it.String()) }
 
 func entryPath(kind, address string) string {
@@ -70,13 +70,13 @@ func entryPath(kind, address string) string {
 	return "providers/" + site.EscapePath(address)
 }
 
-// namespaceOf is what an item is listed under.
+// namespaceOf returns the namespace of an item.
 func namespaceOf(it addr.Item) string {
 	e := search.Entry{Kind: it.Kind, Address: it.String()}
 	return e.Namespace()
 }
 
-// namespacePath is the page of that.
+// namespacePath returns the page of an item's namespace.
 func namespacePath(it addr.Item) string { return namespaceHref(it.Kind, namespaceOf(it)) }
 
 func namespaceHref(kind, namespace string) string {
@@ -86,10 +86,10 @@ func namespaceHref(kind, namespace string) string {
 	return "search?kind=" + kind + "&namespace=" + url.QueryEscape(namespace)
 }
 
-// counts is how often things are downloaded.
-type counts struct{ downloads Downloads } // nil: nobody counts
+// counts returns numbers of downloads.
+type counts struct{ downloads Downloads } // nil: not counted
 
-// month is how often something was downloaded lately, 0 where nobody counts.
+// month returns the recent downloads of an item, 0 if they are not counted.
 func (c counts) month(kind, address string) int64 {
 	if c.downloads == nil {
 		return 0
@@ -97,7 +97,7 @@ func (c counts) month(kind, address string) int64 {
 	return c.downloads.Month(kind, address)
 }
 
-// of is how often each version of something was, and by what.
+// of returns the downloads of each version of an item, and by tool.
 func (c counts) of(it addr.Item) (stats downloads.Stats) {
 	if c.downloads != nil {
 		stats = c.downloads.Of(it.Kind, it.String())
@@ -113,7 +113,7 @@ type resultRow struct {
 	Version     string
 	Time        site.Timestamp
 	Marks       []site.Mark
-	Downloads   int64 // of 30 days
+	Downloads   int64 // in the last 30 days
 }
 
 func (s *searches) rowOf(e *search.Entry) resultRow {
@@ -139,21 +139,21 @@ func (s *searches) rowOf(e *search.Entry) resultRow {
 	return row
 }
 
-// listBody is a page of a list.
+// listBody is a page of search results.
 type listBody struct {
 	search.Query
 	Rows               []resultRow
 	Total, First, Last int
-	Before, After      string // links to the pages beside, "" for none
+	Before, After      string // links to the previous and the next page, "" for none
 	Near               []resultRow
 	Facets             []facet
 	Kinds              []site.Choice
 	Scans, Sorts       []site.Choice
-	Reading            *readingBody // the catalog has not been read yet; nil: it has
-	Wider              string       // the same in all namespaces and systems; "": it is
+	Reading            *readingBody // the catalog is being read; nil: it has been read
+	Wider              string       // same search in all namespaces and systems; "": it has no such filter
 }
 
-// queryIn reads what is looked for.
+// queryIn parses the search query of a request.
 func queryIn(r *site.Request) (search.Query, error) {
 	q, err := search.ParseQuery(r.URL.Query())
 	if err != nil {
@@ -199,17 +199,17 @@ func (s *searches) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
 }
 
-// maxFacet bounds the values of a facet that a page names.
+// maxFacet bounds the values of a facet on a page.
 const maxFacet = 8
 
-// facet is a property of what was found, with how many have each value of it.
+// facet is a property of the results, with the number of results for each value.
 type facet struct {
 	Title string
-	Rows  []groupRow // links that leave only those
-	All   string     // link that takes the value away again; "": none is chosen
+	Rows  []groupRow // links that filter by a value
+	All   string     // link that removes the filter; "": there is none
 }
 
-// facetsOf counts what was found by kind, namespace, and the provider that it is for.
+// facetsOf counts the results by kind, namespace and target provider.
 func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 	var all []facet
 	for _, of := range []struct {
@@ -242,7 +242,7 @@ func facetsOf(r *site.Request, q search.Query, found []*search.Entry) []facet {
 	return all
 }
 
-// with is the query of a page with other values, from its first page on.
+// with returns the query of a page with other values, without the page number.
 func with(r *site.Request, pairs ...string) string {
 	q := r.URL.Query()
 	q.Del("page")
@@ -254,7 +254,7 @@ func with(r *site.Request, pairs ...string) string {
 	return "?" + q.Encode()
 }
 
-// fill cuts the rows of this page out of a list.
+// fill adds the rows of the current page of a list.
 func (s *searches) fill(r *site.Request, b *listBody, found []*search.Entry) {
 	b.Total = len(found)
 	b.First = (b.Page - 1) * search.PageSize

@@ -25,22 +25,21 @@ import (
 // partTime is how long a page waits for a part that it can do without.
 const partTime = 2 * time.Second
 
-// vouched is what the head of a version says of who vouches for it.
+// vouched is the evidence in the head of a version's page.
 type vouched struct {
-	evidence *catalog.Evidence // nil: it is not known now
+	evidence *catalog.Evidence // nil: it could not be read
 	Unknown  bool              // signatures and scans are missing from this page
-	Refused  string            // why nobody is served the version, for who may publish
+	Refused  string            // why the version is not served, for callers that may publish it
 }
 
-// evidences say who vouches for versions.
+// evidences reads signatures, attestations and scans of versions.
 type evidences struct {
 	catalog  *catalog.Catalog
-	archives Archives // nil: there are none
+	archives Archives // nil: archives cannot be opened
 }
 
-// vouch looks for the evidence, but waits for it no longer than a part may take. All
-// of it is looked for on the page about it, which its tab names; the head of the
-// others says less.
+// vouch reads the evidence of a version, but waits at most partTime. The tab security
+// needs all of it; the heads of other pages need less.
 func (s *evidences) vouch(r *site.Request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
@@ -56,7 +55,7 @@ func (s *evidences) vouch(r *site.Request, it addr.Item, v addr.Version, manifes
 	return vouched{evidence: e}
 }
 
-// marks are the words about it.
+// marks returns the marks for the evidence.
 func (v vouched) marks() []site.Mark {
 	var all []site.Mark
 	if v.Refused != "" {
@@ -91,8 +90,8 @@ func (v vouched) marks() []site.Mark {
 	return all
 }
 
-// shortKey names a key in a few letters: the ID at the end of a fingerprint, or the
-// begin of a hash.
+// shortKey shortens the name of a key: to the ID at the end of a fingerprint, or the
+// beginning of a hash.
 func shortKey(s trust.Signature) string {
 	if hash, ok := strings.CutPrefix(s.Key, "SHA256:"); ok {
 		return hash[:min(12, len(hash))]
@@ -100,13 +99,13 @@ func shortKey(s trust.Signature) string {
 	return s.Key[max(0, len(s.Key)-16):]
 }
 
-// securityBody is who vouches for a version and what was found in it.
+// securityBody has the signatures of a version, its scan and its documents.
 type securityBody struct {
 	Signatures []signatureRow
 	Scan       *scanBody
 	Older      []reportRow
 	Documents  []reportRow // SBOMs and provenance
-	More       int         // that are not shown
+	More       int         // number of documents that are not shown
 	Unknown    bool
 }
 
@@ -128,12 +127,12 @@ type reportRow struct {
 type scanBody struct {
 	reportRow
 	Levels  []levelChoice
-	Level   string // that is shown, "" for all
+	Level   string // level of the findings shown, "" for all
 	Rows    []findingRow
-	Found   int    // of the level
-	Hidden  int    // that the report has and no page shows
+	Found   int    // number of findings of the level
+	Hidden  int    // number of findings in the report that no page shows
 	Problem string // why there are no rows
-	Before  string // links to the pages beside, "" for none
+	Before  string // links to the previous and the next page, "" for none
 	After   string
 }
 
@@ -147,12 +146,12 @@ type levelChoice struct {
 type findingRow struct {
 	scan.Finding
 	Mark string // good, bad or plain
-	Href string // of the file, "" for none
-	Host string // of the link to the rule, "" for none that may be followed
+	Href string // page of the file, "" for none
+	Host string // host of the link to the rule, "" if the link is not shown
 }
 
-// page fills in the page. Page is its own address, and files that of a file
-// of the version, nil if there are none.
+// page returns the security page. The argument page is its address, and files returns the
+// page of a file of the version; nil if there are none.
 func (s *evidences) page(r *site.Request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
 	if v.evidence == nil {
 		return securityBody{Unknown: true}, nil
@@ -193,7 +192,7 @@ func (s *evidences) page(r *site.Request, repository string, v vouched, page str
 	return body, nil
 }
 
-// fill chooses the findings of this page.
+// fill adds the findings of the current page.
 func (b *scanBody) fill(r *site.Request, found *catalog.Findings, page string, files func(path string, line int) string) {
 	c := found.Counts
 	total := c.Critical + c.High + c.Medium + c.Low
@@ -248,7 +247,7 @@ func levelMark(level string) string {
 	return "plain"
 }
 
-// followed is the host of a link that may be followed.
+// followed returns the host of a link that is safe to follow, "" otherwise.
 func followed(href string) string {
 	u, err := url.Parse(href)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
@@ -257,7 +256,7 @@ func followed(href string) string {
 	return u.Host
 }
 
-// report names a report as its type does.
+// report returns the row of a report, named by its type.
 func (s *evidences) report(repository string, report evidence.Report) reportRow {
 	names := map[string][2]string{
 		evidence.ReportSARIF: {"Scan report, SARIF", "scan.sarif.json"}, evidence.ReportCycloneDX: {"SBOM, CycloneDX", "sbom.cdx.json"},

@@ -17,16 +17,16 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// submoduleBody is a directory of a module that somebody calls or copies.
+// submoduleBody is the page of a directory of a module: a submodule or an example.
 type submoduleBody struct {
 	moduleBody
 	Example bool
-	Code    []codeFile // of an example; nil: it cannot be shown now
-	Called  bool       // the code names the module as a caller does, which its files do not
-	Files   string     // the page of its files, below Up; "": there is none
+	Code    []codeFile // of an example; nil: not available now
+	Called  bool       // in the code, relative sources are replaced by the address of the module
+	Files   string     // page of its files, below Up; "": none
 }
 
-// codeFile is a file as a page shows it.
+// codeFile is a source file on a page.
 type codeFile struct {
 	site.Link
 	Code template.HTML
@@ -70,8 +70,8 @@ func (s *modules) submodule(r *site.Request) (*site.Page, error) {
 	}, nil
 }
 
-// exampleCode is the configuration in a directory of the archive, with main.tf first,
-// as far as it is there in time: the page is of use without, and has a link to it.
+// exampleCode returns the configuration in a directory of the archive, with main.tf
+// first. Files that cannot be read in time are left out: the page links to them.
 func (s *modules) exampleCode(r *site.Request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
@@ -105,7 +105,7 @@ func isCode(name string) bool {
 	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu"))
 }
 
-// order has the file first that people begin to read with.
+// order sorts the main file first.
 func order(name string) int {
 	if strings.HasPrefix(name, "main.") {
 		return 0
@@ -113,7 +113,7 @@ func order(name string) int {
 	return 1
 }
 
-// callable is how a module block names a version of a module.
+// callable is the source and version of a module for a module block.
 type callable struct{ source, version string }
 
 var (
@@ -121,8 +121,8 @@ var (
 	relativeSource = text.Pattern(`(?m)^([ \t]*)source[ \t]*=[ \t]*"(\.\.?(?:/[^"$%]*)?)"`)
 )
 
-// called is the code of a directory with the addresses that somebody writes who calls
-// the module from elsewhere, in place of paths within it.
+// called replaces relative sources in the code of a directory by the address and version
+// of the module, as other configurations write them.
 func (c callable) called(code, dir string) string {
 	code = shortBlock().ReplaceAllString(code, "{\n  $1\n}")
 	return relativeSource().ReplaceAllStringFunc(code, func(found string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// constraint allows what is compatible with a version.
+// constraint returns a constraint for versions compatible with v.
 func constraint(v addr.Version) string {
 	if v.Prerelease() || v.Edition() {
 		return v.String()
@@ -21,13 +21,13 @@ func constraint(v addr.Version) string {
 	return "~> " + text[:strings.LastIndexByte(text, '.')]
 }
 
-// usageExamples are the ways to use what is here.
+// usageExamples returns examples of how to use items.
 type usageExamples struct {
 	catalog *catalog.Catalog
 	hosts   site.Hosts
 }
 
-// module are the ways to use a version of a module.
+// module returns examples for a version of a module.
 func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []site.Example {
 	repository := s.hosts.RegistryOf(r) + "/" + mv.Repository
 	digest := mv.Manifest.Digest.String()
@@ -58,7 +58,7 @@ func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv
 	}
 }
 
-// constraintRange is constraint in the words of SemVer ranges.
+// constraintRange is constraint in the syntax of SemVer ranges.
 func constraintRange(v addr.Version) string {
 	if v.Prerelease() || v.Edition() {
 		return v.String()
@@ -66,7 +66,7 @@ func constraintRange(v addr.Version) string {
 	return "^" + v.String()
 }
 
-// provider are the ways to use a version of a provider.
+// provider returns examples for a version of a provider.
 func (s usageExamples) provider(r *site.Request, p addr.Provider, v addr.Version, by vouched) []site.Example {
 	source := s.hosts.Of(r) + "/" + p.String()
 	if p.Hostname != "" {
@@ -91,7 +91,8 @@ func (s usageExamples) provider(r *site.Request, p addr.Provider, v addr.Version
 		verifyExample(p.String()+"@"+v.String(), by))
 }
 
-// ociMirror has OpenTofu install providers from the registry, with no server between.
+// ociMirror returns configuration for OpenTofu to install providers from the registry,
+// without this server.
 func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example {
 	host := s.hosts.Of(r)
 	path := "/" + p.Namespace + "/" + p.Type
@@ -101,17 +102,17 @@ func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example 
 	repository := s.hosts.RegistryOf(r) + "/" + p.Item().Repository(s.catalog.Layout())
 	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + literal(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
 		"\n    include             = [" + text.HCL(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + text.HCL(host+"/*/*") + "]\n  }\n}\n"
-	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
+	if !strings.HasSuffix(repository, path) { // the layout orders the parts differently
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}
 	return site.Example{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
 }
 
-// literal is a text in quotes in which ${ } stay what they are.
+// literal quotes a text without escaping ${ }.
 func literal(s string) string { return `"` + s + `"` }
 
-// verifyExample proves who made a version, with the key that signed it as far as
-// that is known.
+// verifyExample returns the command that verifies the publisher of a version, with the
+// key of a signature if one is known.
 func verifyExample(version string, by vouched) site.Example {
 	example := site.Example{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
 	if by.evidence == nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// versionsBody are the versions of a module or provider.
+// versionsBody is the list of versions of a module or provider.
 type versionsBody struct {
 	Address            string
 	Rows               []versionRow
 	Total, First, Last int
-	Before, After      string    // links to the pages beside, "" for none
-	Left               int       // rows of which nothing was read yet
-	Counted            bool      // somebody counts downloads
-	Held               []heldRow // that are served to nobody, for who may publish
+	Before, After      string    // links to the previous and the next page, "" for none
+	Left               int       // number of rows whose manifest has not been read yet
+	Counted            bool      // downloads are counted
+	Held               []heldRow // versions that are not served, for callers that may publish
 }
 
 type heldRow struct {
@@ -32,25 +32,26 @@ type versionRow struct {
 	site.Link
 	Marks      []site.Mark
 	Deprecated *notice
-	Edition    bool           // of the version above it
-	Time       site.Timestamp // zero: nobody recorded it
+	Edition    bool           // the row is an edition of the version above it
+	Time       site.Timestamp // zero: not recorded
 	Digest     string         // "": the version was not read yet
-	Size       int64          // of its archives, 0 if nobody says
+	Size       int64          // of its archives, 0 if unknown
 	Month      int64          // downloads in 30 days
 }
 
-// maxSummaries bounds the manifests that one view of a list has read.
+// maxSummaries bounds the manifests that one view of a list reads.
 const maxSummaries = 20
 
-// versions are the lists of versions of modules and providers.
+// versions has the lists of versions of modules and providers.
 type versions struct {
 	catalog *catalog.Catalog
 	counts  counts
 	clock   site.Clock
 }
 
-// list is a page of what is to be had, highest first. What nobody has read yet
-// is read, a part of it each time: a list of a hundred versions is no hundred requests.
+// list returns a page of the served versions, highest first. Each view reads only some of
+// the manifests that are not known yet, so that a list of a hundred versions does not
+// need a hundred requests.
 func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) versionsBody {
 	item := itemPath(it)
 	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.counts.downloads != nil}
@@ -91,8 +92,8 @@ func (s *versions) list(r *site.Request, l *catalog.Versions, it addr.Item) vers
 	return body
 }
 
-// underTheirs puts editions below the version that they are of. By precedence alone
-// they are among its pre-releases.
+// underTheirs puts editions below the version that they belong to. By precedence alone
+// they would be among its pre-releases.
 func underTheirs(all []addr.Version) []addr.Version {
 	if !slices.ContainsFunc(all, addr.Version.Edition) {
 		return all
@@ -110,7 +111,7 @@ func underTheirs(all []addr.Version) []addr.Version {
 	return sorted
 }
 
-// byVersion is how often each version was downloaded lately.
+// byVersion returns the recent downloads of each version.
 func (c counts) byVersion(it addr.Item) map[string]int64 {
 	stats := c.of(it)
 	by := make(map[string]int64, len(stats.Versions))
