@@ -20,13 +20,13 @@ import (
 // maxAltered bounds the alterations that a page shows.
 const maxAltered = 20
 
-// auditBody is what was changed, or decided.
+// auditBody is the page of changes, or of decisions.
 type auditBody struct {
 	auditNote
 	Tabs      []site.Tab
 	Decisions bool
 	Filtered  bool
-	Actor     string // of the filters, as the five below
+	Actor     string // of the filters, like the five below
 	Address   string
 	Action    string
 	Since     string
@@ -35,29 +35,29 @@ type auditBody struct {
 	Results   []site.Choice
 	Outcomes  []site.Choice
 	Rows      []auditRow
-	First     int // row, from 1 on
+	First     int // first row shown, from 1
 	Last      int
 	Total     int
 	Before    string
 	After     string
-	Exports   []site.Link // from this page
+	Exports   []site.Link // downloads of the same records
 }
 
-// auditNote is how far what is shown can be trusted.
+// auditNote says how complete and trustworthy the shown records are.
 type auditNote struct {
 	Altered     []auditlog.Alteration
 	MoreAltered int
 	Unprotected bool
-	Reading     bool      // nothing was read yet
-	Stale       time.Time // since when the registry does not answer; zero: it does
-	Older       int       // parts that are not in memory
+	Reading     bool      // nothing has been read yet
+	Stale       time.Time // since when the registry does not answer; zero: it answers
+	Older       int       // number of parts that are not in memory
 	Waiting     int
 	Dropped     int64
 }
 
 type auditRow struct {
 	At                     site.Timestamp
-	Who, By                string // by: how he proved it, and from where
+	Who, By                string // By: how the caller authenticated, and from which address
 	Action, Kind           string
 	Result                 site.Mark
 	Address, Version, Rule string
@@ -65,7 +65,7 @@ type auditRow struct {
 	Place                  string // process and number
 }
 
-// audits shows what was changed, or decided.
+// audits shows changes and decisions.
 type audits struct {
 	auditLog *auditlog.Log
 	clock    site.Clock
@@ -73,7 +73,7 @@ type audits struct {
 
 func (a *audits) routes(r *site.Routes) { r.Show("GET /ui/audit", site.Administer, a.show) }
 
-// show has what all replicas changed, or what this one decided.
+// show shows the changes by all replicas, or the decisions of this one.
 func (a *audits) show(r *site.Request) (*site.Page, error) {
 	v := r.URL.Query()
 	q, err := auditlog.ParseQuery(v)
@@ -154,10 +154,10 @@ func (a *audits) row(e *auditlog.Entry) auditRow {
 	return row
 }
 
-// ownMode is the mode of what the server did by itself.
+// ownMode is the mode of actions by the server itself.
 const ownMode = "server"
 
-// resultMark is what came of something, or was decided about it.
+// resultMark returns the mark for a result or a decision.
 func resultMark(result string) site.Mark {
 	m := site.Mark{Text: text.Block(result), Kind: "bad"}
 	switch result {
@@ -169,8 +169,8 @@ func resultMark(result string) site.Mark {
 	return m
 }
 
-// outcomes are what may have come of changes, and of what changed nothing, which is
-// among the decisions.
+// outcomes returns the possible results of changes, or of decisions: a request that was
+// allowed but refused later is listed there.
 func outcomes(decisions bool) []site.Choice {
 	all := []site.Choice{{Text: "Any result"}}
 	of := []string{access.Done, access.Failed}
@@ -183,7 +183,7 @@ func outcomes(decisions bool) []site.Choice {
 	return all
 }
 
-// auditKinds are the kinds of things that records are about.
+// auditKinds returns the kinds of things that records are about.
 func auditKinds() []site.Choice {
 	all := []site.Choice{{Text: "Any kind"}}
 	for _, kind := range []string{"module", "provider", "mirror", "state", "template", "instance", "depot", "audit"} {

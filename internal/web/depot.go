@@ -17,52 +17,51 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Depot is what keeps the registry filled, as far as this replica and the registry
-// know it.
+// Depot provides the data of the depot page, from this replica and the registry.
 type Depot interface {
-	// Depot answers from memory while what it knows is new.
+	// Depot returns the current view, from a cache while that is fresh.
 	Depot(ctx context.Context) (DepotView, error)
-	// Sync asks this replica for a run now; false: it runs none.
+	// Sync requests a run of this replica now; false: it runs none.
 	Sync() bool
-	// Approve publishes what waits, and asks the registry whether it still does. An
-	// error of [service.Error] says for people what is in the way.
+	// Approve publishes a waiting version, after checking with the registry that it still
+	// waits. A [service.Error] has a text for the user.
 	Approve(ctx context.Context, a Approval) (Approved, error)
 }
 
-// DepotView is a depot as it is now. It is shared and never changed.
+// DepotView is the current state of a depot. It is shared and never changed.
 type DepotView struct {
 	Runs     bool      // this replica runs a depot file
 	Problem  string    // why the file cannot be read; "": it can
-	Next     time.Time // run of this replica; zero: it runs now, or never
-	Last     DepotRun  // of this replica
+	Next     time.Time // next run of this replica; zero: it runs now, or never
+	Last     DepotRun  // last run of this replica
 	Held     *statebackend.Held
 	Lock     string         // repository of the lock, without host
-	Entries  []DepotEntry   // in the order of the file, then those that only the record has
-	Versions []DepotVersion // that are kept back or drifted
+	Entries  []DepotEntry   // in the order of the file, followed by those that only the record has
+	Versions []DepotVersion // versions that are held back or have drifted
 }
 
-// DepotRun is how a run ended.
+// DepotRun is the result of a run.
 type DepotRun struct {
-	Ended    time.Time // zero: none has since the start
-	Problem  string    // why it was none
+	Ended    time.Time // zero: none since the start
+	Problem  string    // why the whole run failed
 	Failures []DepotFailure
-	More     int // failures that are not among them
+	More     int // number of further failures
 }
 
-// DepotFailure is what a run could not do.
+// DepotFailure is a version that a run could not bring in.
 type DepotFailure struct{ Entry, Version, Reason string }
 
-// DepotEntry is a module or provider that the depot keeps here.
+// DepotEntry is a module or provider that the depot mirrors.
 type DepotEntry struct {
 	Name               string // "module net/vpc/aws"
-	Constraint, Origin string // as the file says
+	Constraint, Origin string // as in the file
 	Declared           bool   // by the file of this replica
-	Newest             string // version that is published
+	Newest             string // published version
 	Published, Waiting int
 	Blocked, Drifted   int
 }
 
-// DepotVersion is a version that a person should look at.
+// DepotVersion is a version that needs a decision.
 type DepotVersion struct {
 	Approval
 	State  string // waiting, blocked or drift
@@ -70,17 +69,17 @@ type DepotVersion struct {
 	Since  time.Time // zero: unknown
 }
 
-// Approval names what is approved as somebody saw it.
+// Approval identifies the content that the approver saw.
 type Approval struct{ Entry, Version, Digest string }
 
-// Approved is what came of an approval.
+// Approved is the result of an approval.
 type Approved struct {
-	Before   bool     // somebody else had published the same content already
-	Late     bool     // a run is under way, so the record follows with the next one
-	Warnings []string // of what could not be done beside it
+	Before   bool     // the same content had been published already
+	Late     bool     // a run is under way, so the record is updated by the next one
+	Warnings []string // additional steps that failed
 }
 
-// depotBody is the depot for people.
+// depotBody is the depot page.
 type depotBody struct {
 	Runs      bool
 	Problem   string
@@ -98,7 +97,7 @@ type depotBody struct {
 	Pages     site.Pages
 }
 
-// depotRow is an entry.
+// depotRow is a row for an entry.
 type depotRow struct {
 	entryName
 	Constraint, Origin string
@@ -107,7 +106,7 @@ type depotRow struct {
 	Published          int
 }
 
-// depotHeldRow is a version that a person should look at.
+// depotHeldRow is a row for a version that needs a decision.
 type depotHeldRow struct {
 	entryName
 	Approval
@@ -115,16 +114,16 @@ type depotHeldRow struct {
 	Reason  string
 	Since   site.Timestamp
 	Approve bool
-	Command string // "": none that a shell should get
+	Command string // "": the names are not safe for a shell
 }
 
-// entryName is the name of an entry, with the page of what it is, if it is something.
+// entryName is the name of an entry, with a link to the page of its item, if it has one.
 type entryName struct {
 	site.Link
 	Kind string
 }
 
-// depots shows what keeps the registry filled, and lets people help it.
+// depots shows the depot, and starts runs and approves versions for administrators.
 type depots struct {
 	depot Depot
 	hosts site.Hosts
@@ -137,7 +136,7 @@ func (d *depots) routes(r *site.Routes) {
 	r.Post("POST /ui/depot/approve", site.Holds(site.Administer), d.approve)
 }
 
-// show has what the depot keeps here.
+// show shows the depot.
 func (d *depots) show(r *site.Request) (*site.Page, error) {
 	v, err := d.depot.Depot(r.Context())
 	if err != nil {
@@ -172,7 +171,7 @@ func (d *depots) show(r *site.Request) (*site.Page, error) {
 // depotLock is the workspace whose lock a run holds.
 const depotLock = "depot"
 
-// depotCounts are the versions of all entries by what is with them.
+// depotCounts returns the number of versions of all entries, by state.
 func depotCounts(all []DepotEntry) []site.Fact {
 	var n [4]int
 	for _, e := range all {
@@ -191,7 +190,7 @@ func depotRowOf(v DepotView, e DepotEntry) depotRow {
 	row := depotRow{
 		entryName: nameOfEntry(e.Name), Constraint: site.Clip(text.Block(e.Constraint)), Origin: site.Clip(text.Block(e.Origin)), Newest: text.Block(e.Newest), Published: e.Published,
 	}
-	if e.Published == 0 { // there is no page of it yet
+	if e.Published == 0 { // it has no page yet
 		row.Href = ""
 	}
 	for _, c := range []struct {
@@ -228,7 +227,7 @@ func (d *depots) heldRow(v DepotVersion) depotHeldRow {
 	return row
 }
 
-// nameOfEntry reads the name of an entry. What no depot writes is text.
+// nameOfEntry parses the name of an entry. An invalid name is shown as text.
 func nameOfEntry(name string) entryName {
 	it, ok := parseEntry(name)
 	if !ok {
@@ -241,7 +240,7 @@ func nameOfEntry(name string) entryName {
 	return entryName{site.Link{Text: it.String(), Href: path + site.EscapePath(it.String())}, it.Kind}
 }
 
-// sync asks for a run now.
+// sync requests a run now.
 func (d *depots) sync(r *site.Request, _ *site.Form) (*site.Answer, error) {
 	if !d.depot.Sync() {
 		return &site.Answer{To: "depot", Text: "This replica runs no depot file, so no sync was started.", Bad: true}, nil
@@ -250,7 +249,7 @@ func (d *depots) sync(r *site.Request, _ *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: "depot", Text: "Sync requested. It starts when the current run ends."}, nil
 }
 
-// approve publishes what waits, as it was seen.
+// approve publishes a waiting version with the digest that the form shows.
 func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	a := Approval{f.Get("entry"), f.Get("version"), f.Get("digest")}
 	it, v, ok := a.Item()
@@ -277,15 +276,15 @@ func (d *depots) approve(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: "depot", Text: words.String()}, nil
 }
 
-// Item reads the name of the entry and the version; false: no depot writes such a
-// thing.
+// Item parses the name of the entry and the version; false: a depot never writes such
+// names.
 func (a Approval) Item() (it addr.Item, v addr.Version, ok bool) {
 	it, ok = parseEntry(a.Entry)
 	v, err := addr.ParseVersion(a.Version)
 	return it, v, ok && err == nil && v.String() == a.Version
 }
 
-// parseEntry reads the name of an entry: the kind and the address.
+// parseEntry parses the name of an entry: the kind and the address.
 func parseEntry(name string) (addr.Item, bool) {
 	kind, address, _ := strings.Cut(name, " ")
 	it, err := addr.ParseItem(address)

@@ -12,28 +12,28 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// Doctor says how this replica is, from what its process knows already. Only for what
-// it read never yet it waits, two seconds at most.
+// Doctor reports the health of this replica, from data that its process has already. It
+// waits only for data that was never read, at most two seconds.
 type Doctor interface {
 	Findings(ctx context.Context, now time.Time) []Finding
 }
 
-// Finding is one line of the doctor, for who runs the server.
+// Finding is one line of the doctor, for administrators.
 type Finding struct {
 	Verdict Verdict
-	About   string // what it is of
-	State   string // how that is
-	Meaning string // of this state
-	Do      string // "": nothing
+	About   string // the subject
+	State   string // its state
+	Meaning string // of the state
+	Do      string // what to do; "": nothing
 }
 
-// Verdict reports whether somebody must do something.
+// Verdict reports whether an administrator has to act.
 type Verdict int
 
 // The verdicts, the worst last.
 const (
 	Fine Verdict = iota // nothing to do
-	Look                // the finding may become bad
+	Look                // it may become bad
 	Act                 // something does not work, or soon will not
 )
 
@@ -47,14 +47,14 @@ func (v Verdict) mark() site.Mark {
 	return site.Mark{Text: "act", Kind: "bad"}
 }
 
-// maxFindings bounds the lines, the worst of them: each key of a signer is one.
+// maxFindings bounds the lines that are shown, the worst ones: each signing key has one.
 const maxFindings = 100
 
-// doctorBody is how this replica is.
+// doctorBody is the doctor page.
 type doctorBody struct {
 	Summary string
 	Rows    []doctorRow
-	More    int // that are not shown
+	More    int // number of lines that are not shown
 }
 
 type doctorRow struct {
@@ -62,7 +62,7 @@ type doctorRow struct {
 	About, State, Meaning, Do string
 }
 
-// doctors shows how this replica is.
+// doctors shows the health of this replica.
 type doctors struct {
 	doctor Doctor
 	now    func() time.Time
@@ -70,7 +70,7 @@ type doctors struct {
 
 func (d *doctors) routes(r *site.Routes) { r.Show("GET /ui/doctor", site.Administer, d.show) }
 
-// show has the worst first.
+// show shows the findings, worst first.
 func (d *doctors) show(r *site.Request) (*site.Page, error) {
 	all := slices.Clone(d.doctor.Findings(r.Context(), d.now()))
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
@@ -81,7 +81,7 @@ func (d *doctors) show(r *site.Request) (*site.Page, error) {
 	return &site.Page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
 }
 
-// summary is what there is to do, in one sentence.
+// summary says in one sentence whether action is needed.
 func summary(all []Finding) string {
 	bad := 0
 	for _, f := range all {

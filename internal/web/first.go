@@ -8,13 +8,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// firstBody is the parts that the caller may open.
+// firstBody has links to the parts of the site that the caller may open.
 type firstBody struct {
-	Own  template.HTML // section of instances
+	Own  template.HTML // section of the pages of instances
 	Rows []site.Link
 }
 
-// firsts is what is below /ui/ where there is no catalog.
+// firsts is the first page below /ui/ if the pages of the catalog are off.
 type firsts struct{ instances site.Set }
 
 func (f firsts) show(r *site.Request) (*site.Page, error) {

@@ -13,22 +13,22 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// maxLogins bounds the logins with a token, a minute and address.
+// maxLogins bounds the logins with a token per minute and address.
 const maxLogins = 10
 
-// loginBody is the page where people log in.
+// loginBody is the login page.
 type loginBody struct {
-	Issuer string // to log in at; "": with a token
-	Token  bool   // people log in with a token
-	Return string // the page to come back to, /ui/…
-	Wrong  string // what was wrong with the token
+	Issuer string // identity provider for the login; "": login with a token
+	Token  bool   // users log in with a token
+	Return string // page to return to, /ui/…
+	Wrong  string // error message about the token
 }
 
-// logins let people in and out, and tell them who they are here.
+// logins has the login, the logout, and the page about the caller.
 type logins struct {
 	kit   *service.Kit
 	guard *access.Guard
-	rate  *service.Rate // of who brings a token, by address
+	rate  *service.Rate // of logins with a token, by address
 	hosts site.Hosts
 }
 
@@ -38,14 +38,15 @@ func newLogins(o Options) *logins {
 
 func (l *logins) routes(r *site.Routes) {
 	r.Raw("GET /ui/login", l.show)
-	r.Form("POST /ui/login", l.may, l.logIn) // ten times a minute
-	r.Raw("GET /login/callback", l.callback) // whom the issuer sends back
+	r.Form("POST /ui/login", l.may, l.logIn) // limited to ten per minute
+	r.Raw("GET /login/callback", l.callback) // the issuer redirects browsers to it
 	r.Form("POST /ui/logout", site.Anybody, l.logOut)
 	r.Open("GET /ui/me", l.me)
 }
 
-// show sends a browser to the issuer, or shows the form for a token. With ?stay it
-// waits for a click, as after a logout: the issuer may know the browser still.
+// show redirects a browser to the issuer, or shows the form for a token. With ?stay it
+// waits for a click, as after a logout: the issuer may still have a session of the
+// browser.
 func (l *logins) show(r *site.Request, w http.ResponseWriter) error {
 	to := r.Return()
 	if l.guard.BrowserLogins().Way() != access.ByIssuer || r.URL.Query().Has("stay") {
@@ -75,7 +76,7 @@ func (l *logins) page(to, wrong string) *site.Page {
 	return &site.Page{Template: "login.html", Title: "Log in", NoStore: true, Body: body}
 }
 
-// may bounds how fast tokens can be tried.
+// may limits the rate at which tokens can be tried.
 func (l *logins) may(r *site.Request) error {
 	wait, ok := l.rate.Allow(l.kit.Client(r.Request).String())
 	if ok {
@@ -85,7 +86,7 @@ func (l *logins) may(r *site.Request) error {
 	return &service.Error{Status: http.StatusTooManyRequests, Text: "too many logins from this address: try again in a minute"}
 }
 
-// logIn begins the session of who has a token.
+// logIn begins a session for the holder of a token.
 func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 	to := site.Back(f.Get("return"))
 	in, err := l.guard.BrowserLogins().ByToken(r.Request, strings.TrimSpace(f.Get("token")))
@@ -102,7 +103,7 @@ func (l *logins) logIn(r *site.Request, f *site.Form) (*site.Answer, error) {
 	return &site.Answer{To: to}, nil
 }
 
-// callback is where the issuer sends a browser back to.
+// callback completes a login after the issuer redirected the browser here.
 func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
 	in, err := l.guard.BrowserLogins().Callback(r.Request)
 	if err != nil {
@@ -110,7 +111,7 @@ func (l *logins) callback(r *site.Request, w http.ResponseWriter) error {
 	}
 	begun(r, in)
 	site.Secure(w.Header())
-	w.Header().Set("Referrer-Policy", "no-referrer") // the address has the code of the issuer in it
+	w.Header().Set("Referrer-Policy", "no-referrer") // the address contains the issuer's code
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Location", site.Up(r.URL.Path)+site.Back(in.Back))
 	w.WriteHeader(http.StatusSeeOther)

@@ -10,24 +10,24 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// meBody says who the server takes the caller for.
+// meBody describes the caller as the server identified it.
 type meBody struct {
 	Name, Subject, Issuer string
-	Known                 string    // by what
-	Groups                []string  // that count here
-	Asked                 time.Time // when the issuer said so; zero: it is not known
-	Until                 time.Time // end of the session; zero: it is none
+	Known                 string    // how the caller authenticated
+	Groups                []string  // groups that rules use
+	Asked                 time.Time // when the issuer confirmed them; zero: unknown
+	Until                 time.Time // end of the session; zero: no session
 	Session               bool      // the session can be ended here
 	Rights                []access.RuleRight
-	Host                  string // to get a token for
-	Variable              string // of the tools for that token
-	CLI                   bool   // `tofu login` gets one
+	Host                  string // name of the host to get a token for
+	Variable              string // environment variable of the tools for that token, after TF_TOKEN_
+	CLI                   bool   // `tofu login` gets such a token
 }
 
-// tokenVariable makes the rest of TF_TOKEN_… of the name of a host, as the tools do.
+// tokenVariable converts a host name to the suffix of TF_TOKEN_…, as the tools do.
 var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
 
-// me answers most questions about a 403. Whatever it shows is of the caller himself.
+// me explains most 403 answers. It shows only data of the caller.
 func (l *logins) me(r *site.Request) (*site.Page, error) {
 	c, err := l.guard.CallerOf(r.Request)
 	if err != nil {

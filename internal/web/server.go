@@ -18,38 +18,38 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/statepages"
 )
 
-// Options is what the pages need. Kit, Catalog and Finder are required.
+// Options configure the pages. Kit, Catalog and Finder are required.
 type Options struct {
 	Kit       *service.Kit
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
-	Downloads catalogpages.Downloads // nil: nobody counts
-	Off       Parts                  // of them
-	States    *states.States         // nil: no page shows a state
-	Archives  catalogpages.Archives  // of modules and providers; nil: no page shows what is in one
+	Downloads catalogpages.Downloads // nil: not counted
+	Off       Parts                  // parts of the pages that are off
+	States    *states.States         // nil: no pages of states
+	Archives  catalogpages.Archives  // of modules and providers; nil: pages do not show their files
 	Registry  string                 // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname  string                 // by which clients call this server; "": the host that the browser used
+	Hostname  string                 // name that clients use for this server; "": the host that the browser used
 	Version   string                 // of okara
-	Replica   string                 // that answers, by the name of its machine; "": no page names it
-	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
-	// https alone. Nil: there are none, and such an image is a link.
+	Replica   string                 // host name of this machine; "": pages do not show it
+	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT,
+	// only by https. If there are none, such an image is a link.
 	ImageHosts []string
-	Instances  site.Set      // pages of templates and instances; none is the zero value
+	Instances  site.Set      // pages of templates and instances; the zero value has none
 	Runs       site.Set      // pages of runs of workspaces, which belong to those of states
-	Doctor     Doctor        // of this replica; nil: no page shows how it is
-	Audit      *auditlog.Log // of all replicas; nil: no page shows who changed what
-	Depot      Depot         // nil: no page shows what keeps the registry filled
+	Doctor     Doctor        // of this replica; nil: no doctor page
+	Audit      *auditlog.Log // of all replicas; nil: no audit page
+	Depot      Depot         // nil: no depot page
 	Now        func() time.Time
 }
 
-// Parts are those of the pages that can be off: then they are not found, and the menu
-// does not name them. Login, "Me" and the pages of errors are always there.
+// Parts are the parts of the pages that are off: their addresses answer 404, and the menu
+// does not have them. Login, "Me" and error pages are always on.
 type Parts struct{ Catalog, States, Instances, Depot, Doctor, Audit bool }
 
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// New returns the pages, for everything below /ui/.
+// New returns the handler for everything below /ui/.
 func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -62,7 +62,7 @@ func New(o Options) (http.Handler, error) {
 	})
 }
 
-// sets are those that are there and not off, in the order of the menu.
+// sets returns the sets of pages that are on, in the order of the menu.
 func sets(o Options) []site.Set {
 	renders := &site.RenderLimiter{}
 	if o.Off.Instances {
@@ -97,7 +97,7 @@ func sets(o Options) []site.Set {
 
 func hostsOf(o Options) site.Hosts { return site.Hosts{Server: o.Hostname, Registry: o.Registry} }
 
-// administrators is an entry of the menu for who runs the server.
+// administrators returns a menu entry for administrators only.
 func administrators(text, path string) func(*site.Request) []site.Entry {
 	return func(r *site.Request) []site.Entry {
 		if !r.Grant.May(rights.Server()) {
