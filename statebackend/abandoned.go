@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// unreadable is the lock of a claim that is listed and was not found.
+// unreadable describes in e the lock of a claim that is listed but not found.
 func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.ClaimID) {
 	e.Held = abandonedInfo(x.claimTag(c), c.X)
 	g := x.s.observations.missing(x.workspace, c, x.date)
@@ -24,13 +24,13 @@ func (x *session) unreadable(ctx context.Context, e *LockedError, c protocol.Cla
 	e.abandoned = g.Abandoned()
 }
 
-// abandonedInfo stands for what a claim would say if it could be read. Its ID is
-// the last part of the tag, which ForceUnlock takes for such a claim.
+// abandonedInfo stands in for the content of a claim that cannot be read. Its ID is
+// the last part of the tag, which ForceUnlock accepts for such a claim.
 func abandonedInfo(tag, x string) LockInfo {
 	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
 }
 
-// warnAbandoned says whose lock an attempt ends, and why.
+// warnAbandoned logs which lock an attempt ends, and why.
 func (x *session) warnAbandoned(ctx context.Context, c protocol.ClaimID) {
 	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
 		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
@@ -39,9 +39,9 @@ func (x *session) warnAbandoned(ctx context.Context, c protocol.ClaimID) {
 // maxDanglingVersions bounds how many versions a takeover goes back.
 const maxDanglingVersions = 20
 
-// headToSeal reads the head that a takeover seals. A version that is listed and
-// cannot be read was hardly ever acknowledged, but to go back to the one before
-// it without a word would be wrong if it was: only a takeover by command does.
+// headToSeal reads the head that a takeover seals. A version that is listed but
+// cannot be read was probably never acknowledged. If it was, going back to the one
+// before it silently would be wrong, so only an explicit takeover does that.
 func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManifest, error) {
 	m, err := x.s.fetchState(ctx, x.numbered(head), x.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
@@ -55,7 +55,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (format.StateManif
 		return m, x.s.unreadableVersion(x.tagNames, head, err)
 	}
 	old, err := x.readable(ctx, head)
-	if errors.Is(err, oci.ErrNotFound) { // all are dangling: what is left is what was there before them
+	if errors.Is(err, oci.ErrNotFound) { // all are dangling: use the state from before them
 		old = p
 		err = nil
 		if perr != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// Adopt is Replicate, or with reseal Reseal, into a repository that has versions of
-// its own, such as the old primary after its copy was taken over. That becomes the
-// read-only replica. What it has and the source does not, above the newest version of
-// both, stays there under its number and is kept; the mark of dst remembers it, so that
-// Adopt tells the same when it is called again, and Replicate goes on from then on.
+// Adopt is Replicate, or Reseal if reseal is set, into a repository that has versions
+// of its own, such as the old primary after its copy was taken over. dst becomes the
+// read-only replica. Versions of dst that the source does not have, above the newest
+// version of both, keep their numbers there. The mark of dst records them, so that
+// Adopt returns them again when it is called again, and Replicate works from then on.
 //
 // Where the newest version of dst is not below that of the source, the source gets a
-// new one: a seal with the content of its newest, under a number above. So does a
-// record that is not newer than that of dst.
+// new one: a seal with the content of its newest version, under a higher number. The
+// source's record is likewise written again unless it is newer than that of dst.
 //
-// A source that is a copy itself, and one under another name of dst, are ErrReplica;
-// so is a dst that is the copy of yet another repository. A workspace that somebody
-// holds in dst is a [*LockedError]: dst is read-only then, and Adopt is to be called
-// again once that lock has ended.
+// The error is ErrReplica if the source is itself a copy, or the same repository as dst
+// under another name, or if dst is the copy of a third repository. If the workspace is
+// locked in dst, the error is a [*LockedError]: dst is read-only by then, and Adopt must
+// be called again once that lock has ended.
 func (s *Store) Adopt(ctx context.Context, dst *Store, workspace string, reseal bool) (copied, kept []int64, err error) {
 	c := copier{src: s, dst: dst, tagNames: tagNamesOf(workspace), reseal: reseal}
 	kept, lone, err := c.take(ctx)
@@ -39,8 +39,8 @@ func (s *Store) Adopt(ctx context.Context, dst *Store, workspace string, reseal 
 	return copied, kept, err
 }
 
-// take makes dst a replica, in which only the versions that it keeps are its own, and
-// returns these; lone, where the source does not know the workspace at all.
+// take makes dst a replica and returns the versions that dst keeps as its own. lone
+// reports that the source does not know the workspace at all.
 func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 	mark, err := c.takeMark(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func (c copier) take(ctx context.Context) (kept []int64, lone bool, err error) {
 	return kept, lone && len(from.Numbers(c.workspace)) == 0, err
 }
 
-// own finds, and has the mark remember, the versions of dst that are its own. If the
-// newest is one of them, that of the source rises above it.
+// own finds the versions of dst that only dst has, and records them in its mark. If the
+// newest version is one of them, the source moves on above it.
 func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *Listing) ([]int64, error) {
 	list := from.Numbers(c.workspace)
 	there := to.Numbers(c.workspace)
@@ -83,8 +83,8 @@ func (c copier) own(ctx context.Context, mark format.ReplicaMark, from, to *List
 	return slices.DeleteFunc(kept, pruned), err
 }
 
-// takeMark writes that dst is a copy of the source, unless it is that already. What an
-// older mark kept is kept.
+// takeMark writes that dst is a copy of the source, unless its mark already says so. The
+// kept versions of an older mark are carried over.
 func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	mark, err := c.dst.Replica(ctx)
 	absent := errors.Is(err, oci.ErrNotFound)
@@ -106,7 +106,7 @@ func (c copier) takeMark(ctx context.Context) (format.ReplicaMark, error) {
 	return mark, c.apart(ctx)
 }
 
-// mayTake refuses what would be refused later, before anything is written.
+// mayTake makes the checks that would fail later, before anything is written.
 func (c copier) mayTake(ctx context.Context) error {
 	from, err := c.src.tags(ctx)
 	if err != nil {
@@ -122,9 +122,9 @@ func (c copier) mayTake(ctx context.Context) error {
 	return c.checkResealed(ctx, numbers(to, c.fragment))
 }
 
-// apart makes sure that both are not one repository under two names: then the source
-// has the mark, too, which is taken back. So it is where somebody made the source a copy
-// at the same moment.
+// apart makes sure that source and dst are not one repository under two names: then the
+// source has the mark, too, and the mark is taken back. The same happens if another
+// process made the source a copy at the same time.
 func (c copier) apart(ctx context.Context) error {
 	tags, err := c.src.tags(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c copier) apart(ctx context.Context) error {
 	return errors.Join(err, c.dst.promote(ctx))
 }
 
-// free is nil if nobody holds the workspace in dst, where nobody can lock any more.
+// free is nil if the workspace is not locked in dst, which accepts no new locks any more.
 func (c copier) free(ctx context.Context, to *Listing) error {
 	held, err := to.Held(ctx, c.workspace)
 	if err != nil || held == nil {
@@ -151,8 +151,8 @@ func (c copier) free(ctx context.Context, to *Listing) error {
 	}
 }
 
-// diverged are the versions of dst that the source does not have, or has others under
-// their numbers, above the newest that both have.
+// diverged returns the versions of dst, above the newest that both have, which the
+// source lacks or has with other content under the same number.
 func (c copier) diverged(ctx context.Context, list, there []int64) (found []int64, err error) {
 	for _, n := range there {
 		if slices.Contains(list, n) {
@@ -165,8 +165,8 @@ func (c copier) diverged(ctx context.Context, list, there []int64) (found []int6
 	return found, nil
 }
 
-// keep adds versions to those that the mark of dst says are kept, and returns all of
-// this workspace, newest first.
+// keep adds versions to those that the mark of dst keeps, and returns all kept versions
+// of this workspace, newest first.
 func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64) ([]int64, error) {
 	before := mark.Kept[c.workspace]
 	all := slices.Concat(before, found)
@@ -184,9 +184,9 @@ func (c copier) keep(ctx context.Context, mark format.ReplicaMark, found []int64
 	return slices.Clone(all), c.dst.putReplicaMark(ctx, mark)
 }
 
-// rise makes the versions of a workspace go on above n, as after a claim from n on that
-// was ended by force: the next lock seals the newest version under a number above all
-// that it might have written.
+// rise makes the versions of a workspace continue above n, as after a claim from n on
+// that was ended by force: the next lock seals the newest version under a number above
+// all that this claim might have written.
 func (s *Store) rise(ctx context.Context, l tagNames, n int64) error {
 	info := NewLockInfo("replicate", s.o.Tool)
 	x := s.session(l.workspace, info)
@@ -200,8 +200,8 @@ func (s *Store) rise(ctx context.Context, l tagNames, n int64) error {
 	return s.Hold(ctx, l.workspace, info, func(*Lock) error { return nil })
 }
 
-// raiseRecord writes the record of the workspace again, above one that dst has and that
-// would count there in its place; lone, where only dst has one.
+// raiseRecord writes the record of the workspace again, above a record in dst that would
+// otherwise take precedence there. lone reports that only dst has one.
 func (c copier) raiseRecord(ctx context.Context, from, to *Listing) (lone bool, err error) {
 	ours, err := from.Record(ctx, c.workspace)
 	if err != nil {

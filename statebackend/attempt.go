@@ -17,28 +17,28 @@ import (
 // lockTime bounds one attempt to lock.
 const lockTime = 30 * time.Second
 
-// Lock takes the lock of a workspace. If somebody else holds it, the error is a
+// Lock takes the lock of a workspace. If another client holds it, the error is a
 // *LockedError, and no claim of the id is left. A lock of the same id that this
-// process holds is returned again. One that another process may hold is taken beside
-// it, for the caller is the same client in another place: the claim of that process
-// stays, and its writes come below. An id that was released here within the last hour
-// is ErrLockEnded, where it is a UUID: no client takes a lock under one twice, so the
-// request is a late duplicate.
+// process holds is returned again. A lock of the same id that another process may
+// hold is taken beside it, since the caller is the same client on another server: the
+// claim of that process stays, and its writes sort below. An id that was released here
+// within the last hour is ErrLockEnded if it is a UUID: no client locks twice under
+// one UUID, so the request is a late duplicate.
 func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
 	return s.lock(ctx, workspace, info, terms{})
 }
 
-// LockWhen is Lock where fit allows it: it is asked about the list that Lock makes
-// anyway, before anything is written, and an error of it ends the attempt. A lock of
-// the same id that this process holds is returned unasked.
+// LockWhen is Lock on the condition that fit returns nil. fit is called with the list
+// that Lock makes anyway, before anything is written; its error ends the attempt. A
+// lock of the same id that this process holds is returned without calling fit.
 func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	return s.lock(ctx, workspace, info, terms{fit: fit})
 }
 
-// LockWhen is [Store.LockWhen] that begins with this list, if the workspace is free in
-// it, instead of one more. The lock is as safe as that of somebody who lists and is
-// slow to go on: it is won by the lists after the claim. fit is asked about the first
-// of these as well, and where it refuses the claim is withdrawn.
+// LockWhen is [Store.LockWhen] that starts with this list, if the workspace is free in
+// it, instead of another one. The lock is as safe as one whose client lists and then
+// pauses: it is won by the lists after the claim. fit is also called with the first of
+// these, and if it returns an error the claim is withdrawn.
 func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
 	on := terms{fit: fit}
 	if v := protocol.NewSnapshot(l.tags, tagNamesOf(workspace).fragment); len(v.Live()) == 0 && !v.Marker {
@@ -47,18 +47,18 @@ func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo,
 	return l.s.lock(ctx, workspace, info, on)
 }
 
-// TakeOver takes the lock whoever holds it. The other holder's next write is
-// refused and kept as a version, but what it does to infrastructure meanwhile
-// nobody can stop.
+// TakeOver takes the lock even if another client holds it. The next write of that
+// client is refused and kept as a version, but nothing stops it from changing
+// infrastructure meanwhile.
 func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
 	return s.lock(ctx, workspace, info, terms{takeOver: true})
 }
 
-// terms are on what an attempt is made.
+// terms are the conditions of an attempt to lock.
 type terms struct {
-	takeOver bool // whoever holds
+	takeOver bool // also if another client holds the lock
 	fit      func(context.Context, *Listing) error
-	known    *Listing // to begin with; nil: one that is made now
+	known    *Listing // the list to begin with; nil: the attempt makes one
 }
 
 func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on terms) (*Lock, error) {
@@ -133,7 +133,7 @@ func (s *Store) acquirer(id string) *protocol.Acquirer {
 // in its way was released before it could be read.
 const maxTries = 4
 
-// won makes the lock that an acquirer won.
+// won returns the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) {
 	l := &Lock{writer: writer{s: x.s, x: x, hold: a.Hold()}}
 	l.none = l.hold.Newest == 0 && !x.snapshot.Pointer
@@ -157,8 +157,8 @@ func (x *session) won(ctx context.Context, a *protocol.Acquirer) (*Lock, error) 
 	return l, nil
 }
 
-// withheld asks once in the life of a repository whether what is pushed there can be
-// read: a registry with a policy about signatures takes a state and gives it to nobody.
+// withheld checks, once in the life of a repository, whether pushed content can be
+// read: a registry with a signature policy accepts a state and then does not serve it.
 func (x *session) withheld(ctx context.Context, claim protocol.ClaimID) error {
 	if err := x.s.repo.CheckHandedOut(ctx, x.claims[claim].Digest); err != nil {
 		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, err)
@@ -166,7 +166,7 @@ func (x *session) withheld(ctx context.Context, claim protocol.ClaimID) error {
 	return nil
 }
 
-// notWon explains why a lock was not won.
+// notWon returns the error that explains why a lock was not won.
 func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
 	if errors.Is(res.Err, protocol.ErrCrowded) {
 		// Every claim met a number that another holder had just used: the lock is
@@ -186,7 +186,7 @@ func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
 	return err
 }
 
-// lockedBy reads who holds a claim; the zero claim is an older tool's marker.
+// lockedBy reads the holder of a claim; the zero claim is an older tool's marker.
 func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError {
 	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
 	if c != (protocol.ClaimID{}) {
@@ -214,7 +214,7 @@ func (x *session) lockedBy(ctx context.Context, c protocol.ClaimID) *LockedError
 	return e
 }
 
-// Holding returns the lock of that id if this process won it. It sends nothing.
+// Holding returns the lock of that id if this process won it. It sends no request.
 func (s *Store) Holding(workspace, id string) (*Lock, bool) {
 	return s.locks.find(workspace, id)
 }

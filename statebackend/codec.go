@@ -21,10 +21,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Sealer encrypts states. What aad binds the sealed bytes to must be the same
-// when they are opened; ann is kept beside them, in annotations that begin
-// with "vnd.okara.state.envelope". Package internal/envelope has the
-// implementation.
+// Sealer encrypts states. Open needs the same aad that the bytes were sealed with. ann
+// is stored beside the sealed bytes, in annotations that begin with
+// "vnd.okara.state.envelope". Package internal/envelope has the implementation.
 type Sealer interface {
 	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
 	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
@@ -37,17 +36,17 @@ const (
 	suffixSealed = "+encrypted"
 )
 
-// compressFrom is the size from which compression is worth its name.
+// compressFrom is the smallest size, in bytes, that is compressed.
 const compressFrom = 1 << 10
 
-// encoded is a state as it is stored.
+// encoded is a state in its stored form.
 type encoded struct {
 	bytes    []byte
 	encoding string
 	envelope map[string]string
 }
 
-// encode compresses, then seals. What OpenTofu encrypted is kept as it is:
+// encode compresses, then seals. A state that OpenTofu encrypted is stored unchanged:
 // ciphertext does not shrink, and a second seal would hide nothing more.
 func (s *vault) encode(ctx context.Context, state []byte, origin format.StateOrigin) (encoded, error) {
 	if EncryptedByTool(state) {
@@ -85,17 +84,17 @@ func compress(state []byte, how string) (encoded, error) {
 		if err != nil {
 			return encoded{}, fmt.Errorf("compressing state: %w", err)
 		}
-		// Room for the worst case: what is not written to is never touched, while
-		// growing would hold two copies.
+		// Room for the worst case: pages that are not written to are never touched,
+		// while growing would hold two copies.
 		limit := make([]byte, 0, w.MaxEncodedSize(len(state)))
 		return encoded{bytes: w.EncodeAll(state, limit), encoding: suffixZstd}, nil
 	}
 	return encoded{}, fmt.Errorf("unknown compression %q, want zstd, gzip or none", how)
 }
 
-// decode undoes encode. A state that says that it expands to more than room
-// bytes is an expandError, one above the store's limit oci.ErrTooLarge; one that
-// expands to more than it says is oci.ErrCorrupt.
+// decode undoes encode. A state that announces more than limit bytes is an
+// expandError, or oci.ErrTooLarge above the store's limit. A state that expands to
+// more than it announces is oci.ErrCorrupt.
 func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byte, limit int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
@@ -137,8 +136,8 @@ func (s *vault) decode(ctx context.Context, m format.StateManifest, stored []byt
 	return state, nil
 }
 
-// expandedGzip reads the last field of the format, the size of what was
-// compressed: https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1
+// expandedGzip reads the last field of the format, the size of the uncompressed
+// data: https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1
 func expandedGzip(stored []byte) (int64, error) {
 	if len(stored) < 18 {
 		return 0, fmt.Errorf("gzip: %d bytes: %w", len(stored), oci.ErrCorrupt)
@@ -146,7 +145,7 @@ func expandedGzip(stored []byte) (int64, error) {
 	return int64(binary.LittleEndian.Uint32(stored[len(stored)-4:])), nil
 }
 
-// gunzip expands one member, as which states are stored, to n bytes.
+// gunzip expands a single gzip member, the form in which states are stored, to n bytes.
 func gunzip(stored []byte, n int64) ([]byte, error) {
 	in := bytes.NewReader(stored)
 	r, err := gzip.NewReader(in)
@@ -158,15 +157,15 @@ func gunzip(stored []byte, n int64) ([]byte, error) {
 	if _, err := io.ReadFull(r, state); err != nil {
 		return nil, fmt.Errorf("gzip: %v: %w", err, oci.ErrCorrupt)
 	}
-	// The end of the member, where its checksum is compared, and of the bytes.
+	// Read the end of the member, where its checksum is compared, and of the bytes.
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF || in.Len() > 0 {
 		return nil, fmt.Errorf("gzip: more than the %d bytes that it announces, or damaged (%v): %w", n, err, oci.ErrCorrupt)
 	}
 	return state, nil
 }
 
-// expandedZstd reads the frame header. okara's always have the size; without it
-// the state counts as the largest.
+// expandedZstd reads the size in the frame header. Frames that okara writes always have
+// it; without it the state counts as the largest allowed.
 func (s *vault) expandedZstd(stored []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(stored); err != nil {
@@ -195,9 +194,9 @@ func unzstd(stored []byte, n int64) ([]byte, error) {
 	return state, nil
 }
 
-// associatedData binds sealed bytes to what their manifest says of their origin,
-// which read compares with where they were found. Lengths in front of the
-// strings keep the encoding unambiguous.
+// associatedData binds sealed bytes to the origin that their manifest names, which
+// read compares with where they were found. Lengths in front of the strings keep the
+// encoding unambiguous.
 func associatedData(encoding string, o format.StateOrigin) []byte {
 	var b bytes.Buffer
 	for _, part := range [...]string{
@@ -210,22 +209,22 @@ func associatedData(encoding string, o format.StateOrigin) []byte {
 }
 
 // Budget bounds the memory that states take while they are read and written,
-// by all stores that share it: a stored state of some kilobytes may expand to
-// the largest that a store accepts. Reading and writing are counted apart, since
-// a write reads the current state while it holds its own; nobody waits for a
-// share of that which he holds.
+// across all stores that share it: a stored state of some kilobytes may expand to
+// the largest that a store accepts. Reading and writing are counted separately, since
+// a write reads the current state while it holds its own; so no caller waits for
+// memory that it holds itself.
 type Budget struct {
 	size          int64
 	reads, writes *semaphore.Weighted
 }
 
 // NewBudget returns a budget of size bytes for reading and as many for writing.
-// A state that needs more than all of it is moved alone.
+// A state that needs more than the whole budget is processed alone.
 func NewBudget(size int64) *Budget {
 	return &Budget{size: size, reads: semaphore.NewWeighted(size), writes: semaphore.NewWeighted(size)}
 }
 
-// hold waits for n bytes of one kind; the wait ends with ctx.
+// hold waits for n bytes of reading or writing memory; the wait ends with ctx.
 func (b *Budget) hold(ctx context.Context, from *semaphore.Weighted, n int64) (release func(), err error) {
 	n = min(n, b.size)
 	if err := from.Acquire(ctx, n); err != nil {
@@ -234,12 +233,12 @@ func (b *Budget) hold(ctx context.Context, from *semaphore.Weighted, n int64) (r
 	return func() { from.Release(n) }, nil
 }
 
-// writeCopies is how often a state is in memory while it is written: as it came,
-// compressed, sealed.
+// writeCopies is how many copies of a state are in memory while it is written: as
+// received, compressed, sealed.
 const writeCopies = 3
 
-// Reserve waits until a state of size bytes may be taken in for writing; below 0
-// the size is not known. The caller calls release after the write.
+// Reserve waits until a state of size bytes may be received for writing; a negative
+// size means unknown. The caller calls release after the write.
 func (s *vault) Reserve(ctx context.Context, size int64) (release func(), err error) {
 	b := s.o.Budget
 	if b == nil {
@@ -252,10 +251,10 @@ func (s *vault) Reserve(ctx context.Context, size int64) (release func(), err er
 }
 
 const (
-	// likelyRatio is how far states expand as a rule. One that expands further is
+	// likelyRatio is how far states usually expand. A state that expands further is
 	// fetched again when there is room for it.
 	likelyRatio = 32
-	// minRoom is what every state may expand to.
+	// minExpanded is the size, in bytes, that every state may expand to.
 	minExpanded = 64 << 10
 )
 
@@ -282,8 +281,8 @@ func (s *vault) load(ctx context.Context, m format.StateManifest, use func(state
 	}
 }
 
-// tryLoad loads a state that expands to at most room bytes; else the error is an
-// expandError, and nothing is held.
+// tryLoad loads a state that expands to at most limit bytes; else the error is an
+// expandError, and no memory is held.
 func (s *vault) tryLoad(ctx context.Context, m format.StateManifest, limit int64) ([]byte, func(), error) {
 	release := func() {}
 	if b := s.o.Budget; b == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package statebackend stores states, their versions and their locks in a
-// repository of an OCI registry, with nothing beside the registry.
+// repository of an OCI registry. It needs no other service.
 //
 //	s := statebackend.New(repo, statebackend.Options{})
 //	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{ID: id, Who: "alice@host"})
@@ -9,14 +9,14 @@
 //	version, err := l.Put(ctx, newState)
 //	err = l.Unlock(ctx)
 //
-// # What is promised
+// # Guarantees
 //
 // On a registry whose tag list shows a finished push, no two runs hold the lock
-// of one workspace at once, whatever crashes, delays, lost answers and repeated
-// requests do. A write that Put acknowledges is seen by every later holder. A
-// holder that was overtaken gets [ErrLockLost], and its bytes stay under a
-// version of their own. No clock, no time-out, no DELETE and no conditional
-// request is part of the argument.
+// of one workspace at once, despite crashes, delays, lost answers and repeated
+// requests. A write that Put acknowledges is seen by every later holder. A
+// holder that was overtaken gets [ErrLockLost], and its bytes are kept as a
+// separate version. The argument depends on no clock, time-out, DELETE or
+// conditional request.
 //
 // Locking is exact on registries whose tag list shows a finished push; `okara
 // doctor` tests yours. If a lock is forced or expires while its owner still
@@ -30,211 +30,211 @@
 // # Tags
 //
 // W is the workspace in a form that is safe in a tag, F and N are numbers, x is
-// part hash of the lock id and part chance.
+// a hash of the lock id followed by random bits.
 //
 //	state-W               the current state: a convenience copy
-//	state-W-v<N>          version N: the truth, written once
+//	state-W-v<N>          version N: authoritative, written once
 //	locked-W-<F>-<x>      a claim: one attempt to lock, written once
-//	unlocked-W-<F>-<x>    its tombstone: it has ended
-//	unlocked-W-<F>-<x>-f  its tombstone: it was ended by somebody else, or with
-//	                      a write whose outcome nobody knows
-//	locked-W, unlocked-W  markers for people and older tools
+//	unlocked-W-<F>-<x>    the tombstone of a claim that has ended
+//	unlocked-W-<F>-<x>-f  the tombstone of a claim that another process ended, or
+//	                      that made a write whose outcome is unknown
+//	locked-W, unlocked-W  markers for human readers and older tools
 //	workspace-W-<seq>-<h> record <seq> of the workspace, written once
 //
 // # How a lock is taken
 //
-// List the tags. If a claim without a tombstone is there, somebody holds the
-// lock; nothing was written. Else pick F, the first version number that is
-// free, and push a claim under a tag that nobody else can use. List again. The
-// lock is won if the list shows our claim, no other claim without a tombstone,
-// and no version from F on. Otherwise withdraw; of several that withdraw the
-// smallest waits a moment and looks again, so that one gets through.
+// List the tags. If there is a claim without a tombstone, the lock is held, and
+// the attempt ends without a write. Otherwise pick F, the first version number
+// that is free, and push a claim under a tag that no other client can use. List
+// again. The lock is won if the list shows our claim, no other claim without a
+// tombstone, and no version from F on. Otherwise withdraw; of several attempts
+// that withdraw, the smallest waits briefly and lists again, so that one succeeds.
 //
-// Why two cannot win: let both have pushed a claim before listing for the
-// second time. If a list shows every push that finished before it began, then
-// the later of the two second lists began after both pushes and shows the other
-// claim. If a list is an old snapshot of one order of updates, then it contains
-// its reader's own claim, and the longer of the two prefixes contains both.
-// Either way one of them saw the other and lost. A claim that a list does not
-// show although it was pushed means that the list is old: it is asked again.
+// Why two cannot win: assume that both have pushed a claim before their second
+// list. If a list shows every push that finished before it began, then the later
+// of the two second lists began after both pushes and shows the other claim. If
+// lists are old snapshots of one order of updates, then each contains its
+// reader's own claim, and the longer of the two prefixes contains both. Either
+// way one of them saw the other and lost. A list that does not show our claim
+// although it was pushed is old, and is requested again.
 //
-// A claim that the registry did not take is not the end of an attempt: where it says so
-// (429, no connection) the attempt begins anew, and where nobody knows (5xx, no answer)
-// after a tombstone for that claim, which may yet arrive.
+// An attempt does not fail because the registry did not take its claim: after a definite
+// refusal (429, no connection) it starts again, and after an unknown outcome (5xx, no
+// answer) it first writes a tombstone for that claim, which may still arrive.
 //
 // Some registries list a directory key by key. Such a list may read the version
-// tags before the last holder wrote its last version, and the claims after it
-// had left. So the winner lists once more and looks at the version numbers only.
+// tags before the last holder wrote its last version, and the claims after that
+// holder released. So the winner lists once more and checks the version numbers.
 //
 // # Fencing
 //
 // F is also the first version that the lock may write; the next are F+1 and so
-// on, at most 100,000. Put pushes the version first and lists afterwards: it
-// counts only if our claim is listed without a tombstone and our version is the
-// highest. The other order would let a successor come in between. A number is
-// used up when it is sent, whatever the answer was.
+// on, at most 100,000. Put pushes the version first and lists afterwards: the
+// version counts only if our claim is listed without a tombstone and our version
+// is the highest. The opposite order would let a successor come in between. A
+// number is used up once it is sent, whatever the answer was.
 //
-// The successor of an overtaken claim starts 100,000 above it, above everything
-// the old holder can still write, and seals: it copies the head to its own
-// first number before anything else. So a write that arrives late, even days
-// later, sorts below and never becomes the head. The jump in the numbers is the
-// visible mark of a takeover in the history.
+// The successor of an overtaken claim starts 100,000 above it, above every
+// number that the old holder can still write. Before anything else it seals: it
+// copies the head to its own first number. So a write that arrives late, even
+// days later, sorts below and never becomes the head. The jump in the numbers
+// marks the takeover in the history.
 //
 // # How a lock ends
 //
-// By one DELETE of the claim's digest where that removes its tags, by deleting
-// the tags where not, by a tombstone where the registry refuses DELETE; which
-// of them works is learned. If a write had no definite answer, the tombstone is
-// one of those that make the successor jump. Force-unlock never deletes: a
-// claim that is gone leaves no trace from which to know that numbers have to be
-// skipped.
+// A lock ends by one DELETE of the claim's digest where that removes its tags, by
+// deleting the tags where it does not, and by a tombstone where the registry
+// refuses DELETE; a store learns which of them works. If a write had no definite
+// answer, the tombstone is one of those that make the successor jump. Force-unlock
+// never deletes: a deleted claim would leave no sign that numbers have to be skipped.
 //
 // A lease ([Options].LockTTL) is renewed by pushing the claim again every third
-// of it. It is over when the Date header of the registry is later than that of
-// the last heartbeat by the lease and a grace. That does not free the lock: it permits
-// a takeover, as if by force, to whoever has also seen the same heartbeat for two thirds
-// of the lease by a clock that does not jump, while the registry answered: neither
-// a Date that is hours wrong, nor another node's, nor an outage that both had ends
-// a lease that is kept. Who sees a Date that is five minutes off its own clock
-// judges no age. Nothing stops a holder whose lease is over but itself:
-// [Lock.Lease] tells the holder how old its last heartbeat is, and runs on while the machine
+// of it. The lease has expired when the registry's Date header is later than that
+// of the last heartbeat by the lease and a grace period. Expiry does not free the
+// lock. It permits a takeover, as if by force, to a client that has also seen the
+// same heartbeat for two thirds of the lease by a clock that does not jump, while
+// the registry answered. So a lease that is being renewed does not end because of a
+// Date that is hours wrong, the Date of another node, or an outage that hit both
+// sides. A client that sees a Date five minutes off its own clock does not judge
+// leases. Nothing but the holder itself stops a holder whose lease has expired:
+// [Lock.Lease] reports the age of its last heartbeat, counting the time the machine
 // sleeps. The marker keeps the first heartbeat and the claim has the last one, so both
 // are released by tag or by tombstone, and by tombstone alone where a heartbeat may
 // still arrive.
 //
 // A registry that dies while it writes a tag may list the tag and answer 404 to
-// its GET ever after. Such a claim was never acknowledged. Three such answers
-// over a minute, by the registry's Date and by our own clock, and it is ended
-// like any lock that is taken over; to be wrong about it costs what a takeover
-// costs. The store keeps what it saw between attempts, so whoever polls, or asks
-// a server that answers at once, makes the minute pass.
+// its GET from then on. Such a claim was never acknowledged. Three such answers
+// over a minute, by the registry's Date and by the local clock, end the claim like
+// any lock that is taken over; a wrong decision costs what a takeover costs. The
+// store keeps these observations between attempts, so they accumulate while a client
+// polls, even through a server that answers at once.
 //
 // # Encryption
 //
 // With a [Sealer] the bytes of a version are bound to repository (without host),
-// workspace and number, and a reader compares these with where it reads, since
-// annotations are the word of whoever may write to the registry. So the seal of
-// a takeover is sealed anew, and a version without state carries a sealed layer
-// of no bytes. What is in clear, or was sealed elsewhere, is [ErrUnsealed];
-// [Options].Primary names the repository that this one is a copy of. Other keys
-// come by [Lock.Rekey], which alone puts another manifest in the place of a
-// version: the same content under the same number, so that no reader and no
-// fencing notices. A writer of
-// the registry can still remove the newest versions, so that an older one is the
-// head again, and can change what manifests say beside the origin: lineage,
-// serial and times in a history are not sealed.
+// workspace and number. A reader compares these with where it reads, since any
+// account with write access to the registry can forge annotations. So the seal of
+// a takeover is encrypted again, and a version without state carries an encrypted
+// layer of no bytes. A version stored in clear, or encrypted for another place, is
+// [ErrUnsealed]; [Options].Primary names the repository that this one is a copy of.
+// [Lock.Rekey] changes the keys. It alone replaces the manifest of a version: the
+// content and the number stay the same, so readers and fencing are not affected. An
+// account with write access to the registry can still remove the newest versions, so
+// that an older one is the head again, and can change the parts of a manifest other
+// than the origin: lineage, serial and times in a history are not protected.
 //
 // # Reading
 //
 // Without a lock, state-W is read: one request if the state is small enough to
 // be inlined in its manifest. Its writer may have died before moving it, and a
-// dead holder's move may come late, so a lock compares it with the highest
+// dead holder's move may come late. So a lock compares it with the highest
 // version and reads that one; the next Put repairs the copy. With
 // [Options].StrictReads every read lists first.
 //
 // # Workspaces
 //
-// A server shows workspaces that have no state yet, and what people say of them: tags,
-// a description, a project. That is a [Record]. Each change writes the next one under
-// a tag of its own, without a lock: the highest number counts, then the larger hash,
-// so that two servers that change at once agree which one won. A [Listing] answers for
-// all workspaces from one LIST and a GET for each record and version that the store
-// did not see before; they never change, and are kept in bounded memory. Older records
-// are deleted after an hour, until then they are what the rate is counted by. Whoever
-// may write to the registry can forge records: nothing in them says where a state is.
+// A server shows workspaces that have no state yet, and their metadata: tags, a
+// description, a project. These are kept in a [Record]. Each change writes the next
+// record under a separate tag, without a lock: the highest number counts, then the
+// larger hash, so that two servers that change a workspace at once agree on the winner.
+// A [Listing] answers for all workspaces from one LIST and a GET for each record and
+// version that the store has not read before; they never change, and are kept in
+// bounded memory. Older records are deleted after an hour; until then they are counted
+// to limit the rate. An account with write access to the registry can forge records,
+// so nothing in a record says where a state is.
 //
 // [Lock.DeleteWorkspace] writes a record that says deleted, then deletes the state. So
-// a run that saw the workspace before learns that, by the list that its lock makes
-// ([Store.LockWhen]), and does not take "no state" for a new workspace.
+// a run that saw the workspace before learns of it from the list that its lock makes
+// ([Store.LockWhen]), and does not mistake "no state" for a new workspace.
 //
 // # A lock that a client holds through servers
 //
 // A client of the http backend or of tfe.v2 holds a lock by its id; its requests reach
 // any of several servers, and these stop and start in between. From the answer to LOCK
-// until the client sends UNLOCK, or somebody ends its lock by force, or its lease is
-// over, nobody else gets an answer that says they hold it. Fencing alone does not give that: it keeps
-// a late write out of the state, while the client changes infrastructure.
+// until the client sends UNLOCK, its lock is ended by force, or its lease expires, no
+// other client gets an answer that says it holds the lock. Fencing alone does not give
+// that: it keeps a late write out of the state, while the client changes infrastructure.
 //
 // A server that has not won the lock itself joins it ([Store.Resume]): it lists, reads
 // the oldest live claim of the id, pushes a claim of its own that names that one as its
-// root, and lists again. It has joined if the root is live still and no other process
-// joins at this moment with numbers as high. Its numbers begin above all that the older
-// claims may write, so from its first write on these come below and their processes
-// find that out, and join in turn. No claim of an id is ended before its lock is.
+// root, and lists again. It has joined if the root is still live and no other process
+// is joining with numbers as high. Its numbers begin above all that the older claims
+// may write, so from its first write on those writes sort below, and their processes
+// detect that and join in turn. No claim of an id is ended before its lock is.
 //
-// Why nobody else wins: the root is live from before the answer to LOCK until the end,
-// so every deciding list of somebody else shows it. Why two do not join with the same
-// numbers: of their two second lists the later one shows both claims, or the other
+// Why no other client wins: the root is live from before the answer to LOCK until the
+// end, so every deciding list of another client shows it. Why two do not join with the
+// same numbers: of their two second lists the later one shows both claims, or the other
 // process has written and ended the lock in between; where lists are read key by key
 // one more list shows that, as it does to a winner. The end of a lock ends all claims
-// of its id and lists until none is live: who joined saw the root live after having
-// pushed its claim, so the list that shows the end of the root shows that claim. A
-// claim whose root has ended was left by a server that died meanwhile; it holds
-// nothing, and whoever finds it in his way ends it. Who joined and wrote nothing
-// leaves as if by force, since an older claim may still write below.
+// of its id and lists until none is live: a server that joined saw the root live after
+// it had pushed its claim, so the list that shows the end of the root shows that claim.
+// A claim whose root has ended was left by a server that died meanwhile. It holds
+// nothing, and a client that finds it in the way ends it. A server that joined and wrote
+// nothing ends its claim as if by force, since an older claim may still write below.
 //
-// LOCK of an id that has a live claim cannot know whether that one had won. It takes
-// part like anybody else, beside it and above it. If it is refused it ends all claims
-// of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when a proxy
-// repeats it, would make a claim that nobody releases: a released id that is a UUID is
-// remembered for an hour and refused in this process. In others it locks until
+// LOCK of an id that has a live claim cannot know whether that one had won. It competes
+// like any other attempt, beside that claim and above it. If it is refused it ends all
+// claims of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when
+// a proxy repeats it, would make a claim that is never released. So this process refuses
+// a released id for an hour if it is a UUID. In other processes it locks until
 // [Store.ForceUnlock].
 //
-// [Store.Check] asks with one LIST whether the lock of an id is held, wherever it was
-// won. [Store.Resumed] runs a request under a lock and joins it again where another
-// server has written since. Both tell [ErrLockEnded] from [ErrNotHeld]. A list that is
-// old may still say yes: what counts is what Put finds. To join costs five requests:
+// [Store.Check] asks with one LIST whether the lock of an id is held, whichever process
+// won it. [Store.Resumed] runs a request under a lock and joins it again where another
+// server has written since. Both distinguish [ErrLockEnded] from [ErrNotHeld]. An old
+// list may still say yes: what counts is what Put finds. Joining costs five requests:
 // LIST, GET of the claim, PUT of a claim, LIST, LIST.
 //
-// # What the requests are
+// # Number of requests
 //
 // On a warm connection to distribution: Lock 5 (LIST, PUT claim, LIST, LIST,
 // PUT marker), Get 2 or 1, Put 5 (POST and PUT of the blob, PUT version, LIST,
-// PUT state-W), Check 1, Unlock 1. Where a small blob comes with the POST a Put is 4. A
-// registry without DELETE costs one more for each of Lock and Unlock. The first use of a
-// repository adds the empty blob, and the first Unlock of a process lists once to see
-// what DELETE does.
+// PUT state-W), Check 1, Unlock 1. Where a small blob is sent with the POST, Put takes
+// 4. A registry without DELETE costs one more for each of Lock and Unlock. The first use
+// of a repository adds the empty blob, and the first Unlock of a process lists once to
+// see what DELETE does.
 //
 // # How it is checked
 //
-// The protocol is three small machines without input or output, and one to unlock by
-// force, in statebackend/internal/protocol. The tests there run those machines, not a
-// copy: TestExplore tries every order of events of two and
+// The protocol consists of three small state machines without input or output, and a
+// fourth one that unlocks by force, in statebackend/internal/protocol. The tests there
+// run those machines, not a copy. TestExplore tries every order of events of two and
 // three clients, TestExploreServers of two clients whose requests reach any of two
-// servers that stop and start without memory, TestSimulate 100,000 random schedules
+// servers that stop and start without memory. TestSimulate runs 100,000 random schedules
 // of both with lost, late and repeated requests, torn and old lists, crashes and
-// takeovers. TestRules takes one rule after the other out of the code and wants those
+// takeovers. TestRules takes one rule after the other out of the code and expects those
 // tests to fail (`make mutants`). TestFaultAtEachRequest breaks each request of an
 // apply, and other tests kill and stop real processes. The folder models has the same
 // protocol in Promela with a mutant per rule, which `make models` checks with spin:
 // claims.pml how ids contend, servers.pml what the client of an id is promised
-// whichever servers answer it, and sharedtag.pml why one shared tag does not do.
+// whichever servers answer it, and sharedtag.pml why one shared tag is not enough.
 //
 // TestRules and servers.pml agree on what each rule of the hand-over prevents: the old
 // claim ended first (a write of the holder is refused), no look at older claims (a
 // write lands above what the next holder knows, or it does not know one), one list of
-// unlock and commit before the list (a claim is left that nobody has), no seal (a late
-// write comes above the next holder), first number too low and commit on one torn list
-// (two claims write one version), and a refused client leaves claims (of which one is
+// unlock and commit before the list (a claim without an owner is left), no seal (a late
+// write sorts above the next holder), first number too low and commit on one torn list
+// (two claims write one version), and a refused client leaves claims (one of them is
 // left).
 //
 // # Limits
 //
 //   - A client that gives up a LOCK and sends it again, while the first server does not
-//     notice that it has gone, has two answers under way. If the first is no, because
-//     somebody else asked at that moment, it ends the claims of the id, of which the
-//     second may have won. A server that notices before it decided stops instead.
+//     notice that it has gone, has two requests under way. If the first is refused
+//     because another client asked at the same time, it ends the claims of the id, of
+//     which the second may have won. A server that notices before it decided stops.
 //   - A push that a registry answers before it takes effect is not finished in
-//     the sense of the promise: where lists are read key by key, one that is
-//     being read at that moment may miss a rival.
-//   - The contract of a claim's uniqueness is 32 random bits beside 32 bits of
-//     the lock id, for one value of F.
+//     the sense of the guarantee: where lists are read key by key, one that is
+//     being read at that time may miss a rival.
+//   - A claim is unique by 32 random bits beside 32 bits of the lock id, for one
+//     value of F.
 //   - Locks are not fair: under permanent contention a client may wait long.
 //   - Each listing costs about 100 bytes per tag; a registry without DELETE
-//     collects two tags per lock. Give busy workspaces repositories of their own.
-//   - A registry that deletes manifests, leaves their tags in the list and shows
-//     old lists at once may keep a released lock listed. It locks too long, and
-//     breaks nothing.
+//     collects two tags per lock. Give each busy workspace a separate repository.
+//   - A registry that deletes manifests, leaves their tags in the list and also shows
+//     old lists may keep a released lock listed. The lock is held too long, and
+//     nothing breaks.
 //   - While a replica is promoted, a replication that still runs can collide
 //     with the first writes of workspaces other than the one that was taken over.
 //     [Store.Adopt] finds both, and keeps those of the old primary aside.
@@ -245,6 +245,6 @@
 // two clients in; models/sharedtag.pml shows how. Conditional PUT (If-None-Match)
 // is ignored by most registries, which answer 201 all the same, so that a client
 // cannot tell. Time-outs alone fail as soon as a process is stopped for longer
-// than one. A lock service beside the registry would be exact and one more thing
-// to run.
+// than one. A lock service beside the registry would be exact, but would be one more
+// service to run.
 package statebackend

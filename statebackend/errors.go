@@ -14,8 +14,8 @@ import (
 
 var (
 	// ErrLockLost says that a lock was taken over, forced or removed while its
-	// owner still ran. The error around it names the version that keeps the
-	// bytes, if they were written.
+	// owner still ran. The wrapping error names the version that keeps the bytes,
+	// if they were written.
 	ErrLockLost = errors.New("lock lost")
 	// ErrStale says that a state does not continue the stored one: another
 	// lineage, or a serial that does not grow.
@@ -24,8 +24,8 @@ var (
 	ErrUnsafe = errors.New("locking refused")
 	// ErrReplica says that a repository is a read-only copy of another one.
 	ErrReplica = errors.New("repository is a replica")
-	// ErrUnsealed says that a version does not count where keys are configured:
-	// it is stored in clear, or was sealed for another place.
+	// ErrUnsealed says that a version is not accepted because keys are configured
+	// and it is stored in clear, or was sealed for another place.
 	ErrUnsealed = errors.New("not sealed for this place")
 
 	errNoKey = errors.New("it is encrypted and no key is configured")
@@ -35,8 +35,8 @@ var (
 type lostKind string
 
 const (
-	// ErrLockEnded says that a lock was ended: a tombstone of its id is there, from
-	// who forced or took it over, or from its release where the registry does not
+	// ErrLockEnded says that a lock was ended: there is a tombstone of its id, from a
+	// forced unlock or takeover, or from its release where the registry does not
 	// delete. It is an ErrLockLost.
 	ErrLockEnded = lostKind("lock ended")
 	// ErrNotHeld says that there is no trace of a lock: it was never taken, or
@@ -47,22 +47,22 @@ const (
 func (e lostKind) Error() string        { return string(e) }
 func (e lostKind) Is(target error) bool { return target == ErrLockLost }
 
-// LockedError says that somebody else holds the lock.
+// LockedError says that another client holds the lock.
 type LockedError struct {
 	Held       LockInfo
 	Workspace  string
 	Repository string
 	Tag        string        // of the claim; "": an older tool's marker
 	Since      time.Duration // age of the lock; 0: unknown
-	// Unreadable: the claim is listed, but reading it says not found. Either it
-	// was released in between, or it was never acknowledged; then attempts that
-	// go on for a minute end it.
+	// Unreadable says that the claim is listed, but reading it answers not found.
+	// Either it was released in between, or it was never acknowledged; then attempts
+	// that go on for a minute end it.
 	Unreadable bool
 
-	gone      bool // nobody in particular holds it
-	expired   bool // its lease is over
-	abandoned bool // the claim was unreadable for long enough
-	orphan    bool // it took part in a lock that has ended
+	gone      bool // no known holder
+	expired   bool // the lease has expired
+	abandoned bool // the claim was unreadable for long enough to be ended
+	orphan    bool // the claim joined a lock that has ended
 }
 
 func (e *LockedError) Error() string {
@@ -85,7 +85,7 @@ func (e *LockedError) Error() string {
 	return b.String()
 }
 
-// endText says who ended a lock, and when.
+// endText says who ended a lock, when and why.
 func endText(by format.LockManifest) string {
 	var b strings.Builder
 	if b.WriteString("the lock was taken over"); by.Reason == format.ReasonReleased {
@@ -104,7 +104,7 @@ func endText(by format.LockManifest) string {
 	return b.String()
 }
 
-// lostError says how a lock was lost, and where the bytes are.
+// lostError says how a lock was lost, and which version keeps the bytes.
 func lostError(repository, workspace string, kept int64, how string) error {
 	return &RemediedError{
 		Remedy{Kind: RemedyRestore, Repository: repository, Workspace: workspace, Version: kept},
@@ -125,37 +125,37 @@ func (e *VersionError) Error() string {
 
 func (e *VersionError) Unwrap() error { return oci.ErrNotFound }
 
-// RemedyKind says what may help against an error.
+// RemedyKind says what may resolve an error.
 type RemedyKind int
 
-// The kinds of remedies. The zero kind has none but its cause.
+// The kinds of remedies. The zero kind has no remedy, only a cause.
 const (
-	RemedyRestore RemedyKind = iota + 1 // compare with Version, which keeps what was not written, and bring it back
-	RemedyReseal                        // copy on, and seal anew
-	RemedyPromote                       // take the copy over, once nothing writes to its source
-	RemedyGoBack                        // take the workspace over, to go on from the version before Version
-	RemedyProbe                         // examine the registry, or lock in spite of it
-	RemedySeal                          // seal once what was never sealed
-	RemedyDecrypt                       // open a version wherever it was found
+	RemedyRestore RemedyKind = iota + 1 // compare with Version, which keeps the state that was not written, and restore it
+	RemedyReseal                        // continue to replicate by sealing anew
+	RemedyPromote                       // take over the copy, once nothing writes to its source
+	RemedyGoBack                        // take over the workspace, to continue from the version before Version
+	RemedyProbe                         // examine the registry, or lock in spite of the finding
+	RemedySeal                          // seal the states that were never sealed, once
+	RemedyDecrypt                       // open a version regardless of where it was found
 	RemedyPrimary                       // name the original of a copy, or open the version
 	RemedyKey                           // configure the key of Version
 	RemedyUnlock                        // end Lock, whose holder could not release it
-	RemedyAdopt                         // make Copy one of Repository although it has other versions, if Repository is what counts
+	RemedyAdopt                         // make Copy a copy of Repository although it has other versions, if Repository is the authoritative one
 )
 
-// Remedy is what may help against an error: what to do, while the edges say how
-// a person does it.
+// Remedy is what may resolve an error. It names the action; the user interface says
+// how to carry it out.
 type Remedy struct {
 	Kind                  RemedyKind
 	Repository, Workspace string
 	Version               int64
-	Copy                  string // the repository that is to be a copy
-	Lock                  string // its id
-	Cause                 string // what may have led to the error; empty where the error says it
+	Copy                  string // the repository that is to become a copy
+	Lock                  string // the lock id
+	Cause                 string // a possible cause of the error; empty where the error names it
 }
 
-// RemediedError is an error against which something may help. A [LockedError]
-// is one without this.
+// RemediedError is an error with a [Remedy]. A [LockedError] has a remedy without
+// being wrapped in this.
 type RemediedError struct {
 	Remedy Remedy
 	err    error

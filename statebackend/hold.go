@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hold runs do while it holds the lock of a workspace. It releases the lock as
-// [Lock.UnlockRetrying] does, also when ctx ends meanwhile.
+// Hold takes the lock of a workspace, runs do and releases the lock as
+// [Lock.UnlockRetrying] does, also if ctx ends meanwhile.
 func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Lock) error) error {
 	l, err := s.Lock(ctx, ws, info)
 	if err != nil {
@@ -27,16 +27,16 @@ func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Loc
 }
 
 const (
-	minWait       = time.Second      // for a holder without an id, which was gone before its claim could be read
+	minWait       = time.Second      // for a lock that was released before its claim could be read
 	abandonedWait = 80 * time.Second // for a claim that cannot be read: it is ended after a minute
 	minPause      = 200 * time.Millisecond
 	maxPause      = 2 * time.Second
 )
 
-// LockWithin is [Store.Lock] that tries again while somebody else holds the lock,
-// until limit is over or done is closed: then the error is the last *LockedError.
-// It goes on for a moment beyond limit where the holder seems to be gone, and for
-// as long as it takes to end a claim that was never acknowledged.
+// LockWithin is [Store.Lock] that tries again while another client holds the lock,
+// until limit has passed or done is closed: then the error is the last *LockedError.
+// It goes on for a second beyond limit where the holder seems to be gone, and for as
+// long as it takes to end a claim that was never acknowledged.
 func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo, limit time.Duration, done <-chan struct{}) (*Lock, error) {
 	begin := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -86,7 +86,7 @@ func NewLockInfo(operation, tool string) LockInfo {
 }
 
 // holdings are the locks that this process holds, its attempts under way, and the
-// ids that it released.
+// ids that it has released.
 type holdings struct {
 	mu    sync.Mutex // guards the fields below
 	held  map[string]*Lock
@@ -95,15 +95,15 @@ type holdings struct {
 }
 
 const (
-	// endedTime is how long a released id is remembered: longer than any proxy keeps a
-	// request.
+	// endedTime is how long a released id is remembered: longer than any proxy keeps
+	// a request.
 	endedTime = time.Hour
-	// maxEnded bounds how many are.
+	// maxEnded bounds how many released ids are remembered.
 	maxEnded = 10_000
 )
 
 // begin lets one attempt per workspace and lock id run at a time, so that a
-// repeated request finds what the first one won.
+// repeated request finds the lock that the first one won.
 func (h *holdings) begin(ctx context.Context, workspace, id string) (done func(), err error) {
 	key := keyOf(workspace, id)
 	for {
@@ -153,7 +153,7 @@ func (h *holdings) forget(l *Lock) {
 	}
 }
 
-// drop forgets a lock that this process no longer answers for, and leaves its claim.
+// drop forgets a lock that this process no longer manages, and leaves its claim.
 func (h *holdings) drop(l *Lock) {
 	h.forget(l)
 	if l.heartbeats != nil {
@@ -163,7 +163,7 @@ func (h *holdings) drop(l *Lock) {
 
 func keyOf(workspace, id string) string { return workspace + "\x00" + id }
 
-// end remembers that an id was released, if it is one that no client takes twice.
+// end remembers that an id was released, if it is a UUID: no client locks twice under one.
 func (h *holdings) end(workspace, id string, now time.Time) {
 	if uuid.Validate(id) != nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// heartbeats renews the claim of a lock with a lease. Its owner is one goroutine,
+// heartbeats renews the claim of a lock with a lease. A single goroutine owns it
 // between start and stop.
 type heartbeats struct {
 	x     *session
@@ -23,26 +23,26 @@ type heartbeats struct {
 	done  sync.WaitGroup
 
 	mu        sync.Mutex // guards the fields below
-	confirmed timestamp  // before the last heartbeat that the registry acknowledged was sent
-	dated     Heartbeat  // the last list
+	confirmed timestamp  // taken before the last acknowledged heartbeat was sent
+	dated     Heartbeat  // the clocks at the last list
 
-	sent      int  // with the claim itself; read after stop
+	sent      int  // heartbeats sent, the claim itself included; read after stop
 	uncertain bool // read after stop: a heartbeat may still arrive
 }
 
-// timestamp is a time by two clocks: whichever says that more time has passed is
-// believed. Go's own does not run while the machine sleeps; the other may, where
-// it is the wall clock, be set back.
+// timestamp is a time by two clocks; age uses the one by which more time has passed.
+// Go's own clock does not run while the machine sleeps; the other may be set back
+// where it is the wall clock.
 type timestamp struct {
 	at     time.Time
 	uptime time.Duration
 }
 
-// Heartbeat is what the registry's clock and our own said at one moment.
+// Heartbeat holds the registry's clock and our own, read at one time.
 type Heartbeat struct {
-	Date   time.Time     // of the registry: whole seconds
-	Now    time.Time     // [Options].Now, when the answer had come
-	Uptime time.Duration // [Options].Uptime then
+	Date   time.Time     // the registry's Date, in whole seconds
+	Now    time.Time     // [Options].Now, when the answer had arrived
+	Uptime time.Duration // [Options].Uptime at that time
 }
 
 func (x *session) dated() Heartbeat { return Heartbeat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
@@ -56,16 +56,16 @@ func (m timestamp) age(now timestamp) time.Duration {
 // wallTime is the time of the day as a duration.
 func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// startHeartbeats renews the claim every third of the lease until stopped. The time
-// of a heartbeat is that of the registry: the Date header of the last list.
+// startHeartbeats renews the claim every third of the lease until stopped. A heartbeat
+// carries the registry's time: the Date header of the last list.
 func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
 	stopped := make(chan struct{})
 	b := &heartbeats{x: l.x.clone(), claim: l.hold.Claim, root: root, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	l.heartbeats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
-	// The claim itself was the first heartbeat, and a list after it won the lock; unless
-	// the repository was empty and the registry had sent no time yet.
+	// The claim itself was the first heartbeat, and a list after it won the lock, unless
+	// the repository was empty and the registry had not sent its time yet.
 	now := l.x.undated
 	b.done.Go(func() {
 		t := time.NewTicker(b.ttl / protocol.HeartbeatsPerLease)
@@ -80,11 +80,11 @@ func (l *Lock) startHeartbeats(ctx context.Context, root protocol.ClaimID) {
 	})
 }
 
-// sendOne sends one heartbeat and looks whether the lock is still ours; false ends the
-// heartbeats, and the next Put finds out why. One that comes after the lease, as in a
-// machine that slept, looks before it writes: a claim that was ended and cleaned
-// up meanwhile must not be written again. Where no list is to be had the next heartbeat
-// may get through: the lease is what ends.
+// sendOne sends one heartbeat and checks whether the lock is still ours; false ends the
+// heartbeats, and the next Put finds out why. A heartbeat that comes after the lease, as
+// on a machine that slept, checks before it writes: a claim that was ended and cleaned
+// up meanwhile must not be written again. If listing fails, the loop continues, since
+// the next heartbeat may succeed, and the lease bounds how long that lasts.
 func (b *heartbeats) sendOne(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
@@ -105,7 +105,7 @@ func (b *heartbeats) sendOne(ctx context.Context) bool {
 	return err != nil || ours
 }
 
-// look reports whether the claim has not ended.
+// look reports whether the claim is still live.
 func (b *heartbeats) look(ctx context.Context) (ours bool, err error) {
 	v, err := b.x.list(ctx)
 	if err == nil && !b.x.date.IsZero() {
@@ -129,10 +129,10 @@ func (b *heartbeats) end() {
 	b.done.Wait()
 }
 
-// Lease returns how old the last confirmed heartbeat of the lock is, counted from
-// before it was sent and also while the machine sleeps, and the lease; 0, 0
-// without one. Who guards something by the lock stops it before the age reaches
-// the lease: from then on others may take the lock over.
+// Lease returns the age of the lock's last confirmed heartbeat, counted from before it
+// was sent and also while the machine sleeps, and the duration of the lease; 0, 0
+// without a lease. A caller that guards work by the lock must stop it before the age
+// reaches the lease: from then on others may take the lock over.
 func (l *Lock) Lease() (age, ttl time.Duration) {
 	if l.heartbeats == nil {
 		return 0, 0
@@ -140,8 +140,8 @@ func (l *Lock) Lease() (age, ttl time.Duration) {
 	return l.heartbeats.age(), l.heartbeats.ttl
 }
 
-// Heartbeat returns what the clocks said when the registry last answered a heartbeat; the
-// zero value without a lease, as where the registry tells no time.
+// Heartbeat returns the clocks at the time when the registry last answered a heartbeat.
+// It is the zero value without a lease, and where the registry sends no Date.
 func (l *Lock) Heartbeat() Heartbeat {
 	if l.heartbeats == nil {
 		return Heartbeat{}
@@ -158,24 +158,24 @@ func (x *session) clone() *session {
 	return c
 }
 
-// observations keeps what was seen of the claims of each workspace, across the attempts
-// of a process: a server answers each LOCK at once, and the client that polls it
-// makes the time pass. A lock that moved from server to server has several claims,
-// and is over when each of them is.
+// observations keeps what was observed of the claims of each workspace, across the
+// attempts of a process: a server answers each LOCK at once, so the time passes between
+// the polls of its client. A lock that moved from server to server has several claims,
+// and has expired when each of them has.
 type observations struct {
 	mu   sync.Mutex // guards last
 	last map[string]map[protocol.ClaimID]protocol.Observation
 }
 
-// maxObservations bounds what is kept of one workspace.
+// maxObservations bounds the observations of one workspace.
 const maxObservations = 64
 
-// missing notes a 404 for a claim that the list of that date shows.
+// missing notes a 404 for a claim that the list with that date shows.
 func (s *observations) missing(workspace string, c protocol.ClaimID, date time.Time) protocol.Observation {
 	return s.read(workspace, c, format.LockManifest{}, date)
 }
 
-// read notes a claim that the list of that date shows, as it was read.
+// read notes the content of a claim that the list with that date shows.
 func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockManifest, date time.Time) protocol.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,15 +188,15 @@ func (s *observations) read(workspace string, c protocol.ClaimID, l format.LockM
 	return known[c]
 }
 
-// failed says that the registry did not answer: what was seen of a lease counts
-// no more, since its holder may have got no answer either.
+// failed notes that the registry did not answer. Observations of leases are discarded,
+// since the holder may have got no answer either.
 func (s *observations) failed(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.last[workspace], func(_ protocol.ClaimID, g protocol.Observation) bool { return g.Heartbeat != "" })
 }
 
-// forget drops what was noted about a workspace whose lock is free.
+// forget drops the observations of a workspace whose lock is free.
 func (s *observations) forget(workspace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

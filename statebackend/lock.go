@@ -16,19 +16,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// LockInfo describes who holds a lock, in the field names that OpenTofu and
+// LockInfo describes the holder of a lock, in the field names that OpenTofu and
 // Terraform use.
 type LockInfo = format.LockInfo
 
-// Lock is a lock that this process won. It is safe for concurrent use, one
-// request after the other.
+// Lock is a lock that this process won. It is safe for concurrent use, and
+// serializes its requests.
 type Lock struct {
 	writer
 	heartbeats *heartbeats // nil without a lease
 
 	// Guarded by the mutex of writer:
-	leaves time.Duration // until when Leave tries, by Uptime; 0: it was not called
-	owner  string        // whom the record named when somebody asked; "": nobody did
+	leaves time.Duration // until when UnlockRetrying tries, by Uptime; 0: not called yet
+	owner  string        // the owner that the record named when it was last checked; "": not checked
 }
 
 // writer reads and writes the versions of a workspace under its lock.
@@ -37,14 +37,14 @@ type writer struct {
 	x *session
 
 	mu       sync.Mutex            // guards the fields below
-	hold     protocol.Hold         // its claim does not change
+	hold     protocol.Hold         // hold.Claim does not change
 	head     *format.StateManifest // the newest version, if it was read or written
 	wrote    bool
-	none     bool // the list by which the lock was won has neither versions nor state-W
+	none     bool // the list by which the lock was won had neither versions nor state-W
 	released bool
 }
 
-// Info returns who holds the lock.
+// Info returns the description of the holder.
 func (l *Lock) Info() LockInfo { return l.x.info }
 
 // Fence returns the first version number of the lock. It grows from holder to
@@ -63,7 +63,7 @@ func (l *writer) Get(ctx context.Context) ([]byte, Version, error) {
 	return l.s.read(ctx, m, m.N)
 }
 
-// readHead reads the manifest of the head. state-W has it unless its writer
+// readHead reads the manifest of the head. state-W points to it unless its writer
 // died before moving it, or a dead holder's write came late.
 func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	if l.head != nil {
@@ -83,7 +83,7 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 	case err != nil || m.N < l.hold.Newest:
 		m, err = l.s.newest(ctx, l.x.tagNames, protocol.Snapshot{Newest: l.hold.Newest})
 		if errors.Is(err, oci.ErrNotFound) {
-			// not to be asked again
+			// cached, so that it is not requested again
 			m = format.StateManifest{Workspace: l.x.workspace, Empty: true}
 			err = nil
 		}
@@ -96,10 +96,10 @@ func (l *writer) readHead(ctx context.Context) (format.StateManifest, error) {
 }
 
 // Put writes a state as the next version. When it returns nil, every later
-// holder of the lock sees it. ErrLockLost says that the lock was taken over;
-// the message names the version that keeps the bytes, also those of writes
-// after the first that failed: a run goes on for a while, and its last state
-// says most.
+// holder of the lock sees that version. ErrLockLost says that the lock was taken over;
+// the message names the version that keeps the bytes. Writes after the first failed
+// one are kept, too: a run goes on for a while, and its last state is the most
+// complete.
 func (l *writer) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
@@ -108,8 +108,8 @@ func (l *writer) Put(ctx context.Context, state []byte) (Version, error) {
 	return l.write(ctx, state, format.StateManifest{Lineage: h.lineage, Serial: h.serial})
 }
 
-// Delete deletes the workspace: its history stays until it is pruned, and a
-// later Put revives the name.
+// Delete deletes the workspace. Its history stays until it is pruned, and a
+// later Put restores the name.
 func (l *writer) Delete(ctx context.Context) error {
 	_, err := l.write(ctx, nil, format.StateManifest{Empty: true, Deleted: true})
 	return err
@@ -130,7 +130,7 @@ func (l *writer) write(ctx context.Context, state []byte, m format.StateManifest
 	return l.settled(ctx, m, save.Result)
 }
 
-// settled turns the outcome of a saver into that of a write.
+// settled turns the result of a save into the result of a write.
 func (l *writer) settled(ctx context.Context, m format.StateManifest, res protocol.Saved) (Version, error) {
 	kept := int64(0)
 	if res.Written {
@@ -160,8 +160,8 @@ func (l *writer) settled(ctx context.Context, m format.StateManifest, res protoc
 func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManifest) error {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
-		// The bytes are to be kept all the same, and whether the lock is lost is
-		// decided after they are written.
+		// The bytes are kept anyway, and whether the lock is lost is decided after
+		// they are written.
 		parent = format.StateManifest{N: l.hold.Newest}
 		err = nil
 	}
@@ -196,13 +196,13 @@ func (l *writer) prepare(ctx context.Context, state []byte, m *format.StateManif
 	return err
 }
 
-// overtaken reads who ended our claim, and says where the bytes are.
+// overtaken reads who ended our claim, and says which version keeps the bytes.
 func (l *writer) overtaken(ctx context.Context, kept int64) error {
 	tag := format.StateTag{Kind: format.ForceTombstone, Fragment: l.x.fragment, N: l.hold.Claim.Fence, X: l.hold.Claim.X}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	how := endText(by)
 	if err != nil {
-		how = endText(format.LockManifest{}) // the message does without
+		how = endText(format.LockManifest{}) // the message omits the details
 	}
 	if !l.x.snapshot.Has(l.hold.Claim) && l.x.snapshot.Ended[l.hold.Claim] == 0 {
 		how = l.missing()
@@ -210,8 +210,8 @@ func (l *writer) overtaken(ctx context.Context, kept int64) error {
 	return lostError(l.s.repo.String(), l.x.workspace, kept, how)
 }
 
-// missing says why the last list may lack the claim, and its tombstone too. The newest
-// version is what nobody removes while the lock is held.
+// missing says why the last list may lack both the claim and its tombstone. The newest
+// version is never removed while the lock is held, so its absence shows a rollback.
 func (l *writer) missing() string {
 	if l.hold.Newest > 0 && !slices.Contains(l.x.numbers, l.hold.Newest) {
 		return fmt.Sprintf("the registry lacks the lock and version %d, which it had: it was rolled back, as by a restore from a backup", l.hold.Newest)
@@ -219,9 +219,9 @@ func (l *writer) missing() string {
 	return "the registry has no trace of the lock any more: it was released by another process of this run, its tag was removed, or the registry was rolled back, as by a restore from a backup"
 }
 
-// Unlock releases the lock, with what other processes of the client made under its id
-// before it was won here. It may be called again, with no effect. An error means that
-// the workspace may still look locked.
+// Unlock releases the lock, with the claims that other processes of the client made
+// under its id before it was won here. Calling it again has no effect. An error means
+// that the workspace may still appear locked.
 func (l *Lock) Unlock(ctx context.Context) error {
 	sealed, joined := l.beside()
 	if err := l.unlock(ctx); err != nil || !joined {
@@ -229,7 +229,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	err := l.s.endLock(ctx, l.x.workspace, l.x.info.ID, sealed)
 	if _, locked := errors.AsType[*LockedError](err); locked || errors.Is(err, oci.ErrNotFound) {
-		return nil // somebody has ended them already
+		return nil // they have been ended already
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (l *Lock) beside() (sealed int64, joined bool) {
 	return l.hold.Sealed(), l.hold.Joined
 }
 
-// unlock ends the own claim.
+// unlock ends the claim of this process.
 func (l *Lock) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,8 +275,8 @@ func (l *Lock) unlock(ctx context.Context) error {
 	return nil
 }
 
-// Abandon is Unlock for who does not know what became of a write, or does not
-// care to find out: the next holder skips the numbers of this lock, as after a
+// Abandon is Unlock for a caller that does not know the outcome of a write, and does
+// not find it out: the next holder skips the numbers of this lock, as after a
 // takeover.
 func (l *Lock) Abandon(ctx context.Context) error {
 	l.mu.Lock()
@@ -293,12 +293,12 @@ func (l *Lock) Versions() int {
 	return len(l.x.numbers)
 }
 
-// manyClaims is how many ended locks are worth a warning: each adds about 200
+// manyClaims is the number of ended locks that triggers a warning: each adds about 200
 // bytes to every list.
 const manyClaims = 500
 
-// deletes reports whether it is worth trying to delete. Clean tombstones are what
-// a registry without DELETE collects: such a one is not asked again each time.
+// deletes reports whether it is worth trying to delete. Clean tombstones accumulate
+// only in a registry without DELETE, so such a registry is not asked again each time.
 func (l *Lock) deletes() bool {
 	switch can := l.s.findings.abilities(); can {
 	case protocol.Abilities{}:
@@ -308,8 +308,7 @@ func (l *Lock) deletes() bool {
 	}
 }
 
-// cleanUp removes what was left behind and what is too old, where the registry
-// deletes at all.
+// cleanUp removes ended claims and old versions, if the registry supports deleting.
 func (l *Lock) cleanUp(ctx context.Context) {
 	if l.deletes() {
 		l.cleanUpClaims(ctx)
@@ -324,10 +323,10 @@ func (l *Lock) cleanUp(ctx context.Context) {
 
 func (l *Lock) tooMany() bool { return l.s.o.MaxVersions > 0 && len(l.x.numbers) > l.s.o.MaxVersions }
 
-// maxPruned bounds what one lock cleans up.
+// maxPruned bounds how many versions one lock removes.
 const maxPruned = 20
 
-// prune keeps the configured number of versions. It is a courtesy: a failure
+// prune removes versions beyond the configured number. This is best effort: a failure
 // is logged, and the next lock tries again.
 func (l *Lock) prune(ctx context.Context) {
 	if !l.tooMany() {
@@ -340,7 +339,7 @@ func (l *Lock) prune(ctx context.Context) {
 	l.s.unpruned(ctx, l.x.tagNames, err)
 }
 
-// refusal is what an error says whatever it is about; "" for nil.
+// refusal is the part of an error that does not depend on the object; "" for nil.
 func refusal(err error) string {
 	e, ok := errors.AsType[*oci.ResponseError](err)
 	switch {
@@ -352,7 +351,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// unpruned logs why old versions stay, unless that was the last thing said of it.
+// unpruned logs why old versions stay, unless the last warning gave the same reason.
 func (s *reader) unpruned(ctx context.Context, l tagNames, err error) {
 	if s.findings.first(l.fragment, refusal(err)) {
 		s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", s.repo.String(), "workspace", l.workspace, "error", err)
@@ -360,13 +359,13 @@ func (s *reader) unpruned(ctx context.Context, l tagNames, err error) {
 }
 
 // Resume returns the lock that an earlier request of the same client took under this
-// id, also where another process answered it. That process is fenced by numbers above
-// all that it may write, while the claim by which the client won stays live: from
-// LOCK to UNLOCK nobody else gets the lock, whichever processes answer in between.
+// id, also if another process answered that request. That process is fenced by numbers
+// above all that it may write, while the claim by which the client won stays live: from
+// LOCK to UNLOCK no other client gets the lock, whichever processes answer in between.
 //
 // Without such a lock the error is ErrLockEnded where a tombstone says that it was
-// ended, else a *LockedError where others hold, else ErrNotHeld. Any other error
-// leaves the lock as it was.
+// ended, else a *LockedError where another client holds the lock, else ErrNotHeld. Any
+// other error leaves the lock unchanged.
 func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
 	if l, ok := s.Holding(workspace, id); ok {
 		return l, nil
@@ -404,9 +403,9 @@ const maxResumes = 4
 
 // Resumed runs do under the lock of an earlier request of the same client, for
 // servers that keep nothing between requests. Where another process has answered in
-// between, the lock that is known here writes nothing any more: it is resumed, and do
-// runs anew. The errors of [Store.Resume] are returned as they are, so that who never
-// held the lock is distinguished from one that lost it.
+// between, the lock known here cannot write any more: it is resumed, and do runs again.
+// Errors of [Store.Resume] are returned unchanged, so that a client that never held
+// the lock is distinguished from one that lost it.
 func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock) error) error {
 	l, err := s.Resume(ctx, workspace, id)
 	if err != nil {
@@ -416,19 +415,19 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 		if err = do(l); !errors.Is(err, ErrLockLost) {
 			return err
 		}
-		s.locks.drop(l) // its claim stays, it is the client's
+		s.locks.drop(l) // its claim stays, since it belongs to the client
 		var resumeErr error
 		if l, resumeErr = s.Resume(ctx, workspace, id); resumeErr != nil {
-			return err // another client took the lock: err says who, and where the bytes are
+			return err // another client took the lock: err names it, and the version that keeps the bytes
 		}
 	}
 	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, protocol.ErrBeside)
 }
 
 // Release ends a lock for its owner, with all claims that other processes made under
-// its id: cleanly if this process won it and wrote above them, else by force. If
-// nothing of it is left it is released, also where somebody else holds the workspace
-// after a lock that was won here. A lock that was not is then a [*LockedError].
+// its id: cleanly if this process won it and wrote above them, else by force. A lock
+// without remaining claims counts as released. If another client holds the workspace,
+// that is an error, a [*LockedError], only if this process had not won the lock.
 func (s *Store) Release(ctx context.Context, workspace, id string) error {
 	l, mine := s.Holding(workspace, id)
 	sealed := int64(0)
@@ -448,7 +447,7 @@ func (s *Store) Release(ctx context.Context, workspace, id string) error {
 	return err
 }
 
-// Latest is [Lock.Head], read anew with one request: a process that took the lock
+// Latest is [Lock.Head], read again with one request: a process that took the lock
 // over under the same id may have written since. Then the error is ErrLockLost.
 func (l *writer) Latest(ctx context.Context) (Version, error) {
 	l.mu.Lock()
@@ -457,14 +456,14 @@ func (l *writer) Latest(ctx context.Context) (Version, error) {
 	return l.Head(ctx)
 }
 
-// ForceUnlock ends the lock of that id, whoever holds it; the holder's next
+// ForceUnlock ends the lock of that id, whichever client holds it; the holder's next
 // write is refused and kept as a version. If another lock is held, the error is
-// a *LockedError; if none is, oci.ErrNotFound.
+// a *LockedError; if the workspace is free, oci.ErrNotFound.
 func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 	return s.endLock(ctx, workspace, id, 0)
 }
 
-// endLock ends all claims of an id; those below the number sealed cleanly.
+// endLock ends all claims of an id, those below the number sealed cleanly.
 func (s *Store) endLock(ctx context.Context, workspace, id string, sealed int64) error {
 	x := s.session(workspace, LockInfo{})
 	f := &protocol.Forcer{LockID: id, Sealed: sealed}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Held is a lock that somebody holds.
+// Held is a lock that is held.
 type Held struct {
 	Workspace string
 	Info      LockInfo
@@ -22,11 +22,11 @@ type Held struct {
 	Tag       string
 	Age       time.Duration // by the clocks of the holder and of the caller
 	// TTL is the lease of the lock, 0: none. Heartbeat changes whenever the holder renews
-	// it: whoever sees the same one for longer than TTL knows that it is over.
+	// the lease: a caller that sees it unchanged for longer than TTL knows it has expired.
 	TTL       time.Duration
 	Heartbeat string
-	// Unreadable: the claim is listed, but reading it says not found, as after a
-	// registry that died while it wrote the tag. Info.ID is what ForceUnlock takes.
+	// Unreadable says that the claim is listed, but reading it answers not found, as after
+	// a registry died while it wrote the tag. Info.ID is what ForceUnlock accepts.
 	Unreadable bool
 }
 
@@ -39,7 +39,7 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 	return s.locksOf(ctx, lockTags(tags))
 }
 
-// locksOf reads what is under the tags of locks.
+// locksOf reads the locks under the listed tags.
 func (s *Store) locksOf(ctx context.Context, listed []format.StateTag) ([]Held, error) {
 	var held []Held
 	unreadable := false
@@ -77,8 +77,8 @@ func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
 	return nil, err
 }
 
-// lockTags returns the claims without a tombstone, and the markers. Of the claims of
-// one id, which a lock has that moved from server to server, it is the oldest one.
+// lockTags returns the claims without a tombstone, and the markers. Of several claims
+// of one id, as of a lock that moved from server to server, it returns the oldest.
 func lockTags(tags []string) []format.StateTag {
 	var list []format.StateTag
 	ended := endings(tags)
@@ -103,13 +103,13 @@ func lockTags(tags []string) []format.StateTag {
 	})
 }
 
-// heldBy reads a claim or a marker; false if that is no lock.
+// heldBy reads a claim or a marker; false if the tag is not a held lock.
 func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, error) {
 	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
 	l, err := r.fetchLock(ctx, h.Tag, "")
 	switch {
 	case errors.Is(err, oci.ErrNotFound) && t.Kind == format.LockMarker:
-		return h, false, nil // a marker that cannot be read locks nothing
+		return h, false, nil // a marker that cannot be read does not lock
 	case errors.Is(err, oci.ErrNotFound):
 		h.Workspace = r.workspaceOf(ctx, t.Fragment)
 		h.Info = abandonedInfo(h.Tag, t.X)
@@ -118,7 +118,7 @@ func (r *records) heldBy(ctx context.Context, t format.StateTag) (Held, bool, er
 	case err != nil:
 		return h, false, err
 	case t.Kind == format.LockMarker && (l.Nonce != "" || l.Kind == format.KindUnlocked || l.Info.ID == ""):
-		return h, false, nil // says what a claim says
+		return h, false, nil // a copy of a claim, or unlocked
 	}
 	if l.Workspace != "" {
 		h.Workspace = l.Workspace

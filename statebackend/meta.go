@@ -22,15 +22,15 @@ import (
 )
 
 // Meta reads lineage and serial of a state, which are in clear even in a state
-// that the tool encrypted. ok is false for anything that is no state.
+// that the tool encrypted. ok is false if the bytes are not a state.
 func Meta(state []byte) (lineage string, serial uint64, ok bool) {
 	h := readHead(state)
 	return h.lineage, h.serial, h.ok
 }
 
 // EncryptedByTool reports whether OpenTofu encrypted the state itself: it has the
-// members of an encrypted state and no others. Terraform ignores members that it
-// does not know, so one that says both would be read as if it were in clear. See
+// members of an encrypted state and no others. Terraform ignores unknown members, so
+// a state with members of both kinds would be read as if it were in clear. See
 // https://github.com/opentofu/opentofu/blob/main/internal/encryption/base.go.
 func EncryptedByTool(state []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(state))
@@ -57,7 +57,7 @@ func EncryptedByTool(state []byte) bool {
 	return encrypted && err == io.EOF
 }
 
-// head is what the top level of a state's JSON says.
+// head is the top level of a state's JSON.
 type head struct {
 	lineage   string
 	serial    uint64
@@ -115,9 +115,9 @@ func readHead(state []byte) head {
 	return h
 }
 
-// maxDepth bounds how deep a member nests that is skipped: the decoder keeps
-// eight bytes for every open bracket, so that a state of nothing else would take
-// eight times its size.
+// maxDepth bounds the nesting of a member that is skipped: the decoder keeps
+// eight bytes for every open bracket, so a state of nothing but brackets would
+// take eight times its size.
 const maxDepth = 1000
 
 // skipValue reads one value.
@@ -141,8 +141,8 @@ func skipValue(dec *json.Decoder) error {
 	}
 }
 
-// Version describes one stored version of a workspace's state. Its JSON is that
-// of the CLI's --json.
+// Version describes one stored version of a workspace's state. Its JSON form is
+// the output of the CLI's --json.
 type Version struct {
 	N         int64     `json:"version"` // 0: written by a tool without versions
 	Current   bool      `json:"current"` // the version is the head
@@ -153,7 +153,7 @@ type Version struct {
 	Size      int64     `json:"stored_bytes"`
 	Tool      string    `json:"tool,omitempty"`
 	Who       string    `json:"who,omitempty"`
-	Operation string    `json:"operation,omitempty"` // such as OperationTypeApply, push, restore of version 3, takeover
+	Operation string    `json:"operation,omitempty"` // for example OperationTypeApply, push, restore of version 3, takeover
 	LockID    string    `json:"lock_id,omitempty"`
 	Parent    int64     `json:"parent,omitempty"`    // the version it was made from
 	Fence     int64     `json:"fence,omitempty"`     // first number of the lock that wrote it
@@ -161,7 +161,7 @@ type Version struct {
 	Empty     bool      `json:"empty,omitempty"`     // there is no state
 	Encrypted bool      `json:"encrypted,omitempty"` // by a Sealer
 
-	// Envelope is what the Sealer keeps beside the bytes: the ids of its keys.
+	// Envelope is what the Sealer stores beside the bytes: the ids of its keys.
 	Envelope map[string]string `json:"-"`
 }
 
@@ -177,7 +177,7 @@ func newVersion(m format.StateManifest) Version {
 	return v
 }
 
-// Why says in words for what the version was written, "" if nobody said it. The
+// Why says in words why the version was written, "" if that is not recorded. The
 // tools name their operations like OperationTypeApply.
 func (v Version) Why() string {
 	operation := strings.TrimPrefix(v.Operation, "OperationType")
@@ -190,8 +190,8 @@ func (v Version) Why() string {
 	return operation
 }
 
-// Jump is how far the numbers of versions skip ahead at least where a lock was
-// taken over.
+// Jump is the minimum by which version numbers skip ahead where a lock was taken
+// over.
 const Jump = protocol.Jump
 
 // numbers returns the version numbers of a workspace, newest first.
@@ -242,7 +242,7 @@ func (s *reader) History(ctx context.Context, workspace string) iter.Seq2[Versio
 }
 
 // Describe returns version n of a workspace without reading its state, with one
-// request. Nothing tells it whether the version is the current one.
+// request. Version.Current is not set, since that needs a list.
 func (s *reader) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
 	m, err := s.fetchState(ctx, tagNamesOf(workspace).numbered(n), workspace)
 	v := newVersion(m)
@@ -250,7 +250,7 @@ func (s *reader) Describe(ctx context.Context, workspace string, n int64) (Versi
 	return v, versionError(workspace, n, err)
 }
 
-// versionError says which version an error is about.
+// versionError adds to an error the version that it is about.
 func versionError(workspace string, n int64, err error) error {
 	if err == nil {
 		return nil
@@ -259,8 +259,8 @@ func versionError(workspace string, n int64, err error) error {
 }
 
 // Current returns the current version of a workspace without reading its state;
-// oci.ErrNotFound if there is none or the workspace was deleted. Nothing is
-// opened, so what it says is what the manifest says.
+// oci.ErrNotFound if there is none or the workspace was deleted. The state is not
+// opened, so the result relies on the manifest alone.
 func (s *reader) Current(ctx context.Context, workspace string) (Version, error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {
@@ -275,7 +275,7 @@ func (s *reader) Current(ctx context.Context, workspace string) (Version, error)
 }
 
 // Since counts the versions of a workspace above n. A replica whose current
-// version is n lacks as many of its source.
+// version is n lacks that many versions of its source.
 func (s *reader) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
 	for v, err := range s.History(ctx, workspace) {
 		if err != nil {

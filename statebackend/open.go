@@ -15,12 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// vault turns states into what a repository keeps and back: compressed, sealed
-// for their place, and opened only there.
+// vault converts states to and from their stored form: compressed, and sealed so
+// that they open only in their own place.
 type vault struct{ records }
 
 // read returns the state of a manifest; head is the current version, 0 if not
-// known. The bytes do not count for the budget after it has returned.
+// known. The bytes no longer count against the budget once it has returned.
 func (s *vault) read(ctx context.Context, m format.StateManifest, head int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
@@ -30,13 +30,13 @@ func (s *vault) read(ctx context.Context, m format.StateManifest, head int64) ([
 	return state, v, err
 }
 
-// view passes the state of a manifest to use. Everything in a manifest is the
-// word of whoever may write to the registry. With a Sealer only bytes count that
-// were sealed for the place they are read from, or that OpenTofu encrypted.
+// view passes the state of a manifest to use. Any account with write access to the
+// registry can forge a manifest, so with a Sealer it accepts only bytes that were
+// sealed for the place they are read from, or that OpenTofu encrypted.
 func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
-	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
+	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is stored
 		return v, s.noState(m.Workspace)
 	}
 	if err := s.checkOrigin(ctx, m); err != nil {
@@ -59,9 +59,9 @@ func (s *vault) view(ctx context.Context, m format.StateManifest, head int64, us
 // sealed reports whether a manifest says that its layer is sealed.
 func sealed(m format.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
-// checkOrigin compares what a sealed version says about its origin with where it
-// was found. That it says the truth is seen when it is opened, for the origin
-// is part of the associated data.
+// checkOrigin compares the origin that a sealed version claims with where it was
+// found. Opening it then proves the claim, since the origin is part of the
+// associated data.
 func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
@@ -83,8 +83,8 @@ func (s *vault) checkOrigin(ctx context.Context, m format.StateManifest) error {
 }
 
 // checkBelow makes sure that no version below one of the primary's was written
-// here: a failover begins with one of this repository's, and from then on the
-// primary's count no more.
+// here: a failover begins with a version of this repository, and from then on the
+// primary's versions are not accepted.
 func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	tags, err := s.tags(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *vault) checkBelow(ctx context.Context, m format.StateManifest) error {
 	return g.Wait()
 }
 
-// checkContent judges what was read: in clear, it counts only if OpenTofu
-// encrypted it; no bytes mean no state, and nothing else does.
+// checkContent checks the bytes that were read: in clear, they are accepted only if
+// OpenTofu encrypted them; no bytes mean no state, and only then is there no state.
 func (s *vault) checkContent(m format.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
@@ -138,18 +138,18 @@ func (s *vault) misplaced(m format.StateManifest, kind RemedyKind, cause string)
 	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
-// closed is about a version that is sealed, while no key is configured.
+// closed is the error for a version that is sealed while no key is configured.
 func (s *vault) closed(m format.StateManifest, err error) error {
 	r := Remedy{Kind: RemedyKey, Workspace: m.Workspace, Version: m.N}
-	if s.repo != nil { // Decode needs none
+	if s.repo != nil { // Decode needs no repository
 		r.Repository = s.repo.String()
 	}
 	return &RemediedError{r, err}
 }
 
 // Decode returns the state that a manifest and its stored bytes hold, without
-// a registry: for files that were copied out of one. It opens what was sealed
-// for any place, and no bytes for a version without state.
+// a registry: for files that were copied out of one. It opens bytes that were sealed
+// for any place, and returns no bytes for a version without state.
 func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
 	sm, err := format.ParseState(m)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *reader) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]b
 }
 
 // store encodes a state for the place that m names, fills the rest of m and
-// returns the blob to push; false if there is none.
+// returns the blob to push; false if no blob is needed.
 func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest) (oci.Blob, bool, error) {
 	m.Layer = oci.Descriptor{}
 	m.Envelope = nil
@@ -186,9 +186,9 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 	return blob, true, nil
 }
 
-// seal prepares what a takeover writes under its first number: the content of
-// the head, sealed anew, since a version is bound to its number. It is built
-// once: a repeated write must send the same bytes.
+// seal prepares the version that a takeover writes under its first number: the content
+// of the head, sealed anew, since a version is bound to its number. It is built once,
+// because a repeated write must send the same bytes.
 func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	if x.sealed.Bytes != nil {
 		return nil
@@ -221,9 +221,9 @@ func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	return err
 }
 
-// renew stores the content of head for the place of m. Without keys the bytes
-// stay as they are, and so they do for who reads what is not sealed: it must
-// not come out sealed.
+// renew stores the content of head for the place of m. Without keys the bytes are kept
+// unchanged. With [Options].Unsealed so are bytes that are not sealed, which must not
+// become sealed by a takeover.
 func (x *session) renew(ctx context.Context, head format.StateManifest, m *format.StateManifest) error {
 	s := x.s
 	if s.o.Sealer == nil {
@@ -252,7 +252,7 @@ func (x *session) renew(ctx context.Context, head format.StateManifest, m *forma
 	return kept
 }
 
-// keep stores state for the place of m.
+// keep stores state for the place of m, and sets m's lineage and serial.
 func (x *session) keep(ctx context.Context, state []byte, m *format.StateManifest) error {
 	h := readHead(state)
 	m.Lineage = h.lineage

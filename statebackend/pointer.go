@@ -11,19 +11,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// movable names the tags that a rule of a registry must let move, and those that it
-// may keep.
+// movable names the tags that an immutability rule of a registry must exempt, and
+// those that it may cover.
 const movable = "the rule that keeps tags from moving must exempt state-*, locked-* and unlocked-*, and need not exempt state-*-v*"
 
-// pointed reads the current state by state-W. Whether that tag follows what is
-// written is known from the verdict on the registry only. Without one the versions
-// are listed too, and the newest is read; where the tag cannot move, they alone are.
+// pointed reads the current state by state-W. Only a verdict on the registry tells
+// whether that tag follows the writes. Without a verdict the versions are listed too,
+// and the newest is read; where the tag cannot move, only the versions are used.
 func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	if s.o.StrictReads || s.findings.stuck() {
 		return s.listed(ctx, l)
 	}
 	m, err := s.fetchState(ctx, l.pointer(), l.workspace)
-	if errors.Is(err, oci.ErrNotFound) { // its writer may have died in between
+	if errors.Is(err, oci.ErrNotFound) { // the writer may have died between version and state-W
 		return s.listed(ctx, l)
 	}
 	if err != nil || s.findings.pointerIs() == format.PointerMoves {
@@ -41,9 +41,9 @@ func (s *reader) pointed(ctx context.Context, l tagNames) (format.StateManifest,
 	return m, err
 }
 
-// behind reports whether there is a version above what state-W names, and learns from
-// the verdict on the registry, if there is one. A version that is being written is
-// given a moment.
+// behind reports whether there is a version above the one that state-W names, and
+// learns from the verdict on the registry, if there is one. It waits briefly for a
+// version that is just being written.
 func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest) (bool, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest)
 	return err != nil || again.N < newest, nil
 }
 
-// left says that state-W could not be moved to version n. Where the registry refuses
-// that for good, the verdict says so to every reader from now on.
+// left logs that state-W could not be moved to version n. Where the registry refuses
+// that permanently, it also records this in the verdict for every later reader.
 func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
 	if !refusesForGood(cause) {
 		s.o.Logger.WarnContext(ctx, "the state was stored, but "+l.pointer()+" could not be moved to it; the next lock repairs this",
@@ -76,7 +76,7 @@ func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
 		return
 	}
 	if !s.findings.learnPointer(format.PointerStuck) {
-		return // it was said
+		return // already reported
 	}
 	s.o.Logger.WarnContext(ctx, "the state was stored, but the registry does not let "+l.pointer()+" move: okara lists the versions to find the newest, and other tools read an old state; "+movable,
 		"repository", s.repo.String(), "version", n, "error", cause)
@@ -85,7 +85,7 @@ func (s *recorder) left(ctx context.Context, l tagNames, n int64, cause error) {
 	}
 }
 
-// recordStuck adds to the verdict that state-W does not move.
+// recordStuck records in the verdict that state-W does not move.
 func (s *recorder) recordStuck(ctx context.Context) error {
 	v, err := s.Verdict(ctx)
 	switch {

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// forkAge is how long versions beside the line of the head are kept: they hold
-// what an overtaken lock wrote.
+// forkAge is how long versions outside the ancestry of the head are kept: they hold
+// writes of an overtaken lock.
 const forkAge = 30 * 24 * time.Hour
 
-// Prune removes all but the newest keep versions and returns what it removed.
-// The highest version always stays, for its number must not be used again, and
-// so do young versions that are not on the line of the head.
+// Prune removes all but the newest keep versions and returns the removed ones.
+// The highest version always stays, since its number must not be used again, and so
+// do versions of the last 30 days that the head does not descend from.
 func (s *recorder) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p pruner) prunable(ctx context.Context, tags []string, list []int64, keep,
 	return old, nil
 }
 
-// prune removes what is prunable.
+// prune removes the prunable versions.
 func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) (gone []int64, err error) {
 	old, err := p.prunable(ctx, tags, list, keep, limit)
 	if err != nil || len(old) == 0 {
@@ -99,9 +99,9 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	return gone, nil
 }
 
-// forks returns the versions from which the head was not made. They exist only
+// forks returns the versions that the head does not descend from. They exist only
 // where a lock was taken over, which shows as a jump in the numbers, and in a copy that
-// keeps some of its own; only then the line of the head is read.
+// keeps versions of its own; only then are the ancestors of the head read.
 func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int64]bool, error) {
 	kept, err := p.kept(ctx, tags)
 	if err != nil || len(kept) == 0 && !jumped(list) {
@@ -125,7 +125,7 @@ func (p pruner) forks(ctx context.Context, tags []string, list []int64) (map[int
 	return forks, nil
 }
 
-// kept are the versions of a copy that are its own.
+// kept returns the versions that a copy keeps as its own.
 func (p pruner) kept(ctx context.Context, tags []string) ([]int64, error) {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil, nil
@@ -148,13 +148,13 @@ func jumped(list []int64) bool {
 }
 
 // remove deletes a version: its tag, and its manifest if no other tag points to
-// that, since many registries keep manifests without a tag for good. Where tags
-// cannot be deleted the manifest is the only way.
+// it, since many registries never collect untagged manifests. Where tags cannot
+// be deleted, only the manifest is deleted.
 func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
 	return p.drop(ctx, p.numbered(n), shared)
 }
 
-// drop deletes a tag, and its manifest unless that is shared.
+// drop deletes a tag, and its manifest unless other tags share it.
 func (r *records) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
 	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {
@@ -173,17 +173,17 @@ func (r *records) drop(ctx context.Context, tag string, shared func(oci.Descript
 	}
 	err = r.repo.Delete(ctx, d)
 	if errors.Is(err, oci.ErrNotFound) || !unsupported && (errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)) {
-		return nil // the tag is gone; its space is for the registry's own collection
+		return nil // the tag is gone; the registry's garbage collection frees the space
 	}
 	return err
 }
 
 // maxForeign bounds how many tags of other tools are looked up before manifests
-// are deleted; where there are more, only tags are.
+// are deleted; beyond that, only tags are deleted.
 const maxForeign = 100
 
-// shared tells of manifests that state-W or a tag of another tool points to.
-// Versions have a manifest each, and locks have other ones.
+// shared returns a test for manifests that state-W or a tag of another tool points
+// to. Each version has its own manifest, and locks have different ones.
 func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
 	look := foreign(tags)
 	if len(look) > maxForeign {
@@ -203,7 +203,7 @@ func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor)
 	}, nil
 }
 
-// foreign returns the tags that are not okara's: of no kind that it writes, or
+// foreign returns the tags that okara did not write: those of an unknown form, and
 // state-X where X has no versions.
 func foreign(tags []string) (list []string) {
 	versioned := map[string]bool{}
@@ -226,12 +226,11 @@ func foreign(tags []string) (list []string) {
 	return list
 }
 
-// Restore writes old, an earlier state, as the successor of the current one: with
+// Restore writes old, an earlier state, as the successor of the current one, with
 // a serial above both, unless OpenTofu encrypted it. Above a sealed version it needs
-// the key of that one, as [Lock.Push] does: else a state that is sealed from some
-// version on would be in clear again, or for a key that nobody else has. If that key is
-// lost, another one that seals does, and nothing is known of what it succeeds but
-// what its manifest says.
+// the key of that version, as [Lock.Push] does. Otherwise a sealed history could go on
+// in clear, or under a key that no other client has. With lostKey, any key that seals
+// is enough, and about the current version only its manifest is known.
 func (l *writer) Restore(ctx context.Context, old []byte, lostKey bool) (Version, error) {
 	head, err := l.Head(ctx)
 	if err == nil && head.Encrypted && l.s.o.Sealer == nil {
@@ -252,8 +251,8 @@ func (l *writer) Restore(ctx context.Context, old []byte, lostKey bool) (Version
 	return l.Put(ctx, next)
 }
 
-// closedHead is the current version where it is sealed and err says why it cannot be
-// opened.
+// closedHead returns the current version from its manifest if it is sealed, else err,
+// the reason why it cannot be opened.
 func (l *writer) closedHead(ctx context.Context, err error) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,8 +263,8 @@ func (l *writer) closedHead(ctx context.Context, err error) (Version, error) {
 }
 
 // withSerial returns state with another serial and otherwise the same bytes. A
-// state that OpenTofu encrypted is returned as it is, since the serial inside
-// must be the one outside.
+// state that OpenTofu encrypted is returned unchanged, since the serial inside
+// must equal the one outside.
 func withSerial(state []byte, serial uint64) ([]byte, error) {
 	if EncryptedByTool(state) {
 		return state, nil

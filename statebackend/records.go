@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// records reads what a repository holds under the tags of states and locks,
-// without opening it.
+// records reads the manifests under the tags of states and locks in a repository,
+// without decrypting states.
 type records struct {
 	repo *oci.Repo
 	o    Options
@@ -25,7 +25,7 @@ func (r *records) snapshot(ctx context.Context) (oci.TagList, error) {
 	l, err := r.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		if e, ok := errors.AsType[*oci.ResponseError](err); ok {
-			l.Date = e.Date // a claim that does not say when it was written has no lease
+			l.Date = e.Date // a claim without a time has no lease
 		}
 		return oci.TagList{Date: l.Date}, nil
 	}
@@ -41,7 +41,7 @@ func (r *records) tags(ctx context.Context) ([]string, error) {
 	return l.Tags, err
 }
 
-// fetchState reads a state manifest and checks that it is of that workspace:
+// fetchState reads a state manifest and checks that it belongs to the workspace:
 // names may collide on registries that fold case.
 func (r *records) fetchState(ctx context.Context, tag, workspace string) (format.StateManifest, error) {
 	m, err := r.repo.Fetch(ctx, tag)
@@ -81,8 +81,8 @@ func (r *records) noState(workspace string) error {
 	return fmt.Errorf("state of workspace %q in %s: %w", workspace, r.repo, oci.ErrNotFound)
 }
 
-// workspaceOf returns the workspace of a fragment, as its state tells it: most names
-// are their own fragment, and the others cannot be read off it.
+// workspaceOf returns the workspace of a fragment. Most names are their own fragment;
+// the others cannot be derived from it, and are read from the state.
 func (r *records) workspaceOf(ctx context.Context, fragment string) string {
 	if format.StateFragment(fragment) == fragment {
 		return fragment
@@ -112,8 +112,8 @@ func (r *records) removeTag(ctx context.Context, tag string) error {
 	return err
 }
 
-// A version that is listed and cannot be read is looked for again so often, after
-// this pause and ones that are five times as long as the one before.
+// A version that is listed but cannot be read is listed again this many times. The
+// first pause is listedPause, and each later one is five times as long.
 const (
 	listedAgain = 3
 	listedPause = 50 * time.Millisecond
@@ -121,8 +121,8 @@ const (
 
 // listed reads the manifest of the newest version that the registry lists. A
 // version can be listed before it can be read, since distribution makes the
-// folder of a tag first and its link last, and one that was listed may be pruned
-// by now: neither is dangling yet, so it is listed anew.
+// folder of a tag first and its link last. A listed version may also have been pruned
+// since. Neither is dangling, so it lists again.
 func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest, error) {
 	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
 		tags, err := r.tags(ctx)
@@ -139,7 +139,7 @@ func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest,
 	}
 }
 
-// newest reads the manifest of the highest version in v, or what a tool
+// newest reads the manifest of the highest version in v, or the state that a tool
 // without versions wrote.
 func (r *records) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (format.StateManifest, error) {
 	switch {
@@ -157,7 +157,7 @@ func (r *records) newest(ctx context.Context, l tagNames, v protocol.Snapshot) (
 	return format.StateManifest{}, r.noState(l.workspace)
 }
 
-// unreadableVersion tells a version that is listed and not found from no state.
+// unreadableVersion turns not found, for a listed version, into a distinct error.
 func (r *records) unreadableVersion(l tagNames, n int64, err error) error {
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
@@ -165,8 +165,8 @@ func (r *records) unreadableVersion(l tagNames, n int64, err error) error {
 	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: r.repo.String(), Workspace: l.workspace, Version: n}, unreadable(err)}
 }
 
-// unreadable tells what is listed and missing from what does not exist: a state
-// that cannot be read must never look like no state.
+// unreadable distinguishes a listed but missing object from one that does not exist:
+// a state that cannot be read must never look like no state.
 func unreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return &unreadableError{err}
@@ -174,7 +174,7 @@ func unreadable(err error) error {
 	return err
 }
 
-// unreadableError is about what is listed and was not found.
+// unreadableError says that an object is listed but was not found.
 type unreadableError struct{ missing error }
 
 func (e *unreadableError) Error() string {
@@ -183,7 +183,7 @@ func (e *unreadableError) Error() string {
 
 func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 
-// tagNames names the tags of one workspace.
+// tagNames builds the tag names of one workspace.
 type tagNames struct{ workspace, fragment string }
 
 func tagNamesOf(workspace string) tagNames {
@@ -202,12 +202,12 @@ func (l tagNames) claimTag(c protocol.ClaimID) string {
 	return format.StateTag{Kind: format.LockClaim, Fragment: l.fragment, N: c.Fence, X: c.X}.String()
 }
 
-// Listing is what one tag list says of a repository: any number of questions
-// about it cost one request, and those that read more say so. It grows old.
+// Listing is one tag list of a repository. Any number of questions about it cost that
+// one request; methods that read more say so. A Listing does not follow later changes.
 type Listing struct {
 	s    *Store
 	tags []string
-	date time.Time // by the registry's clock; zero: it did not say
+	date time.Time // by the registry's clock; zero: not sent
 }
 
 // List lists the repository; one that does not exist yet is empty.
@@ -216,7 +216,7 @@ func (s *Store) List(ctx context.Context) (*Listing, error) {
 	return &Listing{s, l.Tags, l.Date}, err
 }
 
-// Numbers are those of the versions of a workspace, newest first.
+// Numbers returns the version numbers of a workspace, newest first.
 func (l *Listing) Numbers(workspace string) []int64 {
 	return numbers(l.tags, tagNamesOf(workspace).fragment)
 }
@@ -224,10 +224,10 @@ func (l *Listing) Numbers(workspace string) []int64 {
 // Has reports whether a tag is listed.
 func (l *Listing) Has(tag string) bool { return slices.Contains(l.tags, tag) }
 
-// Replica reports whether the repository says that it is, or was, a copy.
+// Replica reports whether the repository is marked as a copy, now or in the past.
 func (l *Listing) Replica() bool { return slices.Contains(l.tags, format.TagReplica) }
 
-// Size is about how much memory the listing takes, in bytes.
+// Size returns the approximate memory that the listing takes, in bytes.
 func (l *Listing) Size() int {
 	size := 0
 	for _, tag := range l.tags {
@@ -242,16 +242,16 @@ type Head struct {
 	Version
 }
 
-// Heads are the workspaces with a state, in order of their names; a request for
-// each. Nothing is opened, as by [Store.Current].
+// Heads returns the workspaces with a state, sorted by name, with one request for
+// each. It opens no state, like [Store.Current].
 func (l *Listing) Heads(ctx context.Context) ([]Head, error) { return l.s.headsIn(ctx, l.tags) }
 
-// Held returns the lock of one workspace, nil when it is free. Without a lock it
-// reads nothing.
+// Held returns the lock of one workspace, nil if it is free. For a free workspace it
+// sends no request.
 func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 	fragment := tagNamesOf(workspace).fragment
 	own := slices.DeleteFunc(lockTags(l.tags), func(t format.StateTag) bool { return t.Fragment != fragment })
-	if slices.ContainsFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockClaim }) { // the marker says the same
+	if slices.ContainsFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockClaim }) { // the marker repeats it
 		own = slices.DeleteFunc(own, func(t format.StateTag) bool { return t.Kind == format.LockMarker })
 	}
 	locks, err := l.s.locksOf(ctx, own)
@@ -263,7 +263,7 @@ func (l *Listing) Held(ctx context.Context, workspace string) (*Held, error) {
 	return nil, err
 }
 
-// Locks lists the locks that are held in the repository, a request for each.
+// Locks lists the locks that are held in the repository, with one request for each.
 func (l *Listing) Locks(ctx context.Context) ([]Held, error) {
 	return l.s.locksOf(ctx, lockTags(l.tags))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Replica returns the mark that makes this repository a copy of another one;
-// oci.ErrNotFound if it is none.
+// oci.ErrNotFound if it has no mark.
 func (s *reader) Replica(ctx context.Context) (format.ReplicaMark, error) { return s.replica(ctx) }
 
 func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
@@ -28,19 +28,19 @@ func (r *records) replica(ctx context.Context) (format.ReplicaMark, error) {
 
 // Replicate copies the versions of a workspace that dst lacks, in order, and
 // moves dst's pointer last. It copies stored bytes and manifests unchanged,
-// within one registry by mounting them where it can, and never locks, so a reader
-// of dst sees at each moment a state that the source had. Cut off, it goes on where
-// it stopped: what is older than the newest version of both is there, or was pruned.
-// With [Options].MaxVersions dst gets and keeps so many.
+// within one registry by mounting them where it can, and never locks. So a reader
+// of dst always sees a state that the source had. After an interruption it continues
+// where it stopped: versions older than the newest common one are there, or were
+// pruned. With [Options].MaxVersions, dst gets and keeps only that many.
 //
-// dst becomes a read-only replica. One that was taken over meanwhile, that has states
-// of its own, or versions that the source does not have, is ErrReplica: see
+// dst becomes a read-only replica. The error is ErrReplica if dst was taken over
+// meanwhile, or has states of its own or versions that the source does not have: see
 // [Store.Adopt].
 //
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.
 //
-// The newest record of the workspace is copied, too, even where there is no state.
+// The newest record of the workspace is copied, too, even if there is no state.
 func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
 	return copier{src: s, dst: dst, tagNames: tagNamesOf(workspace)}.run(ctx)
 }
@@ -55,7 +55,7 @@ func (s *Store) Reseal(ctx context.Context, dst *Store, workspace string) ([]int
 type copier struct {
 	src, dst *Store
 	tagNames
-	reseal bool // for dst, instead of copying bytes
+	reseal bool // seal for dst, instead of copying bytes
 }
 
 func (c copier) run(ctx context.Context) ([]int64, error) {
@@ -63,7 +63,7 @@ func (c copier) run(ctx context.Context) ([]int64, error) {
 	return copied, c.failed(err)
 }
 
-// failed says what an error is about.
+// failed adds to an error what was being replicated.
 func (c copier) failed(err error) error {
 	if err == nil {
 		return nil
@@ -110,8 +110,8 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 	return copied, nil
 }
 
-// missing are the versions to copy, newest first: those of list above the newest that
-// both sides have. there are those of dst, of which kept are not the source's.
+// missing returns the versions to copy, newest first: those of list above the newest
+// that both sides have. there lists the versions of dst, kept those that only dst has.
 func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64, error) {
 	if len(there) > 0 && there[0] > list[0] {
 		return nil, c.adoptable(fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica))
@@ -138,8 +138,8 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
 
-// same reports whether version n is the same on both sides: copied, or sealed anew. It is
-// where one of them has been pruned meanwhile, and where n is none.
+// same reports whether version n is the same on both sides: copied, or sealed anew. It
+// also returns true if either side has pruned the version, and for n = 0.
 func (c copier) same(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {
 		return true, nil
@@ -156,7 +156,7 @@ func (c copier) same(ctx context.Context, n int64) (bool, error) {
 	return written || ours.Manifest.Digest == theirs.Manifest.Digest, nil
 }
 
-// notMissing is err unless it says that something is not there.
+// notMissing returns err unless it means not found.
 func notMissing(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil
@@ -164,7 +164,7 @@ func notMissing(err error) error {
 	return err
 }
 
-// copyVersions copies versions, of which the newest is the first, from the oldest on.
+// copyVersions copies the versions in list, which is newest first, oldest first.
 func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64, err error) {
 	one := c.copyVersion
 	if c.reseal {
@@ -183,7 +183,7 @@ func (c copier) copyVersions(ctx context.Context, list []int64) (copied []int64,
 	return copied, nil
 }
 
-// pruneCopies keeps the configured number of versions in a copy. It is a courtesy: a
+// pruneCopies keeps the configured number of versions in a copy. This is best effort: a
 // failure is logged, and the next run tries again.
 func (s *recorder) pruneCopies(ctx context.Context, l tagNames) {
 	if s.o.MaxVersions <= 0 {
@@ -201,7 +201,7 @@ func (s *recorder) pruneCopies(ctx context.Context, l tagNames) {
 }
 
 // copyRecord copies the newest record, and removes older ones that it finds in dst;
-// false if there is none.
+// false if the source has no record.
 func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error) {
 	r, err := from.Record(ctx, c.workspace)
 	if err != nil || r == nil {
@@ -212,7 +212,7 @@ func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error)
 	}
 	m, err := c.src.repo.Fetch(ctx, r.Tag)
 	if errors.Is(err, oci.ErrNotFound) {
-		return true, nil // a newer one is there by now, for the next run
+		return true, nil // a newer record was written meanwhile; the next run copies it
 	}
 	if err == nil {
 		err = c.dst.putRecord(ctx, r.Tag, m)
@@ -225,7 +225,7 @@ func (c copier) copyRecord(ctx context.Context, from, to *Listing) (bool, error)
 }
 
 // checkResealed refuses to copy above versions that were sealed for dst: readers
-// would take neither for the other's successor.
+// of either repository would reject the versions sealed for the other.
 func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	if c.reseal || len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
@@ -237,8 +237,8 @@ func (c copier) checkResealed(ctx context.Context, there []int64) error {
 	return err
 }
 
-// movePointer makes the pointer a copy of version n. Where the registry does not let
-// it move, that is said and no error.
+// movePointer makes the pointer a copy of version n. If the registry does not let the
+// pointer move, that is logged and is not an error.
 func (s *recorder) movePointer(ctx context.Context, l tagNames, n int64) error {
 	m, err := s.repo.Fetch(ctx, l.numbered(n))
 	if err != nil {
@@ -308,7 +308,7 @@ func (c copier) resealVersion(ctx context.Context, n int64) error {
 	m.Lineage = h.lineage
 	m.Serial = h.serial
 	m.Parent = ""
-	if m.ParentN > 0 { // its manifest is another one there
+	if m.ParentN > 0 { // the parent has another manifest there
 		d, err := c.dst.repo.Resolve(ctx, c.numbered(m.ParentN))
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err
@@ -354,7 +354,7 @@ func (c copier) mark(ctx context.Context, tags []string) (format.ReplicaMark, er
 	return mark, c.dst.putReplicaMark(ctx, mark)
 }
 
-// adoptable adds that dst can be made a copy all the same.
+// adoptable adds the remedy that dst can be made a copy with [Store.Adopt].
 func (c copier) adoptable(err error) error {
 	return &RemediedError{Remedy{Kind: RemedyAdopt, Repository: c.src.repo.String(), Copy: c.dst.repo.String(), Workspace: c.workspace}, err}
 }
@@ -377,7 +377,7 @@ func (r *records) putReplicaMark(ctx context.Context, mark format.ReplicaMark) e
 	return r.repo.PutTag(ctx, format.TagReplica, m)
 }
 
-// promote makes a replica a repository of its own, before a takeover. The tag
+// promote makes a replica an independent repository, before a takeover. The tag
 // stays, since not every registry deletes.
 func (r *records) promote(ctx context.Context) error {
 	mark, err := r.replica(ctx)
@@ -395,7 +395,7 @@ func (r *records) promote(ctx context.Context) error {
 	return nil
 }
 
-// checkReplica refuses writes to a replica. Only a takeover ends its being one.
+// checkReplica refuses writes to a replica. Only a takeover makes it writable.
 func (r *records) checkReplica(ctx context.Context, tags []string) error {
 	if !slices.Contains(tags, format.TagReplica) {
 		return nil
@@ -413,11 +413,11 @@ func (r *records) checkReplica(ctx context.Context, tags []string) error {
 	}
 }
 
-// Rekey opens version n of the workspace and seals the same content anew, in its
-// place and under its number: the one case in which the manifest of a version
-// changes. What the old keys open goes with the old manifest, where the registry
-// deletes. A state that OpenTofu encrypted has no key of ours and stays; one in
-// clear is ErrUnsealed.
+// Rekey opens version n of the workspace and seals the same content again, in its
+// place and under its number. This is the only case in which the manifest of a version
+// changes. The manifest that the old keys open is deleted, where the registry deletes.
+// A state that OpenTofu encrypted uses no key of ours and stays; one in clear is
+// ErrUnsealed.
 func (l *writer) Rekey(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -463,7 +463,7 @@ func (l *writer) rekey(ctx context.Context, n int64) error {
 	return l.replace(ctx, n, old, next)
 }
 
-// replace puts a manifest in the place of another one.
+// replace puts a new manifest in the place of the old one of version n.
 func (l *writer) replace(ctx context.Context, n int64, old oci.Descriptor, next oci.Manifest) error {
 	v, err := l.x.list(ctx)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// machine is one of acquirer, saver and releaser.
+// machine is an acquirer, a saver, a releaser or a forcer.
 type machine interface {
 	Next(protocol.Reply) protocol.Request
 }
 
-// session performs what the machines ask for on the registry, for one
+// session performs the requests of the machines on the registry, for one
 // workspace and one lock.
 type session struct {
 	tagNames
@@ -33,17 +33,17 @@ type session struct {
 	fresh    bool                                  // the repository is empty
 	first    bool                                  // the repository was empty until this lock
 	locks    bool                                  // lists must be fit for locking
-	takes    bool                                  // whoever holds the lock
-	fit      func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
-	known    *Listing                              // the list to begin with; nil: one is made
+	takes    bool                                  // take the lock even if another client holds it
+	fit      func(context.Context, *Listing) error // called with the first new list, and with known; nil: not called
+	known    *Listing                              // the list to begin with; nil: make one
 	copy     copyCheck                             // whether the repository is a replica
 	claims   map[protocol.ClaimID]oci.Manifest     // own claims, as written
-	claimed  timestamp                             // before the last of them was sent
-	undated  bool                                  // the registry does not say when
+	claimed  timestamp                             // taken before the last claim was sent
+	undated  bool                                  // the registry does not send its time
 	foreign  format.LockManifest                   // the marker an older tool wrote
 	sealed   oci.Manifest                          // the seal, as written
 	head     oci.Manifest                          // the version to write
-	blobs    []oci.Blob                            // what head needs, pushed again if the registry lost it
+	blobs    []oci.Blob                            // what head refers to, pushed again if the registry lost it
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
@@ -59,7 +59,7 @@ func (x *session) run(ctx context.Context, m machine) {
 			return
 		}
 		if r.MayPass() && req.Op != protocol.OpWait {
-			_ = sleep(ctx, protocol.Again()) // a cancelled wait ends the requests, too
+			_ = sleep(ctx, protocol.Again()) // a cancelled wait ends the requests as well
 		}
 		r = x.perform(ctx, req)
 	}
@@ -106,8 +106,8 @@ func cleansUp(o protocol.Op) bool {
 	return false
 }
 
-// statusOf classifies an error. What is not known to have had no effect is
-// uncertain.
+// statusOf classifies an error. An error is uncertain unless the request is known to
+// have had no effect.
 func statusOf(err error) protocol.Status {
 	switch {
 	case err == nil:
@@ -127,7 +127,7 @@ func (x *session) list(ctx context.Context) (protocol.Snapshot, error) {
 	return v, err
 }
 
-// listToLock lists, and the first time of a store decides whether lists of
+// listToLock lists, and on the first list of a store decides whether the lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Duration, error) {
 	l := x.known
@@ -171,11 +171,11 @@ func (x *session) listToLock(ctx context.Context) (protocol.Snapshot, time.Durat
 }
 
 // maxNumber is the highest number that leaves room for two takeovers in the 12
-// digits of a tag. Nobody comes near it by using okara.
+// digits of a tag. Normal use of okara never comes near it.
 const maxNumber = 1_000_000_000_000 - 2*protocol.Jump
 
-// checkNumbers refuses to lock beside a number that nobody honest wrote: one
-// more would no longer sort above it, or not fit.
+// checkNumbers refuses to lock beside a number that only a forged tag can have: the
+// next number would no longer sort above it, or not fit.
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
 		if t, ok := format.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
@@ -194,11 +194,11 @@ const (
 	copyPromoted           // the repository was a copy until this lock
 )
 
-// checkCopy refuses to lock a replica, or makes it one no more if the lock is
-// to be taken whoever holds it.
+// checkCopy refuses to lock a replica. For a takeover it promotes the replica
+// instead.
 func (x *session) checkCopy(ctx context.Context, tags []string) error {
 	if x.copy != copyUnknown || !slices.Contains(tags, format.TagReplica) {
-		return nil // one that is not marked may be until the next list
+		return nil // an unmarked repository may become a copy before the next list
 	}
 	x.copy = copyNone
 	err := x.s.checkReplica(ctx, tags)
@@ -220,7 +220,7 @@ func (x *session) write(ctx context.Context, req protocol.Request) error {
 		if err != nil {
 			return err
 		}
-		if x.fresh { // nobody has pushed what every lock manifest refers to
+		if x.fresh { // the blob that every lock manifest refers to is not there yet
 			if err := repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
 				return fmt.Errorf("%v: %w", err, definite(err))
 			}
@@ -276,7 +276,7 @@ func (r *records) put(ctx context.Context, tag string, m oci.Manifest, blobs ...
 	}
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
 		if perr := r.repo.PushBlob(ctx, b); perr != nil {
-			// Without ErrUncertain: the tag was refused, whatever became of the blob.
+			// Not ErrUncertain: the tag was refused, whatever happened to the blob.
 			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definite(perr))
 		}
 	}
@@ -288,8 +288,8 @@ func (r *records) there(ctx context.Context, tag string) bool {
 	return err == nil
 }
 
-// putOnce is put of a tag that nobody else writes and that stays: a registry that keeps
-// tags refuses to be sent the same bytes again, which then are there.
+// putOnce is put for a tag with a single writer that stays: a registry with immutable
+// tags refuses a repeated push, although the bytes are there.
 func (r *records) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs ...oci.Blob) error {
 	err := r.put(ctx, tag, m, blobs...)
 	if !refusesForGood(err) {
@@ -301,8 +301,8 @@ func (r *records) putOnce(ctx context.Context, tag string, m oci.Manifest, blobs
 	return err
 }
 
-// definite returns the sentinel of an error that matters to a caller and is
-// not about the outcome of a write.
+// definite returns the sentinel of an error that matters to a caller and does not
+// leave the outcome of a write open.
 func definite(err error) error {
 	for _, e := range [...]error{oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrTooLarge, oci.ErrRateLimited} {
 		if errors.Is(err, e) {
@@ -329,7 +329,7 @@ func (x *session) claim(c, root protocol.ClaimID) (oci.Manifest, error) {
 	return m, err
 }
 
-// rootTag is the tag of a claim that another one joins; "" for the zero claim.
+// rootTag returns the tag of a claim that another one joins; "" for the zero claim.
 func (l tagNames) rootTag(root protocol.ClaimID) string {
 	if root == (protocol.ClaimID{}) {
 		return ""
@@ -337,7 +337,7 @@ func (l tagNames) rootTag(root protocol.ClaimID) string {
 	return l.claimTag(root)
 }
 
-// rootOf is the claim that another one joined, if it says so.
+// rootOf returns the claim that another one joined, if its manifest names one.
 func (l tagNames) rootOf(m format.LockManifest) (root protocol.ClaimID, joined bool) {
 	t, ok := format.ParseStateTag(m.Root)
 	if !ok || t.Kind != format.LockClaim || t.Fragment != l.fragment {
@@ -346,8 +346,8 @@ func (l tagNames) rootOf(m format.LockManifest) (root protocol.ClaimID, joined b
 	return protocol.ClaimID{Fence: t.N, X: t.X}, true
 }
 
-// readClaim takes who holds from a claim of our id, and reports whether that claim
-// joined another one.
+// readClaim adopts the holder's description from a claim of our id, and reports whether
+// that claim joined another one.
 func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined bool, err error) {
 	l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
 	if err != nil {
@@ -362,7 +362,7 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 	return joined, nil
 }
 
-// heartbeatTime is the registry's time, where a lease needs it.
+// heartbeatTime returns the registry's time; zero without a lease.
 func (x *session) heartbeatTime() time.Time {
 	if x.s.o.LockTTL <= 0 {
 		return time.Time{}
@@ -377,8 +377,8 @@ func (x *session) tombstone(req protocol.Request) (oci.Manifest, error) {
 	})
 }
 
-// putUnlocked turns the marker for people and older tools; unlocked-W is
-// written only if it is not there yet.
+// putUnlocked sets the marker for human readers and older tools to unlocked;
+// unlocked-W is written only if it is not there yet.
 func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
 	m, err := format.NewLockManifest(format.LockManifest{Kind: format.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
 	if err != nil {
@@ -390,8 +390,8 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	return x.s.put(ctx, unlocked, m, x.blobs...)
 }
 
-// readMarker reports whether locked-W is an older tool's lock. Where such a tool
-// cannot delete it, it unlocks by making it the same manifest as unlocked-W.
+// readMarker reports whether locked-W is an older tool's lock. A tool that cannot
+// delete it unlocks by giving it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	l, err := x.s.fetchLock(ctx, format.StateTag{Kind: format.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
@@ -413,7 +413,7 @@ func (x *session) readMarker(ctx context.Context) (protocol.Owner, error) {
 	return protocol.OwnerForeign, nil
 }
 
-// readPointer tells whose version state-W is after an uncertain write of n.
+// readPointer reports who wrote state-W after an uncertain write of n.
 func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, error) {
 	m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
 	switch {
@@ -427,7 +427,7 @@ func (x *session) readPointer(ctx context.Context, n int64) (protocol.Owner, err
 	return protocol.OwnerBefore, nil
 }
 
-// definiteRead keeps a failed read from being taken for an uncertain write.
+// definiteRead keeps a failed read from being classified as an uncertain write.
 func definiteRead(err error) error {
 	if errors.Is(err, oci.ErrUncertain) {
 		return fmt.Errorf("%v: %w", err, oci.ErrUnavailable)

@@ -25,23 +25,23 @@ import (
 type Options struct {
 	Compression   string        // "zstd" (default), "gzip" or "none"
 	Sealer        Sealer        // encrypts states; nil: stored in clear
-	Primary       string        // name, without host, of the repository that this one is a copy of; "": none but its own
+	Primary       string        // name, without host, of the repository that this one is a copy of; "": not a copy
 	Unsealed      bool          // opens states in clear although there is a Sealer: for a command that seals them
 	LockTTL       time.Duration // lease: a lock without a heartbeat for this long may be taken over; 0: never
 	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
 	MaxVersions   int           // pruned on release; 0: keep all
-	StrictReads   bool          // reads without a lock list the versions, also where state-W is known to follow them
-	DigestDeletes bool          // the registry is known to remove the tags of a manifest with it: no list makes sure
+	StrictReads   bool          // reads without a lock list the versions, even if state-W is known to follow them
+	DigestDeletes bool          // the registry is known to delete a manifest's tags with it: no list to verify that
 	UnsafeLocking bool          // lock on registries that cannot keep a lock safe
 	MaxState      int64         // largest state, in bytes; 0: 512 MiB
-	Budget        *Budget       // bounds what states take in memory; nil: only MaxState does
-	Tool          string        // who writes, such as "okara/1.0.0"
+	Budget        *Budget       // bounds the memory that states take; nil: only MaxState bounds it
+	Tool          string        // the writing program, such as "okara/1.0.0"
 	Logger        *slog.Logger  // warnings; nil: none
 	Now           func() time.Time
-	Uptime        func() time.Duration // by which a holder counts the age of its lease; nil: [Uptime]
+	Uptime        func() time.Duration // the clock by which a holder measures the age of its lease; nil: [Uptime]
 	NewID         func() string
-	// Claim returns what the claim under a tag says of its holder, whose id
-	// stays; nil: what Lock was given. It is called again for each heartbeat.
+	// Claim returns the holder's description to store in the claim under a tag; its id
+	// is ignored. nil: the info given to Lock. It is called again for each heartbeat.
 	Claim func(tag string, info LockInfo) LockInfo
 }
 
@@ -55,17 +55,17 @@ type Store struct {
 	maxWorkspaces int
 }
 
-// recorder writes what no lock guards: records, verdicts, copies.
+// recorder writes what needs no lock: records, verdicts, copies.
 type recorder struct{ reader }
 
-// reader reads what is in the repository of a store, without a lock.
+// reader reads the repository of a store, without a lock.
 type reader struct {
 	vault
 	findings findings
 	heads    headCache
 }
 
-// New returns a store on r. It sends nothing.
+// New returns a store on r. It sends no request.
 func New(r *oci.Repo, o Options) *Store {
 	if o.MaxState == 0 {
 		o.MaxState = 512 << 20
@@ -98,7 +98,7 @@ func New(r *oci.Repo, o Options) *Store {
 // Repo returns the repository that the store is on.
 func (s *records) Repo() *oci.Repo { return s.repo }
 
-// Get returns the current state, without a lock. Where nothing was stored yet,
+// Get returns the current state, without a lock. If no state was stored yet,
 // or the workspace was deleted, the error is oci.ErrNotFound.
 func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
 	var state []byte
@@ -109,8 +109,8 @@ func (s *reader) Get(ctx context.Context, workspace string) ([]byte, Version, er
 	return state, v, err
 }
 
-// View is Get for servers: the state counts for the budget until use returns,
-// and so must not be kept.
+// View is Get for servers: the state counts against the budget until use returns,
+// and must not be kept after that.
 func (s *reader) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	m, err := s.pointed(ctx, tagNamesOf(workspace))
 	if err != nil {
@@ -119,10 +119,10 @@ func (s *reader) View(ctx context.Context, workspace string, use func(state []by
 	return s.view(ctx, m, m.N, use)
 }
 
-// Newer returns the current state if its version is above n, and no state if it
-// is not: one request to look, for who follows what others write. What is current
-// is what state-W says, so it may be a while behind, and its version may fall. Where
-// nobody has found out whether that tag moves, the versions are listed once a minute.
+// Newer returns the current state if its version is above n, and otherwise no state.
+// It polls with one request, for callers that follow the writes of others. The current
+// version is the one in state-W, so it may lag behind, and may even go back. While it is
+// not known whether that tag moves, the versions are listed once a minute.
 func (s *reader) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	l := tagNamesOf(workspace)
 	look := s.pointed
@@ -150,8 +150,8 @@ func (s *reader) GetTag(ctx context.Context, workspace, tag string) ([]byte, Ver
 	return s.read(ctx, m, 0)
 }
 
-// GetVersion returns version n of a workspace, a [*VersionError] if the workspace
-// has others only.
+// GetVersion returns version n of a workspace; a [*VersionError] if the workspace
+// has only others.
 func (s *reader) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.ViewVersion(ctx, workspace, n, func(b []byte, _ Version) error {
@@ -178,7 +178,7 @@ func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use
 // parallelReads bounds the requests of one listing.
 const parallelReads = 4
 
-// Workspaces lists the workspaces that have a state, in order of their names.
+// Workspaces lists the workspaces that have a state, sorted by name.
 func (s *reader) Workspaces(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		names, err := s.workspaces(ctx)
@@ -211,8 +211,8 @@ func (s *reader) workspacesIn(ctx context.Context, tags []string) ([]string, err
 	return names, err
 }
 
-// headsIn reads the newest version of each workspace in a tag list, in order of
-// their names, and leaves out those without a state.
+// headsIn reads the newest version of each workspace in a tag list, sorted by
+// name, and leaves out those without a state.
 func (s *reader) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	newest := newestTags(tags)
 	heads := make([]Head, len(newest))
@@ -232,11 +232,11 @@ func (s *reader) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	return slices.CompactFunc(heads, func(a, b Head) bool { return a.Workspace == b.Workspace }), nil
 }
 
-// head reads the newest version of a workspace; it has no name if there is no state,
-// but a digest where something else is under its tag.
+// head reads the newest version of a workspace. The name is empty if there is no
+// state; then a digest means that the tag holds something that is not a state.
 func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	m, err := s.repo.Fetch(ctx, t.String())
-	if errors.Is(err, oci.ErrNotFound) { // what cannot be read is no reason to hide it
+	if errors.Is(err, oci.ErrNotFound) { // an unreadable version is still shown
 		return Head{s.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
 	}
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	}
 	sm, err := format.ParseState(m)
 	if err != nil {
-		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, nil // not ours, though its tag looks like it
+		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, nil // not a state, though its tag looks like one
 	}
 	if !nameOf(t.Fragment, sm.Workspace) {
 		sm.Workspace = t.Fragment
@@ -253,20 +253,20 @@ func (s *reader) head(ctx context.Context, t format.StateTag) (Head, error) {
 	v.Current = true
 	if sm.Empty {
 		if _, _, err := s.read(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
-			return Head{}, nil // else nobody with the keys says that it is gone
+			return Head{}, nil // opened first, since a forged manifest must not hide a state
 		}
 	}
 	return Head{sm.Workspace, v}, nil
 }
 
-// nameOf reports whether a workspace of that name has that tag fragment: names in
-// annotations are the word of whoever may write to the registry.
+// nameOf reports whether the workspace name belongs to the tag fragment: any account
+// with write access to the registry can forge the name in the annotations.
 func nameOf(fragment, workspace string) bool {
 	return workspace != "" && (fragment == format.StateFragment(workspace) || fragment == format.OldStateFragment(workspace))
 }
 
 // newestTags returns for each workspace the tag of its highest version, or
-// state-W where a tool without versions wrote it.
+// state-W where a tool without versions wrote the state.
 func newestTags(tags []string) []format.StateTag {
 	heads := map[string]format.StateTag{}
 	for _, tag := range tags {
@@ -286,8 +286,8 @@ func newestTags(tags []string) []format.StateTag {
 	return list
 }
 
-// headCache keeps what was read under tags that are written once: records, and what
-// manifests say of versions. What is kept is shared and not to be changed.
+// headCache caches content of tags that are written once: records, and the manifest
+// data of versions. Cached values are shared and must not be changed.
 type headCache struct {
 	mu   sync.Mutex // guards the fields below
 	kept map[string]remembered
@@ -300,14 +300,14 @@ type remembered struct {
 }
 
 const (
-	// maxHeadCache bounds a headCache, in bytes: 30,000 workspaces, or 2,000 with the largest
-	// records.
+	// maxHeadCache bounds a headCache, in bytes: 30,000 workspaces, or 2,000 with the
+	// largest records.
 	maxHeadCache = 32 << 20
-	// headSize is about what a Head takes, and what anything takes beside its own.
+	// headSize is the approximate size of a Head, and the overhead of any entry.
 	headSize = 512
 )
 
-// keep remembers a value; where there is no room, others are forgotten.
+// keep caches a value; where there is no room, it evicts others.
 func (m *headCache) keep(tag string, value any, size int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -325,7 +325,7 @@ func (m *headCache) keep(tag string, value any, size int) {
 	}
 }
 
-// recall returns what was kept under a tag as a T.
+// recall returns the value cached for a tag, if it is a T.
 func recall[T any](m *headCache, tag string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// ErrNotState says that bytes are no state file of OpenTofu or Terraform.
+// ErrNotState says that bytes are not a state file of OpenTofu or Terraform.
 var ErrNotState = errors.New("not a state file")
 
-// CheckState reports whether bytes are a complete state file, else ErrNotState.
+// CheckState returns nil for a complete state file, else ErrNotState.
 func CheckState(state []byte) error {
 	if _, _, ok := Meta(state); !ok {
 		return fmt.Errorf("not JSON with lineage and serial: %w", ErrNotState)
@@ -31,16 +31,16 @@ func CheckState(state []byte) error {
 	return nil
 }
 
-// Succeeds reports whether next may replace the current state: the same lineage
-// and a higher serial. Otherwise the error is ErrStale. The same bytes again
-// are no error either, and same is true. States that OpenTofu encrypted carry
-// both fields in clear.
+// Succeeds reports whether next may replace the current state: it needs the same
+// lineage and a higher serial, or the error is ErrStale. If next equals the current
+// state byte for byte, there is no error, and same is true. States that OpenTofu
+// encrypted carry both fields in clear.
 //
-// Put does not ask this, since both tools decide it for themselves; it is for
-// writes that reach a store without them having seen its current state. The
-// current state itself is read only where its manifest does not decide, and
-// where it is encrypted: who cannot open it has the wrong key. In a store for
-// sealing what is in clear, the same bytes in clear are not the same.
+// Put does not check this, since both tools decide it themselves. Succeeds is for
+// writes by a client that has not seen the current state. The current state itself is
+// read only where its manifest does not decide, and where it is encrypted: a caller
+// that cannot open it has the wrong key. If the store seals and the current version is
+// in clear, equal bytes in clear are not the same.
 func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -72,8 +72,8 @@ func (l *writer) Succeeds(ctx context.Context, next []byte) (head Version, same 
 	return head, false, nil
 }
 
-// Push stores next unless it is the current state already. With force it may
-// also be what Succeeds refuses as stale, and sealed above a state in clear.
+// Push stores next unless it equals the current state. With force it also stores a state
+// that Succeeds refuses as stale, and seals one above a state in clear.
 func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, error) {
 	head, same, err := l.Succeeds(ctx, next)
 	if same {
@@ -85,14 +85,14 @@ func (l *writer) Push(ctx context.Context, next []byte, force bool) (Version, er
 	return l.Put(ctx, next)
 }
 
-// clear reports whether a state is to be sealed and is not.
+// clear reports whether a state should be sealed but is not.
 func (s *vault) clear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
 }
 
 // Head returns the current version without its state; oci.ErrNotFound if there
-// is none or the workspace was deleted. With a Sealer the state is opened, since
-// what the manifest says of it is not sealed.
+// is no state or the workspace was deleted. With a Sealer the state is opened, since
+// its description in the manifest is not sealed.
 func (l *writer) Head(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,10 +124,10 @@ const (
 )
 
 // cleanUpClaims removes ended claims and their tombstones, oldest first, while we hold
-// the lock. One that was ended by force must stay until no number that its
-// holder may still write can become the highest. The claim goes first: without
-// its tombstone it would be live again, while a holder that finds its claim
-// gone knows that it is fenced. It is a courtesy: the next lock tries again.
+// the lock. A claim that was ended by force must stay until no number that its holder
+// may still write can become the highest. The claim is removed first: without its
+// tombstone it would be live again, while a holder that finds its claim gone knows that
+// it is fenced. This is best effort: the next lock tries again.
 func (l *Lock) cleanUpClaims(ctx context.Context) {
 	v := l.x.snapshot
 	cleaned := 0
@@ -158,8 +158,8 @@ func (l *Lock) cleanUpClaim(ctx context.Context, v protocol.Snapshot, c protocol
 	}
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
-		// A dangling tag, which a registry may drop when it starts again, and the claim
-		// would be live: made real now, removed when it is old enough.
+		// The tag is dangling. A registry may drop it on restart, and the claim would
+		// be live again. So write the tombstone; it is removed when it is old enough.
 		return l.x.perform(ctx, protocol.Request{Op: protocol.OpPutTombstone, Claim: c, Forced: v.Ended[c] == protocol.EndedForced, Reason: format.ReasonUncertain}).Err
 	}
 	if err != nil {

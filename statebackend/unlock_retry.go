@@ -11,17 +11,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// How long the release of a lock is tried while its registry is away, and after which
-// pauses: a restart takes seconds.
+// The time for which the release of a lock is retried while its registry is away, and
+// the pauses between tries: a restart takes seconds.
 const (
 	unlockRetryTime     = time.Minute
 	unlockRetryPause    = 500 * time.Millisecond
 	maxUnlockRetryPause = 5 * time.Second
 )
 
-// UnlockRetrying is [Lock.Unlock] for a client, after which nobody unlocks. It tries once, also
-// where ctx has ended. While the registry is away it goes on for a minute after the
-// first time that it was called, says so in the log, and stops when ctx ends.
+// UnlockRetrying is [Lock.Unlock] for a client that will not call it again. It tries
+// once even if ctx has ended. While the registry is away it retries until a minute after
+// its first call, logs that, and stops when ctx ends.
 func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	first, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockRetryTime)
 	err := l.Unlock(first)
@@ -46,7 +46,7 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 	return nil
 }
 
-// leavesUntil is until when a lock is tried to be released.
+// leavesUntil returns until when the release of a lock is retried.
 func (l *Lock) leavesUntil() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime is the time since the machine started, its sleep included, which Go's
+// Uptime is the time since the machine started. It includes sleep, which Go's
 // own clock leaves out.
 func Uptime() time.Duration {
 	var t unix.Timespec

@@ -6,5 +6,5 @@ package statebackend
 
 import "time"
 
-// uptime runs while the machine sleeps.
+// Uptime is a clock that also advances while the machine sleeps.
 func Uptime() time.Duration { return wallTime() }

@@ -15,16 +15,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// Values of format.Verdict's field Locking.
+// Values of the field Locking of format.Verdict.
 const (
 	LockingExact   = "exact"   // a tag list shows a finished push
-	LockingSettle  = "settle"  // it does so after a moment
-	LockingRefused = "refused" // it may not
+	LockingSettle  = "settle"  // a tag list shows it after a short wait
+	LockingRefused = "refused" // a tag list may not show it
 )
 
-// Verdict reads what the last check of the registry found out. It is kept in
-// the repository and goes before what is known of the host; oci.ErrNotFound
-// without one.
+// Verdict reads the result of the last check of the registry. It is stored in the
+// repository and takes precedence over what is known of the host. Without one the
+// error is oci.ErrNotFound.
 func (s *reader) Verdict(ctx context.Context) (format.Verdict, error) {
 	tags, err := s.tags(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *reader) Verdict(ctx context.Context) (format.Verdict, error) {
 	return s.verdictIn(ctx, tags)
 }
 
-// Verdict is [Store.Verdict] by this list. Without one it asks for nothing.
+// Verdict is [Store.Verdict] from this list. Without a verdict it sends no request.
 func (l *Listing) Verdict(ctx context.Context) (format.Verdict, error) {
 	return l.s.verdictIn(ctx, l.tags)
 }
@@ -55,15 +55,15 @@ func (r *records) verdictIn(ctx context.Context, tags []string) (format.Verdict,
 	return v, nil
 }
 
-// RecordVerdict keeps a verdict in the repository. Where the tag of an older one
-// cannot move, it gets a tag of its own, and so do all that follow.
+// RecordVerdict stores a verdict in the repository. Where the tag of an older one
+// cannot move, this verdict and all later ones get separate tags.
 func (s *recorder) RecordVerdict(ctx context.Context, v format.Verdict) error {
 	m, err := format.NewVerdict(v)
 	if err != nil {
 		return err
 	}
 	tags, err := s.tags(ctx)
-	if err != nil && !errors.Is(err, ErrUnsafe) { // from a cache, as the verdict may say
+	if err != nil && !errors.Is(err, ErrUnsafe) { // a list from a cache, which the verdict may report
 		return err
 	}
 	later := format.LaterVerdictTag(s.o.Now())
@@ -82,14 +82,14 @@ func (s *recorder) RecordVerdict(ctx context.Context, v format.Verdict) error {
 	return nil
 }
 
-// refusesForGood tells of a tag that the registry does not move, or not for this
-// account: to push it again would not help. Who has no account, and may push new tags
-// all the same, is asked for a login.
+// refusesForGood reports whether the registry refuses to move a tag, in general or for
+// this account, so that a retry would not help. An anonymous client that may push new
+// tags gets a request for a login instead.
 func refusesForGood(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrUnauthenticated)
 }
 
-// abilitiesOf returns how a checked registry deletes.
+// abilitiesOf returns the ways in which a checked registry deletes.
 func abilitiesOf(v format.Verdict) protocol.Abilities {
 	if !v.Examined() {
 		return protocol.Abilities{}
@@ -104,28 +104,28 @@ func abilitiesOf(v format.Verdict) protocol.Abilities {
 	return can
 }
 
-// judgement is what the first lock of a store found out.
+// judgement is the finding of the first lock of a store.
 type judgement struct {
 	settle time.Duration
 	err    error
 }
 
-// findings are what this process knows of its registry.
+// findings are the facts that this process has learned about its registry.
 type findings struct {
 	mu        sync.Mutex // guards the fields below
 	can       protocol.Abilities
 	judgement *judgement        // nil until a lock needs it
 	pointer   format.Pointer    // "": not known
-	asked     time.Time         // when who looks often last found out
+	asked     time.Time         // the last listing for frequent readers, see trustsPointer
 	warned    map[string]string // the last warning of each subject
 }
 
-// keepsAll is the warning of a registry that does not delete.
+// keepsAll is the warning about a registry that does not delete.
 const keepsAll = "keeps all"
 
-// first reports whether a warning about a subject, such as a workspace, is another one
-// than the last: a server says once what a registry refuses, and again when it refuses
-// something else, or the same after it did not, which "" says.
+// first reports whether a warning about a subject, such as a workspace, differs from the
+// last one. So a server logs a refusal once, and again when the reason changes or when it
+// returns after a success, which is reported as "".
 func (f *findings) first(subject, warning string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,8 +146,8 @@ func (f *findings) pointerIs() format.Pointer {
 	return f.pointer
 }
 
-// trustsPointer reports whether state-W will do for who looks often: it moves, or what is
-// known of it was asked less than [trustTime] ago.
+// trustsPointer reports whether frequent readers may rely on state-W: it moves, or the
+// registry was asked about it less than [trustTime] ago.
 func (f *findings) trustsPointer(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,10 +164,10 @@ func (f *findings) trustsPointer(now time.Time) bool {
 	return recent
 }
 
-// trustTime is for how long a tag of which nothing is known is trusted to move.
+// trustTime is how long a tag with unknown behaviour is trusted to move.
 const trustTime = time.Minute
 
-// learnPointer keeps what is known of state-W, and reports whether that is new.
+// learnPointer records how state-W behaves, and reports whether that is new.
 func (f *findings) learnPointer(p format.Pointer) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +184,7 @@ func (f *findings) abilities() protocol.Abilities {
 	return f.can
 }
 
-// learn keeps what was found out; what is unknown there may be known here.
+// learn records what was found out; an unknown ability does not replace a known one.
 func (f *findings) learn(can protocol.Abilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -196,7 +196,7 @@ func (f *findings) learn(can protocol.Abilities) {
 	}
 }
 
-// reset lets the next lock read the verdict.
+// reset makes the next lock read the verdict again.
 func (f *findings) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,7 +204,7 @@ func (f *findings) reset() {
 	f.pointer = ""
 }
 
-// judge decides whether this repository can be locked, once per store: by the
+// judge decides, once per store, whether this repository can be locked: by the
 // verdict if there is one among the tags, else by the host.
 func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgement, error) {
 	f.mu.Lock()
@@ -247,8 +247,8 @@ func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgem
 // proven to show a finished push at once.
 const settleTime = 2 * time.Second
 
-// HostVerdict is what is known of registries by their names. Others are taken
-// for one that shows its own writes; each lock checks that it does.
+// HostVerdict is what is known of registries by their host names. Other registries are
+// assumed to show their own writes; each lock checks that.
 func HostVerdict(host string) format.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
 		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
@@ -268,11 +268,11 @@ func HostVerdict(host string) format.Verdict {
 	return format.Verdict{Locking: LockingExact}
 }
 
-// Check asks with one LIST whether the lock of that id is held: nil if a claim of
-// it is live, also one that another process won, and, where this process won it, no
-// version is above its own. It takes nothing over and reserves nothing: Put checks
-// again. Otherwise the errors are those of [Store.Resume], or ErrLockLost; to say
-// who holds or ended it they read one manifest.
+// Check asks with one LIST whether the lock of that id is held. It returns nil if a
+// claim of the id is live, also one that another process won, and, where this process
+// won it, no version is above its own. It takes nothing over and reserves nothing: Put
+// checks again. Otherwise the errors are those of [Store.Resume], or ErrLockLost; to
+// name the holder, or who ended the lock, they read one manifest.
 func (s *Store) Check(ctx context.Context, workspace, id string) error {
 	l, err := s.List(ctx)
 	if err != nil {
@@ -281,7 +281,7 @@ func (s *Store) Check(ctx context.Context, workspace, id string) error {
 	return l.Check(ctx, workspace, id)
 }
 
-// Check is [Store.Check] by this list, of a lock that was taken before it.
+// Check is [Store.Check] from this list, for a lock that was taken before the list.
 func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	x := l.s.session(workspace, LockInfo{})
 	x.snapshot = protocol.NewSnapshot(l.tags, x.fragment)
@@ -296,15 +296,15 @@ func (l *Listing) Check(ctx context.Context, workspace, id string) error {
 	return x.refusal(ctx, id, how, c)
 }
 
-// Check asks with one request whether the lock is still held: ErrLockLost if it
-// was taken over, also under its own id, forced or removed, or if somebody wrote
-// above it. It reserves nothing: Put checks again.
+// Check asks with one request whether the lock is still held. The error is ErrLockLost
+// if it was taken over, also under its own id, forced or removed, or if another process
+// wrote a higher version. It reserves nothing: Put checks again.
 func (l *Lock) Check(ctx context.Context) error {
 	_, err := l.List(ctx)
 	return err
 }
 
-// List is Check, and returns the list that it asked for.
+// List is Check, and also returns the list that it requested.
 func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,7 +321,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)
 }
 
-// top is known for others; of a lock that is lost or over it is below every version.
+// top is hold.Known; for a lock that is lost or released it is below every version.
 func (l *Lock) top() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -331,7 +331,7 @@ func (l *Lock) top() int64 {
 	return l.hold.Known()
 }
 
-// refusal says why the lock of id does not stand; nil where it does.
+// refusal returns the reason why the lock of id does not stand; nil if it stands.
 func (x *session) refusal(ctx context.Context, id string, how protocol.Standing, c protocol.ClaimID) error {
 	switch how {
 	case protocol.StandsHeld:
@@ -346,7 +346,7 @@ func (x *session) refusal(ctx context.Context, id string, how protocol.Standing,
 	return fmt.Errorf("workspace %q in %s: lock %s is %w: lock first", x.workspace, x.s.repo, format.ShownID(id), ErrNotHeld)
 }
 
-// endOf reads the tombstone of a claim; the zero value if that cannot be read.
+// endOf reads the tombstone of a claim; the zero value if it cannot be read.
 func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockManifest {
 	t := format.StateTag{Kind: format.LockTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
 	if x.snapshot.Ended[c] == protocol.EndedForced {
@@ -354,7 +354,7 @@ func (x *session) endOf(ctx context.Context, c protocol.ClaimID) format.LockMani
 	}
 	by, err := x.s.fetchLock(ctx, t.String(), x.workspace)
 	if err != nil {
-		return format.LockManifest{} // the message does without
+		return format.LockManifest{} // the message omits the details
 	}
 	return by
 }

@@ -20,30 +20,30 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
-// WorkspaceVariable stands in the name of a repository for the workspace, so that
-// each has a repository of its own. Who opens a Store puts the workspace in its place.
+// WorkspaceVariable stands for the workspace in the name of a repository, so that
+// each workspace has a separate one. The caller that opens a Store replaces it.
 const WorkspaceVariable = "{workspace}"
 
-// Record is what is known of a workspace beside its state.
+// Record is the metadata of a workspace, stored beside its state.
 type Record = format.WorkspaceRecord
 
-// ErrRecord says that a record is not stored: a value is out of bounds, or there
+// ErrRecord says that a record was not stored: a value is out of bounds, or there
 // are too many workspaces.
 var ErrRecord = errors.New("workspace record refused")
 
-// Workspace is a workspace as its record, its state and its lock tell.
+// Workspace is a workspace as described by its record, its state and its lock.
 type Workspace struct {
 	Name   string
-	Record *Record  // the newest, also one that says deleted; nil: none. Not to be changed
-	Head   *Version // without its state; nil: there is none in this repository
+	Record *Record  // the newest, also one that says deleted; nil: none. Must not be changed
+	Head   *Version // without its state; nil: no state in this repository
 	Held   *Held    // the lock; nil: free
 }
 
-// Exists reports whether there is such a workspace: its record says so, or it has a
-// state, which another door may have made, or a deletion that was cut off has left.
+// Exists reports whether the workspace exists: by its record, or by a state, which may
+// have come through another API or be left by an interrupted deletion.
 func (w Workspace) Exists() bool { return w.Live() != nil || w.Head != nil }
 
-// Live is the record that counts, nil if there is none or it says deleted.
+// Live returns the record; nil if there is none or it says deleted.
 func (w Workspace) Live() *Record {
 	if w.Record == nil || w.Record.Deleted {
 		return nil
@@ -52,20 +52,20 @@ func (w Workspace) Live() *Record {
 }
 
 // Record returns the newest record of a workspace, also one that says deleted; nil
-// if it has none. A record that was seen before costs no request.
+// if it has none. A record that was read before costs no request.
 func (l *Listing) Record(ctx context.Context, workspace string) (*Record, error) {
 	r, err := l.newestRecord(ctx, l.records()[tagNamesOf(workspace).fragment])
 	if err != nil {
 		return nil, fmt.Errorf("the record of workspace %q in %s: %w", workspace, l.s.repo, err)
 	}
-	if r != nil && r.Workspace != workspace { // two names with one fragment
+	if r != nil && r.Workspace != workspace { // two names share a fragment
 		return nil, fmt.Errorf("the record of workspace %q in %s belongs to %q: %w", workspace, l.s.repo, text.Excerpt(r.Workspace), oci.ErrCorrupt)
 	}
 	return r, nil
 }
 
-// Exists is [Workspace.Exists], with fewer requests: the state is looked at only
-// where the record does not decide.
+// Exists is [Workspace.Exists] with fewer requests: the state is read only where the
+// record does not decide.
 func (l *Listing) Exists(ctx context.Context, workspace string) (bool, error) {
 	r, err := l.Record(ctx, workspace)
 	if err != nil || r != nil && !r.Deleted {
@@ -75,8 +75,8 @@ func (l *Listing) Exists(ctx context.Context, workspace string) (bool, error) {
 	return head != nil, err
 }
 
-// Workspace tells about one workspace, whether or not it exists. What was seen
-// before, or written by this store, costs no request.
+// Workspace describes one workspace, whether or not it exists. Parts that this store has
+// read or written before cost no request.
 func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, error) {
 	w := Workspace{Name: workspace}
 	var err error
@@ -90,8 +90,8 @@ func (l *Listing) Workspace(ctx context.Context, workspace string) (Workspace, e
 	return w, err
 }
 
-// head returns the newest version of a workspace; nil if it has no state. Tags of
-// the older form of its name count where there are none of today's.
+// head returns the newest version of a workspace; nil if it has no state. Tags with the
+// older form of its name are used if there are none with the current form.
 func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) {
 	var own, old []format.StateTag
 	for _, t := range newestTags(l.tags) {
@@ -107,7 +107,7 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 		if err != nil {
 			return nil, fmt.Errorf("the state of workspace %q in %s: %w", workspace, l.s.repo, err)
 		}
-		if head.Workspace == "" && head.Digest != "" { // to call it absent would let it be made anew
+		if head.Workspace == "" && head.Digest != "" { // reporting it as absent would let it be created again
 			return nil, fmt.Errorf("the state of workspace %q in %s: %s is no version of a state: %w", workspace, l.s.repo, t, oci.ErrCorrupt)
 		}
 		if head.Workspace == workspace {
@@ -117,10 +117,10 @@ func (l *Listing) head(ctx context.Context, workspace string) (*Version, error) 
 	return nil, nil
 }
 
-// Workspaces are those that exist, in order of their names, each with its record,
-// its newest version and its lock. What was seen before, or written by this store,
-// costs no request. A lock that only an older tool's marker shows is missing where
-// okara has locked the workspace and could not delete what it left.
+// Workspaces returns the existing workspaces, sorted by name, each with its record,
+// its newest version and its lock. Parts that this store has read or written before
+// cost no request. A lock that only an older tool's marker shows is missing where okara
+// has locked the workspace and could not delete its own tags.
 func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 	found, err := l.gather(ctx)
 	if err != nil {
@@ -145,8 +145,8 @@ func (l *Listing) Workspaces(ctx context.Context) ([]Workspace, error) {
 	return list, nil
 }
 
-// shownLocks are the live claims, and the markers of workspaces of which there is
-// no claim nor tombstone: where nothing can be deleted, markers are everywhere.
+// shownLocks returns the live claims, and the markers of workspaces that have neither
+// claim nor tombstone: where nothing can be deleted, every workspace has a marker.
 func (l *Listing) shownLocks() []format.StateTag {
 	known := map[string]bool{}
 	for _, tag := range l.tags {
@@ -202,7 +202,7 @@ func (l *Listing) gather(ctx context.Context) (map[string]*Workspace, error) {
 	return found, nil
 }
 
-// Replicable lists the workspaces of which [Store.Replicate] finds something: a
+// Replicable lists the workspaces that [Store.Replicate] can copy: those with a
 // state or a record, also one that says deleted.
 func (s *Store) Replicable(ctx context.Context) ([]string, error) {
 	l, err := s.List(ctx)
@@ -216,8 +216,8 @@ func (s *Store) Replicable(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// View is [Store.View] of the highest version that the list shows, whatever state-W
-// says. One that cannot be read, as while it is written, is looked for in newer lists.
+// View is [Store.View] of the highest version that the list shows, regardless of
+// state-W. If that version cannot be read, as while it is written, newer lists are used.
 func (l *Listing) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	names := tagNamesOf(workspace)
 	m, err := l.s.newest(ctx, names, protocol.NewSnapshot(l.tags, names.fragment))
@@ -230,8 +230,8 @@ func (l *Listing) View(ctx context.Context, workspace string, use func(state []b
 	return l.s.view(ctx, m, m.N, use)
 }
 
-// records returns the tags of records by the fragment of their workspace, the one
-// that counts first.
+// records returns the tags of records by the fragment of their workspace, the newest
+// record first.
 func (l *Listing) records() map[string][]format.WorkspaceTag {
 	found := map[string][]format.WorkspaceTag{}
 	for _, tag := range l.tags {
@@ -247,17 +247,17 @@ func (l *Listing) records() map[string][]format.WorkspaceTag {
 	return found
 }
 
-// maxBadRecords bounds how many tags are read in vain before a record counts.
+// maxBadRecords bounds how many unreadable records are skipped.
 const maxBadRecords = 100
 
-// errNoRecord says that what is under a tag is no record, as opposed to one that the
-// registry did not send whole.
+// errNoRecord says that a tag does not hold a record, as opposed to a record that the
+// registry did not send completely.
 var errNoRecord = errors.New("no workspace record")
 
-// newestRecord reads the first of these tags under which a record is; nil if there
-// is none. What is not okara's record does not count, nor a tag that is listed and
-// not found, in a second list too: its write was never acknowledged.
-// One that the second list does not show was removed after a newer one.
+// newestRecord reads the first of these tags that holds a record; nil if none does. It
+// skips what okara did not write, and a tag that is listed but not found if a second
+// list shows it as well: its write was never acknowledged. A tag that the second list
+// does not show was removed after a newer record was written.
 func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) (*Record, error) {
 	relisted := false
 	for _, t := range tags[:min(len(tags), maxBadRecords)] {
@@ -285,7 +285,7 @@ func (l *Listing) newestRecord(ctx context.Context, tags []format.WorkspaceTag) 
 	return nil, nil
 }
 
-// cachedRecord reads a record; what is under its tag never changes.
+// cachedRecord reads a record through the cache; the content of its tag never changes.
 func (s *reader) cachedRecord(ctx context.Context, tag string) (*Record, error) {
 	if r, ok := recall[*Record](&s.heads, tag); ok {
 		return r, nil
@@ -302,21 +302,21 @@ func (s *reader) cachedRecord(ctx context.Context, tag string) (*Record, error) 
 	return &r, nil
 }
 
-// cachedHead is head, but a version that was read before is not read again. Nobody
-// rewrites a version but with the same content.
+// cachedHead is head with a cache of versions. A version is only ever rewritten with
+// the same content.
 func (s *reader) cachedHead(ctx context.Context, t format.StateTag) (Head, error) {
 	if h, ok := recall[Head](&s.heads, t.String()); ok {
 		return h, nil
 	}
 	h, err := s.head(ctx, t)
-	dangling := h.Workspace != "" && h.Digest == "" // listed, and not found
+	dangling := h.Workspace != "" && h.Digest == "" // listed but not found
 	if err == nil && t.Kind == format.StateNumbered && !dangling {
 		s.heads.keep(t.String(), h, headSize)
 	}
 	return h, err
 }
 
-// remember keeps what this store wrote itself.
+// remember caches a version that this store wrote.
 func (s *reader) remember(l tagNames, v Version) {
 	h := Head{l.workspace, v}
 	if v.Empty {
@@ -325,5 +325,5 @@ func (s *reader) remember(l tagNames, v Version) {
 	s.heads.keep(l.numbered(v.N), h, headSize)
 }
 
-// age is how long ago a record was written, by our own clock.
+// age returns how long ago a record was written, by our own clock.
 func (s *reader) age(r *Record) time.Duration { return s.o.Now().Sub(r.Updated) }

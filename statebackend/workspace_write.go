@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// maxRecords is how often a workspace may change in recordTime: each change is a
-	// tag in everybody's list, and where nothing can be deleted it stays.
+	// maxRecords is how often a workspace may change in recordTime: each change adds a
+	// tag to every list, and where nothing can be deleted the tag stays.
 	maxRecords = 60
 	recordTime = time.Hour
-	// maxWorkspaces bounds those of a repository that may get a record.
+	// maxWorkspaces bounds the workspaces of a repository that may get a record.
 	maxWorkspaces = 5_000
 )
 
-// ChangeRecord is [Listing.Change] by a list of its own.
+// ChangeRecord is [Listing.Change] with a new list.
 func (s *Store) ChangeRecord(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
 	l, err := s.List(ctx)
 	if err != nil {
@@ -35,14 +35,14 @@ func (s *Store) ChangeRecord(ctx context.Context, workspace string, change func(
 	return l.Change(ctx, workspace, change)
 }
 
-// Change writes the next record of a workspace: as change makes it of the newest
-// one, or of a blank one where there is none or it says deleted. An error of change
-// is returned, and nothing is written; so it is where nothing changes but By. Number
-// and times are set here, Created where change leaves it zero.
+// Change writes the next record of a workspace. change edits a copy of the newest
+// record, or a blank one where there is none or it says deleted. If change returns an
+// error, that is returned and nothing is written. Nothing is written either if only By
+// differs. Number and times are set here, Created only where change leaves it zero.
 //
-// Nobody locks: of two records that are written at once one wins, see
-// [format.WorkspaceTag]. Beyond 60 of a workspace in an hour the error is
-// oci.ErrRateLimited; what is out of bounds is [ErrRecord]; in a copy, [ErrReplica].
+// There is no lock: of two records that are written at once one wins, see
+// [format.WorkspaceTag]. After 60 records of a workspace in an hour the error is
+// oci.ErrRateLimited; for a value out of bounds [ErrRecord]; in a copy [ErrReplica].
 func (l *Listing) Change(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
 	old, err := l.Record(ctx, workspace)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Listing) Change(ctx context.Context, workspace string, change func(*Rec
 	return l.writeRecord(ctx, old, next)
 }
 
-// sameRecord reports whether two records say the same of a workspace, whoever wrote them and when.
+// sameRecord reports whether two records agree in everything but their author and time.
 func sameRecord(a, b Record) bool {
 	sameText := a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description
 	sameSettings := a.Mode == b.Mode && a.Tool == b.Tool && maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Settings, b.Settings)
@@ -79,8 +79,8 @@ func sameRecord(a, b Record) bool {
 	return sameText && sameSettings && sameLife
 }
 
-// checkWorkspaceLimit refuses one more workspace where there are too many. They are read only
-// where the tags tell of as many.
+// checkWorkspaceLimit refuses one more workspace where there are too many. It reads the
+// workspaces only if the number of tags reaches the limit.
 func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) error {
 	fragments := map[string]bool{}
 	for fragment := range l.records() {
@@ -104,7 +104,7 @@ func (l *Listing) checkWorkspaceLimit(ctx context.Context, workspace string) err
 }
 
 // writeRecord writes the record after old, which is nil for the first one, and
-// removes what is long past.
+// removes old records.
 func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
 	tags := l.records()[tagNamesOf(next.Workspace).fragment]
 	if err := l.s.checkReplica(ctx, l.tags); err != nil {
@@ -137,8 +137,8 @@ func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Re
 	return r, nil
 }
 
-// checkRate refuses a record where many were written of late. They are counted in
-// the repository, so for all processes together.
+// checkRate refuses a record where many were written recently. They are counted in
+// the repository, so across all processes.
 func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format.WorkspaceTag) error {
 	if len(tags) < maxRecords {
 		return nil
@@ -158,8 +158,8 @@ func (l *Listing) checkRate(ctx context.Context, workspace string, tags []format
 // recordTries bounds how often a record with a lost answer is sent again.
 const recordTries = 4
 
-// putRecord writes a record. Its tag is its own, so that it may be sent again where
-// the answer was lost.
+// putRecord writes a record. No other record uses its tag, so it may be sent again
+// if the answer was lost.
 func (s *recorder) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
 	err := s.put(ctx, tag, m)
 	for range recordTries {
@@ -174,9 +174,9 @@ func (s *recorder) putRecord(ctx context.Context, tag string, m oci.Manifest) er
 	return err
 }
 
-// dropRecords removes records below seq that are older than age, as far as the
-// registry can; a younger one is counted by checkRate. What is no record is left
-// alone. It is a courtesy: the next one tries again.
+// dropRecords removes records below seq that are older than age, if the registry
+// deletes. Younger ones are needed by checkRate. A tag that does not hold a record is
+// skipped. This is best effort: the next write tries again.
 func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, seq int, age time.Duration) {
 	dropped := 0
 	for _, t := range slices.Backward(tags) {
@@ -202,11 +202,11 @@ func (s *recorder) dropRecords(ctx context.Context, tags []format.WorkspaceTag, 
 	}
 }
 
-// DeleteWorkspace deletes a workspace: first its record says deleted, the other
-// facts kept, then the state is deleted, whose history stays. Cut off in between the
-// workspace exists by its state, and is never an empty one; so it may be repeated.
-// Where its record is in another repository, records and workspace say in which and
-// under which name; records nil: in this one. The lock stays.
+// DeleteWorkspace deletes a workspace. First it writes a record that says deleted and
+// keeps the other facts, then it deletes the state, whose history stays. After an
+// interruption in between, the workspace still exists by its state and never looks
+// empty, so the call may be repeated. If the record is in another repository, records
+// and workspace name its store and its name there; nil means this one. The lock stays.
 func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, by string) error {
 	if records == nil {
 		records = l.s
@@ -227,13 +227,14 @@ func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, b
 }
 
 // MarkDeleted writes that a workspace was deleted, unless its record says so or there is
-// none. The state is left to somebody who has its keys.
+// no record. The state is left for a caller that has its keys.
 func (s *Store) MarkDeleted(ctx context.Context, workspace, by string) error {
 	return s.markDeleted(ctx, workspace, by, true)
 }
 
-// markDeleted writes that a workspace was deleted, also where it had no record: who
-// saw it before must learn that. Without a state it is written once.
+// markDeleted writes that a workspace was deleted, also where it had no record, so that
+// clients that saw it before learn it. empty says that there is no state; then a workspace
+// without a record, or with one that says deleted, gets no new one.
 func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty bool) error {
 	l, err := s.List(ctx)
 	if err != nil {
@@ -256,15 +257,15 @@ func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty boo
 	return err
 }
 
-// ErrOwner says that a state is not that of the run that asks for it: the record of
+// ErrOwner says that a state does not belong to the run that requests it: the record of
 // its workspace names another owner or none, or says that the workspace was deleted.
 var ErrOwner = errors.New("not this object's state")
 
 // Owned is nil if the newest record of a workspace names this owner and does not say
-// deleted, else [ErrOwner]. A record that was seen before costs no request.
+// deleted, else [ErrOwner]. A record that was read before costs no request.
 //
-// An owner changes under the lock of its workspace only, so that one who has it owns
-// the state until he gives it back.
+// The owner changes only under the lock of the workspace, so an owner that holds the
+// lock owns the state until it releases the lock.
 func (l *Listing) Owned(ctx context.Context, workspace, owner string) error {
 	r, err := l.Record(ctx, workspace)
 	switch {
@@ -286,8 +287,8 @@ func (s *records) notOwned(workspace, why string) error {
 	return fmt.Errorf("workspace %q in %s: %w: %s", workspace, s.repo, ErrOwner, why)
 }
 
-// CheckOwner is [Listing.Owned] for who names the lock under which he asks, which may
-// be "". It costs a list unless this process has found out before who that is.
+// CheckOwner is [Listing.Owned] for a caller that names its lock; id may be "". It
+// costs a list unless this process has checked the owner under this lock before.
 func (s *Store) CheckOwner(ctx context.Context, workspace, id, owner string) error {
 	if l, ok := s.Holding(workspace, id); ok && l.isOf(owner) {
 		return nil
@@ -305,7 +306,7 @@ func (s *Store) CheckOwner(ctx context.Context, workspace, id, owner string) err
 	return nil
 }
 
-// LockOwned is Lock for the owner of a workspace, by the list that Lock makes anyway.
+// LockOwned is Lock for the owner of a workspace. It checks the owner in Lock's list.
 func (s *Store) LockOwned(ctx context.Context, workspace, owner string, info LockInfo) (*Lock, error) {
 	if _, ok := s.Holding(workspace, info.ID); ok {
 		if err := s.CheckOwner(ctx, workspace, info.ID, owner); err != nil {
@@ -323,8 +324,8 @@ func (s *Store) LockOwned(ctx context.Context, workspace, owner string, info Loc
 	return l, err
 }
 
-// ViewOwned is [Store.View] for the owner of a workspace, by the list that View makes
-// anyway where reads are strict.
+// ViewOwned is [Store.View] for the owner of a workspace. It lists, as View does where
+// reads are strict, and checks the owner in that list.
 func (s *Store) ViewOwned(ctx context.Context, workspace, owner string, use func(state []byte, v Version) error) (Version, error) {
 	l, err := s.List(ctx)
 	if err != nil {
