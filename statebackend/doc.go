@@ -18,7 +18,7 @@
 // separate version. The argument depends on no clock, time-out, DELETE or
 // conditional request.
 //
-// Locking is exact on registries whose tag list shows a finished push; `okara
+// Locking is exact on registries whose tag list shows a finished push; `okara admin
 // doctor` tests yours. If a lock is forced or expires while its owner still
 // runs, two runs can change infrastructure at once; the later state write is
 // refused and kept as a version. Keep CI concurrency control on. A lock is

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// A configuration that somebody uploaded to be run: a working folder.
+// A configuration that was uploaded for a run is an archived working directory.
 const (
 	artifactConfiguration = "application/vnd.okara.configuration.v1"
 	MediaConfiguration    = "application/vnd.okara.configuration.v1.tar+gzip"
@@ -26,11 +26,11 @@ const (
 	annConfiguration = "vnd.okara.configuration.id"
 )
 
-// ConfigurationTag names an upload of a record. The manifest is a part of the name, so
-// nothing that is put later takes the place of what is there: two tags of one ID are
-// two uploads, of which neither counts.
+// ConfigurationTag names an upload of a record. It contains the digest of the manifest,
+// so a later push cannot replace the content: two tags of one ID are two uploads, and
+// neither is accepted.
 type ConfigurationTag struct {
-	Record   string // id of an instance, or of what runs like one
+	Record   string // id of an instance, or of another object that has runs
 	ID       string // 16 hex digits
 	Manifest digest.Digest
 }
@@ -41,7 +41,7 @@ func (t ConfigurationTag) String() string {
 
 var configurationTagRE = text.Pattern(`^cv-([a-z0-9]{1,40})-([0-9a-f]{16})-([0-9a-f]{64})$`)
 
-// parseConfigurationTag is the reverse of String. It is false for other tags.
+// parseConfigurationTag is the reverse of String; false for other tags.
 func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
 	m := configurationTagRE().FindStringSubmatch(tag)
 	if m == nil {
@@ -50,16 +50,16 @@ func parseConfigurationTag(tag string) (ConfigurationTag, bool) {
 	return ConfigurationTag{Record: m[1], ID: m[2], Manifest: digest.NewDigestFromEncoded(digest.SHA256, m[3])}, true
 }
 
-// PutConfiguration stores an upload, whose layer is a tar.gz, once: where another one
-// of its ID is there before or afterwards the error is [oci.ErrExists]. The same bytes
-// are the same upload, so it may be repeated.
+// PutConfiguration stores an upload, whose layer is a tar.gz, once. If there is a different
+// upload of its ID, before or afterwards, the error is [oci.ErrExists]. The same bytes
+// are the same upload, so the call may be repeated.
 func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
 	layer.MediaType = MediaConfiguration
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: artifactConfiguration,
 		Config:       artifact.EmptyConfig(),
 		Layers:       []oci.Descriptor{layer.Descriptor},
-		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // no two share a manifest, which are deleted by digest
+		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // so that no two uploads share a manifest: manifests are deleted by digest
 	})
 	if err != nil {
 		return ConfigurationTag{}, err
@@ -78,7 +78,7 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	return t, err
 }
 
-// alone reports whether an upload is there, and fails if another one of its ID is.
+// alone reports whether this upload is stored, and fails if another one has its ID.
 func (t ConfigurationTag) alone(ctx context.Context, r *oci.Repo) (there bool, err error) {
 	list, err := Configurations(ctx, r, t.Record)
 	if err != nil {
@@ -93,8 +93,8 @@ func (t ConfigurationTag) alone(ctx context.Context, r *oci.Repo) (there bool, e
 	return there, nil
 }
 
-// ReadConfiguration returns the layer of an upload. Anything else under its digest is
-// [oci.ErrCorrupt].
+// ReadConfiguration returns the layer of an upload. If another kind of manifest is
+// under its digest, the error is [oci.ErrCorrupt].
 func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oci.Descriptor, error) {
 	m, err := r.Fetch(ctx, t.Manifest.String())
 	if err != nil {
@@ -112,8 +112,8 @@ func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oc
 	return image.Layers[0], nil
 }
 
-// Configurations lists the uploads of a record; a repository that is not there has
-// none.
+// Configurations lists the uploads of a record; none if the repository does not
+// exist.
 func Configurations(ctx context.Context, r *oci.Repo, record string) (list []ConfigurationTag, err error) {
 	for tag, err := range r.Tags(ctx) {
 		if errors.Is(err, oci.ErrNotFound) {

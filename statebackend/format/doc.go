@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package format says how states, claims, workspaces and marks lie in a repository:
-// their tags and their manifests, made and read over package oci. The shapes are
-// those of package artifact: image manifests with the empty config.
+// Package format defines how states, claims, workspaces and marks are stored in a
+// repository: their tags and their manifests, made and read over package oci. The
+// shapes are those of package artifact: image manifests with the empty config.
 //
-// A state version (state.go, tags "state-W-v42" and, moved, "state-W") has
+// A state version (state.go, tags "state-W-v42" and, as a moving copy, "state-W") has
 // one layer, repeated inline up to 32 KiB so that reading it is one request:
 //
 //	artifactType: application/vnd.opentofu.state.v1
@@ -13,26 +13,26 @@
 //	annotations: org.opentofu.workspace, vnd.okara.state.{version,parent,fence,lineage,serial,…}
 //
 // A lock claim, its tombstone and the visible marker (lock.go, tags
-// "locked-W-<F>-<x>", "unlocked-W-<F>-<x>[-f]", "locked-W") say everything in
-// annotations; package statebackend holds the argument why that is a lock:
+// "locked-W-<F>-<x>", "unlocked-W-<F>-<x>[-f]", "locked-W") have all their content in
+// annotations; package statebackend explains why they form a lock:
 //
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
 // A workspace record (workspace.go, tags "workspace-W-<seq>-<hash>", written once)
-// says what is known of a workspace beside its state. It counts only where name,
-// number and hash are those of its tag:
+// holds the metadata of a workspace beside its state. It is valid only if its name,
+// number and hash match its tag:
 //
 //	artifactType: application/vnd.okara.workspace.v1
 //	annotations: org.opentofu.workspace, vnd.okara.workspace.{seq,nonce,project,tags,description,mode,…}
 //
-// A configuration that somebody uploaded to be run (configuration.go, tag
+// A configuration that was uploaded for a run (configuration.go, tag
 // "cv-<id>-<16 hex digits>-<digest of the manifest>", written once) has one layer:
 //
 //	artifactType: application/vnd.okara.configuration.v1
 //	layers:
 //	- application/vnd.okara.configuration.v1.tar+gzip
 //
-// The marks of a repository (mark.go) say what was found out about its registry, and
-// that it is a replica. Layouts that other tools wrote are read by package foreign.
+// The marks of a repository (mark.go) record the findings about its registry, and
+// that it is a replica. Package foreign reads layouts that other tools wrote.
 package format

@@ -20,7 +20,7 @@ import (
 )
 
 // Types of lock manifests. mediaLockInfo is a layer that only older tools
-// write; ours keep the lock information in an annotation.
+// write; okara keeps the lock information in an annotation.
 const (
 	artifactLock  = "application/vnd.opentofu.lock.v1"
 	mediaLockInfo = "application/vnd.opentofu.lockinfo.v1"
@@ -47,10 +47,10 @@ const (
 // send a few hundred bytes.
 const MaxLockInfo = 4 << 10
 
-// LockKind is what a lock manifest stands for.
+// LockKind is the kind of a lock manifest.
 type LockKind string
 
-// The kinds of lock manifests. The empty kind was written by an older tool.
+// The kinds of lock manifests. Older tools write the empty kind.
 const (
 	KindClaim     LockKind = "claim"
 	KindTombstone LockKind = "tombstone"
@@ -66,12 +66,12 @@ const (
 	ReasonForced    LockReason = "forced"
 	ReasonExpired   LockReason = "expired"
 	ReasonUncertain LockReason = "uncertain"
-	ReasonAbandoned LockReason = "ghost"    // listed, but its GET was 404 for long
-	ReasonRefused   LockReason = "refused"  // its client got the answer that somebody else holds it
-	ReasonOrphan    LockReason = "orphaned" // the lock that it took part in has ended
+	ReasonAbandoned LockReason = "ghost"    // listed, but its GET answered 404 for too long
+	ReasonRefused   LockReason = "refused"  // its client got the answer that the lock is held
+	ReasonOrphan    LockReason = "orphaned" // the lock that the claim joined has ended
 )
 
-// LockInfo describes who holds a lock, in the field names that OpenTofu and
+// LockInfo describes the holder of a lock, in the field names that OpenTofu and
 // Terraform use.
 type LockInfo struct {
 	ID        string
@@ -83,7 +83,7 @@ type LockInfo struct {
 	Path      string
 }
 
-// LockManifest is what a claim, a tombstone or a marker says.
+// LockManifest is the content of a claim, a tombstone or a marker.
 type LockManifest struct {
 	Manifest  oci.Descriptor
 	Kind      LockKind
@@ -92,24 +92,24 @@ type LockManifest struct {
 	Fence     int64
 	Heartbeat time.Time // by the registry's clock; zero without a lease
 	TTL       time.Duration
-	Nonce     string // empty: not ours
-	Root      string // tag of the claim by which the same client won before; "": by this one
+	Nonce     string // empty: not written by okara
+	Root      string // tag of the claim by which the same client won before; "": this one
 	Reason    LockReason
 	Who       string // who ended the claim
 	Created   time.Time
 }
 
-// ClaimX returns the last part of a claim's tags: 8 hex digits of the lock's
-// id, by which a claim is found again, and 8 that tell attempts apart.
+// ClaimX returns the last part of a claim's tags: 8 hex digits of the hash of the
+// lock's id, by which a claim is found again, and 8 that distinguish attempts.
 func ClaimX(lockID string, attempt uint32) string {
 	return shortHash(lockID, 8) + fmt.Sprintf("%08x", attempt)
 }
 
-// IDOfClaim is the part of a claim's x that the claims of one lock id have in common.
+// IDOfClaim returns the part of a claim's x that all claims of one lock id share.
 func IDOfClaim(x string) string { return x[:min(len(x), 8)] }
 
-// ClaimOf reports whether x is of a claim with that lock id, or with the id that
-// [ShownID] shows like that.
+// ClaimOf reports whether x belongs to a claim with that lock id, or with an id whose
+// [ShownID] is lockID.
 func ClaimOf(x, lockID string) bool {
 	if len(x) != 16 {
 		return false
@@ -118,15 +118,15 @@ func ClaimOf(x, lockID string) bool {
 	return x[:8] == shortHash(lockID, 8) || hashed && x[:8] == lockID[:8]
 }
 
-// maxShownID bounds an id that is shown as it is; the tools' have 36 characters.
+// maxShownID bounds an id that is shown unchanged; those of the tools have 36 characters.
 const maxShownID = 128
 
-// idPattern is what no shell and no terminal takes for anything but text.
+// idPattern matches text that no shell and no terminal interprets.
 var idPattern = text.Pattern(`^[A-Za-z0-9._-]*$`)
 
-// ShownID is how the id of somebody else's lock is shown, for people paste it:
-// as it is, or as the hexadecimal digits of its SHA-256 where it has other
-// characters than A-Z a-z 0-9 . _ -.
+// ShownID returns the form in which the id of another client's lock is shown, since
+// users paste it: unchanged, or as the hexadecimal digits of its SHA-256 if it has
+// characters other than A-Z a-z 0-9 . _ -.
 func ShownID(lockID string) string {
 	if len(lockID) <= maxShownID && idPattern().MatchString(lockID) {
 		return lockID
@@ -134,11 +134,11 @@ func ShownID(lockID string) string {
 	return shortHash(lockID, sha256.Size*2)
 }
 
-// maxLockInfoDepth bounds how deep the members nest that okara does not know; the
-// tools' have no depth at all.
+// maxLockInfoDepth bounds the nesting of unknown members; the tools' members do not
+// nest.
 const maxLockInfoDepth = 16
 
-// ParseLockInfo reads lock information in the tools' JSON. What is longer than
+// ParseLockInfo reads lock information in the tools' JSON. Input that is longer than
 // [MaxLockInfo] or nests more than 16 deep is [oci.ErrTooLarge].
 func ParseLockInfo(b []byte) (LockInfo, error) {
 	if len(b) > MaxLockInfo {
@@ -149,7 +149,7 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 	for {
 		t, err := dec.Token()
 		if err != nil {
-			break // Unmarshal says what is wrong
+			break // Unmarshal reports the error
 		}
 		switch t {
 		case json.Delim('{'), json.Delim('['):
@@ -167,7 +167,7 @@ func ParseLockInfo(b []byte) (LockInfo, error) {
 	return info, nil
 }
 
-// shown returns what a stranger wrote in a form that can be shown.
+// shown returns untrusted lock information in a form that is safe to display.
 func (i LockInfo) shown() LockInfo {
 	i.ID = ShownID(i.ID)
 	for _, s := range [...]*string{&i.Operation, &i.Info, &i.Who, &i.Version, &i.Path} {
@@ -214,9 +214,9 @@ func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	return artifact.NewBare(artifactLock, ann)
 }
 
-// ParseLock reads any lock manifest. What it says of its holder is the word of
-// whoever may write to the registry, and is returned as it can be shown. Of older tools' manifests only the lock
-// information is known, and Nonce is empty.
+// ParseLock reads any lock manifest. Any account with write access to the registry can
+// forge the holder's description, so it is returned in a form that is safe to display.
+// For older tools' manifests only the lock information is set, and Nonce is empty.
 func ParseLock(m oci.Manifest) (LockManifest, error) {
 	img, err := m.Image()
 	if err != nil {

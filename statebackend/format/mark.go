@@ -12,24 +12,24 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Tags of a state repository that belong to no workspace.
+// Tags of a state repository that are not specific to a workspace.
 const (
-	TagVerdict = "okara-doctor"  // what okara admin doctor found out about the registry
+	TagVerdict = "okara-doctor"  // the findings of okara admin doctor about the registry
 	TagReplica = "okara-replica" // the repository is a read-only copy
 )
 
-// ProbeFragment stands where a workspace does in a tag by which okara admin doctor finds out
-// whether tags of states move. No workspace has it.
+// ProbeFragment takes the place of a workspace in a tag by which okara admin doctor finds
+// out whether tags of states move. No workspace has this fragment.
 const ProbeFragment = "ws-okara-doctor"
 
-// Types and annotations of these marks: one JSON document in one annotation.
+// Types and annotations of these marks, which are one JSON document in one annotation.
 const (
 	artifactVerdict = "application/vnd.okara.verdict.v1"
 	artifactReplica = "application/vnd.okara.replica.v1"
 	annMark         = "vnd.okara.mark"
 )
 
-// Verdict is what a check of a registry found out about it.
+// Verdict is the result of checking a registry.
 type Verdict struct {
 	Locking   string    `json:"locking"` // "exact", "settle" or "refused"
 	Reason    string    `json:"reason"`
@@ -44,41 +44,41 @@ type Verdict struct {
 	DeleteDigest    bool `json:"delete_digest"`
 	DigestDropsTags bool `json:"delete_digest_drops_tags"`
 	ReferrersAPI    bool `json:"referrers_api"`
-	CreateOnly      bool `json:"create_only_honoured"` // seen once; never relied on
+	CreateOnly      bool `json:"create_only_honoured"` // observed once; never relied on
 
 	Pointer Pointer `json:"pointer,omitempty"`
 }
 
-// Pointer reports whether a tag that exists can be pushed again, as that of the current
-// state must be.
+// Pointer says whether an existing tag can be pushed again, which state-W, the tag of
+// the current state, needs.
 type Pointer string
 
-// The zero Pointer is of a verdict that does not say.
+// The zero Pointer means that the verdict does not say.
 const (
 	PointerMoves Pointer = "moves"
-	PointerStuck Pointer = "stuck" // it names the first version for ever
+	PointerStuck Pointer = "stuck" // the tag keeps naming the first version
 )
 
-// Examined reports whether the registry was tested, and not only found out about.
+// Examined reports whether the verdict comes from tests of the registry.
 func (v Verdict) Examined() bool { return v.Rounds > 0 || v.DeleteTag || v.DeleteDigest }
 
 const laterVerdictPrefix = TagVerdict + "-"
 
-// LaterVerdictTag is the tag of a verdict where [TagVerdict] does not move.
+// LaterVerdictTag returns the tag of a verdict where [TagVerdict] does not move.
 func LaterVerdictTag(t time.Time) string { return fmt.Sprintf("%s%012d", laterVerdictPrefix, t.Unix()) }
 
-// IsVerdictTag reports whether tag is that of a verdict.
+// IsVerdictTag reports whether tag holds a verdict.
 func IsVerdictTag(tag string) bool {
 	number, later := strings.CutPrefix(tag, laterVerdictPrefix)
 	return tag == TagVerdict || later && len(number) == 12 && strings.Trim(number, "0123456789") == ""
 }
 
-// NewestVerdict is the tag of the last verdict in a tag list, "" without one.
+// NewestVerdict returns the tag of the last verdict in a tag list, "" without one.
 func NewestVerdict(tags []string) string {
 	newest := ""
 	for _, tag := range tags {
 		if IsVerdictTag(tag) {
-			newest = max(newest, tag) // those with a number come behind the one without
+			newest = max(newest, tag) // tags with a number sort after the one without
 		}
 	}
 	return newest
@@ -93,13 +93,13 @@ func ParseVerdict(m oci.Manifest) (Verdict, error) {
 	return v, ParseMark(m, artifactVerdict, &v)
 }
 
-// ReplicaMark says whose copy a repository is.
+// ReplicaMark names the source of a copy.
 type ReplicaMark struct {
 	Source   string    `json:"source"` // HOST/NAME
 	Updated  time.Time `json:"updated"`
-	Promoted bool      `json:"promoted,omitempty"` // the copy was taken over and is a primary now
+	Promoted bool      `json:"promoted,omitempty"` // the copy was taken over and is now a primary
 
-	// Kept are the versions of each workspace that are no copies: they were here before
+	// Kept lists the versions of each workspace that are not copies: they were here before
 	// the repository became a copy, and the source does not have them.
 	Kept map[string][]int64 `json:"kept,omitempty"`
 }
@@ -122,7 +122,7 @@ func NewMark(artifactType string, v any) (oci.Manifest, error) {
 	return artifact.NewBare(artifactType, map[string]string{annMark: string(b)})
 }
 
-// ParseMark reads a mark of that type; other manifests wrap [oci.ErrCorrupt].
+// ParseMark reads a mark of that type; any other manifest is [oci.ErrCorrupt].
 func ParseMark(m oci.Manifest, artifactType string, v any) error {
 	img, err := m.Image()
 	if err != nil {

@@ -65,7 +65,7 @@ const maxFragment = 80
 // follows "state-" or "locked-".
 var fragmentPattern = text.Pattern(`^[A-Za-z0-9_.-]{1,80}$`)
 
-// reservedPattern finds names whose tags would read as those of a version, a
+// reservedPattern matches names whose tags would be read as those of a version, a
 // claim or a tombstone of another workspace.
 var reservedPattern = text.Pattern(`^ws-|-v[0-9]+$|-[0-9]{12}-[0-9a-f]{16}(-f)?$`)
 
@@ -79,7 +79,7 @@ func StateFragment(workspace string) string {
 	return "ws-" + shortHash(workspace, 32)
 }
 
-// OldStateFragment is the shorter hash of older layouts; it is only read.
+// OldStateFragment returns the shorter hash of older layouts, which is only read.
 func OldStateFragment(workspace string) string { return "ws-" + shortHash(workspace, 16) }
 
 func shortHash(s string, n int) string {
@@ -87,18 +87,18 @@ func shortHash(s string, n int) string {
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// StateTagKind tells the tags of a state repository apart.
+// StateTagKind is the kind of a tag in a state repository.
 type StateTagKind uint8
 
-// The kinds of tags. The zero value is no tag of ours.
+// The kinds of tags. The zero value is not a tag of okara.
 const (
 	StatePointer   StateTagKind = iota + 1 // state-W: convenience copy of the newest version
 	StateNumbered                          // state-W-v<N>: version N
-	LockMarker                             // locked-W: for people and older tools
-	UnlockMarker                           // unlocked-W: the same
+	LockMarker                             // locked-W: for human readers and older tools
+	UnlockMarker                           // unlocked-W: for human readers and older tools
 	LockClaim                              // locked-W-<F>-<x>: one attempt to lock
-	LockTombstone                          // unlocked-W-<F>-<x>: its end
-	ForceTombstone                         // unlocked-W-<F>-<x>-f: its end, decided by somebody else or uncertain
+	LockTombstone                          // unlocked-W-<F>-<x>: the end of a claim
+	ForceTombstone                         // unlocked-W-<F>-<x>-f: the end of a claim, by another process or after an uncertain write
 )
 
 // StateTag is a parsed tag of a state repository.
@@ -109,7 +109,7 @@ type StateTag struct {
 	X        string // 16 hex digits of a claim
 }
 
-// ParseStateTag reads a tag; false means that it is none of a state repository.
+// ParseStateTag parses a tag; false if it is not a tag of a state repository.
 func ParseStateTag(tag string) (StateTag, bool) {
 	if rest, ok := strings.CutPrefix(tag, "state-"); ok {
 		if w, n, ok := cutVersion(rest); ok {
@@ -187,14 +187,14 @@ func (t StateTag) String() string {
 }
 
 // StateOrigin is the place that a state was written for. Sealed bytes are bound
-// to it. Replicas keep it; what is stored in clear has it for information.
+// to it. Replicas keep it; for states in clear it is informational.
 type StateOrigin struct {
 	Repository, Workspace string // the repository without its host
 	Version, Fence        int64
 	Parent                string
 }
 
-// StateManifest is what the manifest of one stored version says.
+// StateManifest is the content of the manifest of one stored version.
 type StateManifest struct {
 	Manifest  oci.Descriptor
 	Workspace string
@@ -210,7 +210,7 @@ type StateManifest struct {
 	Who       string // of the lock under which it was written
 	Operation string // of that lock; OperationTakeover for the seal of a takeover
 	Created   time.Time
-	Empty     bool // no state yet, or deleted
+	Empty     bool // no state yet, or the workspace was deleted
 	Deleted   bool
 	Origin    StateOrigin
 	Envelope  map[string]string // annotations of the sealer
@@ -227,7 +227,7 @@ func StateLayer(encoding string, stored []byte) oci.Blob {
 }
 
 // NewStateManifest encodes s. Its layer is s.Layer; an Empty one gets the empty
-// layer unless a sealer vouches for there being no state.
+// layer unless it is sealed, which proves that there is no state.
 func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	layer := s.Layer
 	if s.Empty && len(s.Envelope) == 0 {

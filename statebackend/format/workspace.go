@@ -24,12 +24,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// artifactWorkspace is the type of a workspace record: what is known of a
-// workspace beside its state. Each change is a record of its own, written once.
+// artifactWorkspace is the type of a workspace record: the metadata of a workspace
+// beside its state. Each change writes a new record, once.
 const artifactWorkspace = "application/vnd.okara.workspace.v1"
 
-// StateSplit as [WorkspaceRecord].State: the state is in a repository of its own.
-// Which one is no business of the record.
+// StateSplit as [WorkspaceRecord].State says that the state is in a separate repository.
+// The record does not say in which one.
 const StateSplit = "split"
 
 // Values of [WorkspaceRecord].Mode. The empty one is local.
@@ -57,7 +57,7 @@ const (
 // Bounds of a record. Characters are Unicode code points.
 const (
 	maxWorkspaceName        = 255      // bytes
-	maxWorkspaceTags        = 64       // and settings
+	maxWorkspaceTags        = 64       // also of settings
 	maxWorkspaceTagKey      = 128      // characters
 	maxWorkspaceTagValue    = 256      // characters
 	maxWorkspaceDescription = 1 << 10  // bytes
@@ -89,8 +89,8 @@ func (t WorkspaceTag) String() string {
 	return fmt.Sprintf("%s%s-%0*d-%s", workspaceTagPrefix, t.Fragment, workspaceSeqLen, t.Seq, t.Hex)
 }
 
-// ParseWorkspaceTag is the reverse of String. It is false for other tags. It
-// reads from the end, where lengths are fixed.
+// ParseWorkspaceTag is the reverse of String; false for other tags. It reads from the
+// end, where lengths are fixed.
 func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
 	rest, ok := strings.CutPrefix(tag, workspaceTagPrefix)
 	hexAt := len(rest) - workspaceHexLen
@@ -106,27 +106,27 @@ func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
 	return t, t.Seq > 0
 }
 
-// WorkspaceRecord is what is known of a workspace beside its state.
+// WorkspaceRecord is the metadata of a workspace beside its state.
 type WorkspaceRecord struct {
-	Tag         string // filled by ParseWorkspaceRecord
+	Tag         string // set by ParseWorkspaceRecord
 	Workspace   string
-	Seq         int    // of its tag
+	Seq         int    // the number in its tag
 	Nonce       string // 16 hex digits, so that no two records share a digest
 	Project     string
-	Tags        map[string]string // value "" for a tag that is a key only
+	Tags        map[string]string // value "" for a tag without a value
 	Description string
 	Mode        string            // "", modeLocal or modeRemote
-	Tool        string            // version that it is for; "": any
-	Settings    map[string]string // other than usual, by the names that tfe.v2 has
+	Tool        string            // required version of the tool; "": any
+	Settings    map[string]string // non-default settings, by their names in tfe.v2
 	State       string            // "" or StateSplit
-	By          string            // who wrote this record
-	Owner       string            // the only subject of a run that may use the state; "": no such rule
+	By          string            // the author of this record
+	Owner       string            // the only subject whose runs may use the state; "": no restriction
 	Deleted     bool              // the workspace was deleted, at Updated
 	Created     time.Time
 	Updated     time.Time // when this record was written
 }
 
-// Check reports what keeps r from being stored.
+// Check returns the reason why r cannot be stored; nil if it can.
 func (r WorkspaceRecord) Check() error {
 	switch {
 	case r.Workspace == "" || len(r.Workspace) > maxWorkspaceName || !utf8.ValidString(r.Workspace) || strings.ContainsFunc(r.Workspace, unicode.IsControl):
@@ -170,7 +170,7 @@ func checkPairs(kind string, pairs map[string]string) error {
 	return nil
 }
 
-// checkText refuses what is too long, and what cannot be shown as it is.
+// checkText refuses text that is too long, or not safe to display unchanged.
 func checkText(name, s string, limit int) error {
 	if n := utf8.RuneCountInString(s); n > limit {
 		return fmt.Errorf("%s of %d characters, at most %d", name, n, limit)
@@ -236,10 +236,10 @@ func workspaceTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// ParseWorkspaceRecord reads the record under tag. What does not fit its tag, or
-// is not written as okara writes it, is [oci.ErrCorrupt]: whoever may write to the
-// registry could else name another workspace, or hide a record behind one.
-// Annotations that are not known do no harm.
+// ParseWorkspaceRecord reads the record under tag. A record that does not match its tag,
+// or is not encoded as okara does, is [oci.ErrCorrupt]: otherwise an account with write
+// access to the registry could name another workspace, or hide a record behind one.
+// Unknown annotations are ignored.
 func ParseWorkspaceRecord(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	r, err := parseWorkspace(tag, m)
 	if err != nil {
@@ -296,8 +296,8 @@ func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
 	return r, r.Check()
 }
 
-// parsePairs reads the object of tags or settings in the one form in which it is
-// written: sorted, each key once.
+// parsePairs reads the object of tags or settings. It accepts only the form in which
+// they are written: sorted, each key once.
 func parsePairs(kind, s string) (map[string]string, error) {
 	if s == "" {
 		return nil, nil

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Acquirer takes a lock, or takes part in one that its client holds through another
-// process already. Its phases name the reply it waits for.
+// Acquirer takes a lock, or joins one that its client already holds through another
+// process. Its phases are named after the reply it waits for.
 //
 // Claims of one id are those of one client, made by the processes that answered its
-// requests. An acquirer never ends one of them to make its own: whoever asks for
+// requests. An acquirer never ends one of them to make its own claim: an attempt for
 // another lock must see at least one of them as long as the client holds.
 type Acquirer struct {
 	LockID   string
 	Base     uint32        // random; with the attempt it makes claims unique
 	Resume   bool          // only if the id holds the lock already
-	TakeOver bool          // end whatever live claim is there
-	Overdue  Overdue       // end these
-	Patience int           // how often to begin anew, at most [maxAnew]
+	TakeOver bool          // end every live claim
+	Overdue  Overdue       // end these claims
+	Patience int           // how often to start again, at most [MaxAnew]
 	settle   time.Duration // after this time a list shows a finished push
 	snapshot bool          // a list is the state at one instant
 	Can      Abilities
@@ -32,10 +32,10 @@ type Acquirer struct {
 	Claim   ClaimID // of the current attempt
 	Root    ClaimID // resume: the claim by which the client won
 	attempt uint32
-	moved   int      // how often numbers moved on under a claim
-	anewed  int      // how often it began anew
+	moved   int      // how often the version numbers moved on during a claim
+	anewed  int      // how often it started again
 	last    Snapshot // the last list
-	marked  bool     // locked-W was there before we came
+	marked  bool     // locked-W was there in the first list
 	doomed  []ClaimID
 	waits   int // for the current claim
 	repeats int
@@ -45,26 +45,26 @@ type Acquirer struct {
 	Result  Acquired
 }
 
-// Acquired is the outcome of an acquirer.
+// Acquired is the result of an acquirer.
 type Acquired struct {
 	Won    bool
-	Held   bool    // by somebody else:
+	Held   bool    // by another client:
 	By     ClaimID // this claim, or an older tool's marker if zero
-	Ended  bool    // resume: the id does not hold the lock, or not any more
+	Ended  bool    // resume: the id does not hold the lock, or no longer holds it
 	newest int64   // won: the highest version
 	next   int64   // won: the first number to write
 	Sealed bool
-	joined bool // won beside older claims of the id: until next is written, they may write below
+	joined bool // won beside older claims of the id, which may write below until next is written
 	Err    error
 }
 
-// afterClaim is what to do when the own claim has ended.
+// afterClaim is the next step after the own claim has ended.
 type afterClaim uint8
 
 const (
 	afterEnd    afterClaim = iota
-	afterClaims            // claim again, by the last list
-	afterAnew              // begin anew, by a new list
+	afterClaims            // claim again, from the last list
+	afterAnew              // start again, with a new list
 	afterRefuse            // end the other claims of the id
 )
 
@@ -92,19 +92,19 @@ const (
 
 const (
 	// maxAttempts bounds the claims that an acquirer makes because version numbers
-	// moved on in between.
+	// moved on meanwhile.
 	maxAttempts = 5
-	// maxRelists bounds how often the smallest of several live claims looks again.
+	// maxRelists bounds how often the smallest of several live claims lists again.
 	maxRelists = 4
-	// maxAnew bounds how often an acquirer begins anew: after a claim that the registry
+	// MaxAnew bounds how often an acquirer starts again: after a claim that the registry
 	// did not take, or beside another process that answers for the same client. With
-	// its waits that is some ten seconds.
+	// the waits this takes about ten seconds.
 	MaxAnew = 7
 )
 
 var ErrCrowded = errors.New("version numbers kept moving")
 
-// passing is an error of an attempt that may succeed when it is made again. It is an
+// passing is an error of an attempt that may succeed on a retry. It is an
 // [oci.ErrUnavailable].
 type passing string
 
@@ -118,7 +118,7 @@ func (e passing) Error() string        { return string(e) }
 func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
 
 // Next takes the reply to the last request and returns the next one. The first
-// reply is ignored. After OpDone, result is set.
+// reply is ignored. After OpDone, Result is set.
 func (a *Acquirer) Next(r Reply) Request {
 	switch a.phase {
 	case phaseStart:
@@ -149,7 +149,7 @@ func (a *Acquirer) Next(r Reply) Request {
 	case phaseSealed:
 		return a.sealListed(r)
 	case phaseMark:
-		return a.end(a.Result) // the marker is a courtesy
+		return a.end(a.Result) // the marker is best effort
 	case phaseWithdraw:
 		return a.withdrew(r)
 	case phaseAnew:
@@ -169,9 +169,9 @@ func (a *Acquirer) end(res Acquired) Request {
 	return Request{Op: OpDone}
 }
 
-// looked decides on the first list: held, to be overtaken, or free. It writes
-// nothing while somebody else holds, so that polling does no harm. Where a claim of
-// our own id is live, that one may hold, or nobody yet: this is decided with a claim.
+// looked decides on the first list: held, to be overtaken, or free. It writes nothing
+// while another client holds the lock, so that polling does no harm. A live claim of our
+// own id may or may not hold the lock; making a claim decides that.
 func (a *Acquirer) looked(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.end(Acquired{Err: errors.Join(a.Result.Err, r.Err)})
@@ -196,8 +196,8 @@ func (a *Acquirer) looked(r Reply) Request {
 		}
 	}
 	if r.Promoted {
-		// What still arrives from the old primary must stay below, as if a lock
-		// there had been taken over.
+		// Late writes of the old primary must stay below, as if a lock there had been
+		// taken over.
 		a.doomed = append(a.doomed, ClaimID{Fence: r.Snapshot.Newest + 1, X: format.ClaimX(a.LockID, a.Base)})
 	}
 	if r.Snapshot.Marker && !a.TakeOver {
@@ -218,7 +218,7 @@ func (a *Acquirer) readMarker(r Reply) Request {
 	return a.overtake()
 }
 
-// overtake ends the doomed claims one by one. Then it claims, or ends as it was refused.
+// overtake ends the doomed claims one by one. Then it claims, or ends if it was refused.
 func (a *Acquirer) overtake() Request {
 	if len(a.doomed) == 0 {
 		if a.Result.Held {
@@ -247,7 +247,7 @@ func (a *Acquirer) overtook(r Reply) Request {
 	return a.overtake()
 }
 
-// makeClaim picks the number from the last list and writes the claim.
+// makeClaim picks the number from the last list and requests the claim.
 func (a *Acquirer) makeClaim() Request {
 	a.attempt++
 	a.Claim = ClaimID{Fence: a.in(a.last).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
@@ -262,7 +262,7 @@ func (a *Acquirer) claimed(r Reply) Request {
 	case r.Status == StatusDone:
 		return a.list(phaseCheck)
 	case r.Status == StatusUncertain:
-		// The claim may arrive at any time: it has to be dead by then.
+		// The claim may arrive at any time: it must have a tombstone by then.
 		return a.endClaim(releaser{unsure: true}, afterAnew, Acquired{Err: r.Err})
 	case oci.Passing(r.Err):
 		return a.anew(Acquired{Err: r.Err}, r.After)
@@ -270,8 +270,8 @@ func (a *Acquirer) claimed(r Reply) Request {
 	return a.end(Acquired{Err: r.Err})
 }
 
-// anew begins again from the first list, after a pause of least at the least; res is
-// the outcome when that was done often enough.
+// anew starts again with the first list, after a pause of at least minPause. res is the
+// result once the attempts are used up.
 func (a *Acquirer) anew(res Acquired, minPause time.Duration) Request {
 	p, ok := backoff(a.anewed)
 	if !ok || a.anewed >= a.Patience {
@@ -283,13 +283,13 @@ func (a *Acquirer) anew(res Acquired, minPause time.Duration) Request {
 	a.Claim = ClaimID{}
 	a.repeats = 0
 	p.Min = max(p.Min, minPause)
-	p.Max = 2 * p.Min // so that two processes do not meet again
+	p.Max = 2 * p.Min // random, so that two processes do not collide again
 	return Request{Op: OpWait, Wait: p}
 }
 
 // checked decides on a list after the claim: the lock is won if every other
-// claim has ended and no number can be written by anybody else. Who takes part in a
-// lock need not look at claims of other ids: the root of it is live, so none of
+// claim has ended and no other process can write a number from ours on. A process that
+// joins a lock need not check claims of other ids: its root is live, so none of
 // them has won, and none can.
 func (a *Acquirer) checked(r Reply) Request {
 	if r.Status != StatusDone {
@@ -318,8 +318,8 @@ func (a *Acquirer) checked(r Reply) Request {
 	return a.alone()
 }
 
-// readMarkerAgain looks whose a marker is that came after the first list: an older
-// tool's lock is in no claim.
+// readMarkerAgain decides on a marker that appeared after the first list, since an older
+// tool locks without a claim.
 func (a *Acquirer) readMarkerAgain(r Reply) Request {
 	switch {
 	case r.Status != StatusDone && r.Status != StatusMissing:
@@ -331,7 +331,7 @@ func (a *Acquirer) readMarkerAgain(r Reply) Request {
 	return a.alone()
 }
 
-// alone decides on the last list, in which nobody else claims.
+// alone decides on the last list, in which there is no rival claim.
 func (a *Acquirer) alone() Request {
 	switch {
 	case a.in(a.last).outnumbered():
@@ -345,10 +345,10 @@ func (a *Acquirer) alone() Request {
 	return a.list(phaseConfirm)
 }
 
-// confirmed decides on one more list, needed where a list is read key by key:
-// the first may have read the version tags before the last holder wrote its
-// last version, and the claims after it had left. So may the claim of another
-// process of the same client have, whose numbers were ours.
+// confirmed decides on one more list, needed where a list is read key by key. The first
+// list may have read the version tags before the last holder wrote its last version, and
+// the claims after that holder released. It may miss the claim of another process of the
+// same client in the same way, with the same numbers as ours.
 func (a *Acquirer) confirmed(r Reply) Request {
 	if r.Status != StatusDone {
 		return a.endClaim(releaser{}, afterEnd, Acquired{Err: r.Err})
@@ -366,7 +366,7 @@ func (a *Acquirer) confirmed(r Reply) Request {
 	return a.win()
 }
 
-// unfit handles a list that shows our claim ended, or not at all.
+// unfit handles a list in which our claim has ended or is missing.
 func (a *Acquirer) unfit(v Snapshot) (Request, bool) {
 	switch {
 	case v.Ended[a.Claim] != 0 && a.Resume:
@@ -384,16 +384,16 @@ func (a *Acquirer) unfit(v Snapshot) (Request, bool) {
 	return a.pause(p), true
 }
 
-// pause waits before the list of phaseCheck is repeated; every decision is
-// then taken anew.
+// pause waits before the list of phaseCheck is repeated; then all decisions are
+// taken again.
 func (a *Acquirer) pause(p Pause) Request {
 	a.phase = phasePause
 	return Request{Op: OpWait, Wait: p}
 }
 
-// contend lets the smallest of several live claims look again while the others
-// leave, so that one of them gets through. Beside older claims of our id everybody
-// is waited for: one of these may hold, and then all others leave.
+// contend lets the smallest of several live claims list again while the others
+// withdraw, so that one of them succeeds. With older claims of our id it waits for
+// every rival: one of the older claims may hold, and then all rivals withdraw.
 func (a *Acquirer) contend(v Snapshot, rivals []ClaimID) Request {
 	ours := len(a.in(v).siblings()) > 0
 	smallest := CompareClaims(a.Claim, rivals[0]) < 0
@@ -417,8 +417,8 @@ func (a *Acquirer) win() Request {
 	return a.mark()
 }
 
-// seal copies the head to our first number, so that nothing an overtaken
-// holder still writes can become the head.
+// seal copies the head to our first number, so that no late write of an overtaken
+// holder can become the head.
 func (a *Acquirer) seal() Request {
 	a.phase = phaseSeal
 	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.Claim.Fence, Head: a.last.Newest}
@@ -434,7 +434,7 @@ func (a *Acquirer) sealed(r Reply) Request {
 	return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
 }
 
-// sealListed makes sure of the seal, as saver does of a version.
+// sealListed verifies that the seal counts, as saver does for a version.
 func (a *Acquirer) sealListed(r Reply) Request {
 	switch {
 	case r.Status != StatusDone:
@@ -453,7 +453,7 @@ func (a *Acquirer) mark() Request {
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
 
-// endClaim ends our claim, which has written nothing or a seal, in the way of how.
+// endClaim ends our claim, which has written nothing or a seal, with the releaser how.
 func (a *Acquirer) endClaim(how releaser, then afterClaim, res Acquired) Request {
 	how.claim = a.Claim
 	how.Can = a.Can
@@ -473,7 +473,7 @@ func (a *Acquirer) withdrew(r Reply) Request {
 	return a.over(a.release.Err)
 }
 
-// over goes on when our claim has ended; with an error it may still be live.
+// over continues after our claim has ended; with an error it may still be live.
 func (a *Acquirer) over(err error) Request {
 	a.last = a.last.without(a.Claim)
 	a.Claim = ClaimID{}
@@ -495,5 +495,5 @@ func (a *Acquirer) over(err error) Request {
 }
 
 // Overdue are claims that may be ended without a command, and why: their lease
-// is over, or they were never acknowledged.
+// has expired, or they were never acknowledged.
 type Overdue map[ClaimID]format.LockReason

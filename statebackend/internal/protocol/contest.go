@@ -8,29 +8,29 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// contest is what one list says to the claims of one lock id.
+// contest is a list from the point of view of the claims of one lock id.
 type contest struct {
 	Snapshot
 	lockID string
-	own    ClaimID // the claim that is about to win; zero: none
+	own    ClaimID // the claim of this process; zero: none
 }
 
 func (a *Acquirer) in(v Snapshot) contest { return contest{v, a.LockID, a.Claim} }
 
-// ours reports whether a claim is of our id.
+// ours reports whether a claim has our id.
 func (s contest) ours(c ClaimID) bool { return format.ClaimOf(c.X, s.lockID) }
 
-// siblings are the live claims of our id beside our own, oldest first.
+// siblings returns the live claims of our id other than our own, oldest first.
 func (s contest) siblings() []ClaimID {
 	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || !s.ours(c) })
 }
 
-// rivals are the live claims of other ids, oldest first.
+// rivals returns the live claims of other ids, oldest first.
 func (s contest) rivals() []ClaimID {
 	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.ours(c) })
 }
 
-// first is the first number above all that the claims in the list may write.
+// first returns the first number above all that the claims in the list may write.
 func (s contest) first() int64 {
 	first := max(s.Newest+1, s.floor())
 	for _, c := range s.siblings() {
@@ -39,13 +39,13 @@ func (s contest) first() int64 {
 	return first
 }
 
-// outnumbered reports whether somebody else may have written our first number.
+// outnumbered reports whether another process may have written our first number.
 func (s contest) outnumbered() bool {
 	return s.Newest >= s.own.Fence || s.floor() > s.own.Fence
 }
 
-// beside reports whether another process takes part under our id at this moment, with
-// numbers that are not all below ours: of two such none may write.
+// beside reports whether another process is joining under our id at the same time, with
+// numbers that are not all below ours: then neither may write.
 func (s contest) beside() bool {
 	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+Jump > s.own.Fence })
 }

@@ -6,27 +6,27 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Forcer ends all claims of a lock id, whoever made them. It never deletes: a claim
-// that is gone, but whose holder still runs, would leave no trace from which the next
-// holder knows to skip numbers.
+// Forcer ends all claims of a lock id, whichever processes made them. It never deletes:
+// a deleted claim, whose holder still runs, would leave no sign that the next holder
+// has to skip numbers.
 type Forcer struct {
 	LockID string
-	Sealed int64 // claims below this number end cleanly: above them was written
+	Sealed int64 // claims below this number end cleanly, since a write above them is known
 
 	phase   forcePhase
 	doomed  []ClaimID
-	over    map[ClaimID]bool // have their tombstone
+	over    map[ClaimID]bool // claims that have their tombstone
 	rounds  int
 	waits   int
 	repeats int
-	marked  bool // locked-W is to be turned
+	marked  bool // locked-W must be set to unlocked
 	Result  forced
 }
 
-// forced is the outcome of a forcer.
+// forced is the result of a forcer.
 type forced struct {
 	Ended bool
-	Held  []ClaimID // by others
+	Held  []ClaimID // live claims of other ids
 	Asked bool      // the marker is an older tool's lock
 	Err   error
 }
@@ -43,11 +43,11 @@ const (
 	forceEnd
 )
 
-// maxRounds bounds how often a forcer finds claims that were made since it looked.
+// maxRounds bounds how often a forcer finds claims that were made after its last list.
 const maxRounds = 10
 
 // Next takes the reply to the last request and returns the next one. After
-// OpDone, result is set.
+// OpDone, Result is set.
 func (f *Forcer) Next(r Reply) Request {
 	switch f.phase {
 	case forceStart, forceWaited:
@@ -72,9 +72,9 @@ func (f *Forcer) list() Request {
 	return Request{Op: OpList}
 }
 
-// listed looks for claims of the id until a list shows none that is live. A process
-// that takes part in the lock saw an older claim of it live after it had made its
-// own; so the list that shows the end of the older one shows that one too.
+// listed ends claims of the id until a list shows no live one. A process that joined the
+// lock saw an older claim of it live after it had made its own, so the list that shows
+// the end of the older claim also shows the newer one.
 func (f *Forcer) listed(r Reply) Request {
 	if r.Status != StatusDone {
 		f.Result.Err = r.Err
@@ -84,7 +84,7 @@ func (f *Forcer) listed(r Reply) Request {
 	f.Result.Held = nil
 	stale := false
 	for _, c := range r.Snapshot.Live() {
-		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // x, where a claim cannot be read
+		switch ours := format.ClaimOf(c.X, f.LockID) || c.X == f.LockID; { // LockID may be an x, for a claim that cannot be read
 		case f.over[c]:
 			stale = true
 		case ours:
@@ -109,7 +109,7 @@ func (f *Forcer) listed(r Reply) Request {
 	return f.end()
 }
 
-// endAll ends what the last list showed.
+// endAll ends the claims that the last list showed.
 func (f *Forcer) endAll() Request {
 	if f.rounds++; f.rounds > maxRounds {
 		f.Result.Err = ErrBeside
@@ -118,7 +118,7 @@ func (f *Forcer) endAll() Request {
 	return f.endNext()
 }
 
-// wait is before a list that does not show the tombstones yet is asked again.
+// wait pauses before the next list, since the last one does not show the tombstones yet.
 func (f *Forcer) wait() Request {
 	p, ok := backoff(f.waits)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// What an acquirer does where a client asks for, or holds, a lock through several
-// processes.
+// This file is the part of an acquirer for a client that requests or holds a lock
+// through several processes.
 
 // join looks for the claim by which the client won: the oldest live one of its id that
 // did not join another. It stays live until the client ends the lock.
@@ -20,8 +20,8 @@ func (a *Acquirer) join(ours []ClaimID) Request {
 	return Request{Op: OpReadClaim, Claim: a.Root}
 }
 
-// readRoot goes on if that claim is found. Without one, what is live joined a lock that
-// has ended since, and whoever made it has not noticed yet, or died.
+// readRoot continues if that claim is found. If there is none, the live claims joined a
+// lock that has ended since, and their processes have not noticed yet, or died.
 func (a *Acquirer) readRoot(r Reply) Request {
 	switch {
 	case r.Status == StatusMissing: // ended since the list, or being written
@@ -35,8 +35,8 @@ func (a *Acquirer) readRoot(r Reply) Request {
 	return a.makeClaim()
 }
 
-// refuse ends the other claims of our id, which an earlier request left whose answer
-// its client did not get: now the client gets a refusal.
+// refuse ends the other claims of our id. An earlier request, whose answer the client
+// did not get, left them; now the client gets a refusal.
 func (a *Acquirer) refuse() Request {
 	a.doomed = a.in(a.last).siblings()
 	return a.overtake()

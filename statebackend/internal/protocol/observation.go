@@ -8,35 +8,34 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// A registry that dies, or runs out of space, while it writes a tag may list
-// the tag ever after and answer 404 to its GET: an abandoned claim. Its PUT was never
-// acknowledged, so nobody won a lock by such a claim, and nobody will release
-// it. What looks the same for a moment is a claim that is just being written or
-// deleted, and what looks the same for longer is a registry that lost data. So
-// an abandoned claim is ended only after it was seen for a while, and then like any lock
-// that is taken over: with a forced tombstone, a jump and a seal, which fence
-// its owner should there be one after all.
+// A registry that dies, or runs out of space, while it writes a tag may list the tag
+// from then on and answer 404 to its GET: an abandoned claim. Its PUT was never
+// acknowledged, so no client won a lock by such a claim, and none will release it. A
+// claim that is just being written or deleted looks the same for a short time, and a
+// claim in a registry that lost data for longer. So an abandoned claim is ended only
+// after it was observed for a while, and then like any lock that is taken over: with a
+// forced tombstone, a jump and a seal, which fence its owner if there is one after all.
 const (
 	AbandonedAnswers = 3
 	abandonedTime    = time.Minute
 )
 
-// Observation is a live claim that stood in the way of this process, and for how
-// long it has looked the same.
+// Observation is a live claim that blocked this process, and for how long it has been
+// unchanged.
 type Observation struct {
 	claim     ClaimID
 	Heartbeat string // digest of its manifest; "": its GET answered 404
 	Answers   int
-	since     time.Time // by our clock, which does not jump
+	since     time.Time // by our own clock, which does not jump
 	seen      time.Time
-	first     time.Time // by the registry's clock; zero where it has none
+	first     time.Time // by the registry's clock; zero if it sends none
 	last      time.Time
 }
 
-// Again notes one more look at a claim. A 404 begins anew where the clock of the
-// registry runs backwards, appears or vanishes. What can be read begins anew
-// after a pause that is longer than the one between two heartbeats: in it the
-// registry may have answered nobody, its holder included.
+// Again notes one more observation of a claim. For an unreadable claim the observation
+// restarts if the registry's clock runs backwards, appears or vanishes. For a readable
+// one it restarts after a pause longer than the interval of heartbeats: during such a
+// pause the registry may have answered no client, not even the holder.
 func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time) Observation {
 	heartbeat := l.Manifest.Digest.String()
 	anew := g.claim != c || g.Heartbeat != heartbeat
@@ -54,8 +53,8 @@ func (g Observation) Again(c ClaimID, l format.LockManifest, now, date time.Time
 	return g
 }
 
-// Abandoned reports whether an unreadable claim was seen often and long enough: by our
-// own clock, and by that of the registry where it has one.
+// Abandoned reports whether an unreadable claim was observed often and long enough: by
+// our own clock, and by that of the registry if it sends one.
 func (g Observation) Abandoned() bool {
 	often := g.Answers >= AbandonedAnswers
 	longByUs := g.seen.Sub(g.since) >= abandonedTime
@@ -63,10 +62,10 @@ func (g Observation) Abandoned() bool {
 	return g.Heartbeat == "" && often && longByUs && longByRegistry
 }
 
-// Expired reports whether the lease of the claim l, which was seen, may be taken
-// over: it is over by the registry's clock, which agrees with ours, and the same
-// heartbeat was seen for two thirds of it by a clock that does not jump. The Date of a
-// registry may be hours wrong, or another node's; a holder that sends heartbeats shows.
+// Expired reports whether the observed claim l may be taken over because its lease has
+// expired: by the registry's clock, which must agree with ours, and after the same
+// heartbeat was observed for two thirds of the lease by a clock that does not jump. The
+// Date may be hours wrong or come from another node; new heartbeats show a live holder.
 func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 	date := g.last
 	if date.IsZero() || l.Heartbeat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
@@ -78,11 +77,11 @@ func (g Observation) Expired(l format.LockManifest, clock time.Time) bool {
 
 const (
 	// leaseGrace is added to a lease before it counts as expired: the Date header
-	// has whole seconds, and heartbeats take their time.
+	// has whole seconds, and heartbeats take time to arrive.
 	leaseGrace = 30 * time.Second
-	// beatsPerLease is how often a claim is renewed within its lease.
+	// HeartbeatsPerLease is how often a claim is renewed within its lease.
 	HeartbeatsPerLease = 3
-	// maxSkew is how far our clock and the registry's may be apart where an age
-	// decides about somebody else's lock.
+	// maxSkew is how far our clock and the registry's may be apart for a decision about
+	// the lease of another client.
 	maxSkew = 5 * time.Minute
 )

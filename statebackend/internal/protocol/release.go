@@ -6,7 +6,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// ability is what is known of a registry.
+// ability is whether a registry can delete in one way, as far as known.
 type ability uint8
 
 const (
@@ -15,20 +15,20 @@ const (
 	Unable
 )
 
-// Abilities are the ways in which a registry deletes; they are learned.
+// Abilities are the ways in which a registry deletes; they are learned at run time.
 type Abilities struct {
 	ByDigest ability // deleting a manifest also removes its tags from the list
 	ByTag    ability
 }
 
-// releaser ends a claim of our own: by deleting it where the registry allows,
-// else by a tombstone. No rule of the lock depends on which.
+// releaser ends a claim of this process: by deleting it where the registry allows,
+// else by a tombstone. No rule of the lock depends on which of them is used.
 type releaser struct {
 	claim   ClaimID
 	unsure  bool // the claim may still arrive: only a tombstone ends it
-	forced  bool // there may be a write on its way: the successor must jump
+	forced  bool // a write may still arrive: the successor must jump
 	marked  bool // locked-W is ours
-	Renewed bool // the claim was renewed, so that locked-W is another manifest
+	Renewed bool // the claim was renewed, so that locked-W has another manifest
 	Late    bool // a renewal may still arrive, and must not find the claim deleted
 	Can     Abilities
 
@@ -51,7 +51,7 @@ const (
 )
 
 // Next takes the reply to the last request and returns the next one. After
-// OpDone, err and can are set.
+// OpDone, Err and Can are set.
 func (e *releaser) Next(r Reply) Request {
 	switch e.phase {
 	case releaseStart:
@@ -65,7 +65,7 @@ func (e *releaser) Next(r Reply) Request {
 			e.Can.ByTag = Unable
 			return e.tombstone()
 		}
-		return e.untagClaim() // the marker is a courtesy
+		return e.untagClaim() // the marker is best effort
 	case releaseClaimUntagged:
 		return e.untagged(r)
 	case releaseMarkerWritten:
@@ -103,7 +103,7 @@ func (e *releaser) deleted(r Reply) Request {
 			return e.end(nil)
 		}
 		// Some registries delete the manifest and leave the tag in the list,
-		// where it would lock for ever.
+		// where it would lock forever.
 		e.phase = releaseVerified
 		return Request{Op: OpList}
 	case StatusUncertain:
@@ -127,7 +127,7 @@ func (e *releaser) verified(r Reply) Request {
 }
 
 // untag deletes the tags one by one, the marker first: once the claim is gone,
-// the marker may be somebody else's.
+// the marker may belong to another holder.
 func (e *releaser) untag() Request {
 	e.repeats = 0
 	switch {

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// saver writes one version under a lock and makes sure that it counts.
+// saver writes one version under a lock and verifies that it counts.
 type saver struct {
 	claim ClaimID
-	n     int64 // its number, used up when it is first sent
+	n     int64 // its version number, used up when it is first sent
 
 	phase    savePhase
 	repeats  int
@@ -20,10 +20,10 @@ type saver struct {
 	Result   Saved
 }
 
-// Saved is the outcome of a saver.
+// Saved is the result of a saver.
 type Saved struct {
 	Written   bool // version n is in the registry
-	Stored    bool // and every later holder sees it: acknowledged
+	Stored    bool // acknowledged: every later holder sees the version
 	Lost      bool // the lock is gone
 	uncertain bool // version n may still arrive
 	Behind    bool // stored, but the pointer could not be moved
@@ -46,7 +46,7 @@ const (
 var ErrNumbersUsed = errors.New("this lock has used up its version numbers")
 
 // Next takes the reply to the last request and returns the next one. After
-// OpDone, result is set.
+// OpDone, Result is set.
 func (s *saver) Next(r Reply) Request {
 	switch s.phase {
 	case saveStart:
@@ -107,7 +107,7 @@ func (s *saver) wrote(r Reply) Request {
 	return s.end()
 }
 
-// maxHeld is for how long a registry that takes no version yet is waited for at once.
+// maxHeld bounds the Retry-After of a registry for which a write waits and retries.
 const maxHeld = 30 * time.Second
 
 func (s *saver) list() Request {
@@ -115,7 +115,7 @@ func (s *saver) list() Request {
 	return Request{Op: OpList}
 }
 
-// listed decides whether the version counts: it must be seen, as the newest,
+// listed decides whether the version counts: the list must show it as the newest,
 // together with our claim and without its tombstone. Other live claims do not
 // matter; they cannot win while ours is listed.
 func (s *saver) listed(r Reply) Request {
@@ -144,8 +144,8 @@ func (s *saver) listed(r Reply) Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
-// point moves state-W. From here on the version is acknowledged whatever
-// happens to that copy, unless it shows that somebody else took over.
+// point moves state-W. From here on the version is acknowledged regardless of what
+// happens to that copy, unless the copy shows that another client took over.
 func (s *saver) point() Request {
 	s.Result.Stored = true
 	s.phase = savePointed
@@ -178,6 +178,6 @@ func (s *saver) looked(r Reply) Request {
 		s.Result.Err = r.Err
 		return s.end()
 	}
-	s.repeated = true // the write was not applied: once more
+	s.repeated = true // the write was not applied: repeat it
 	return s.point()
 }

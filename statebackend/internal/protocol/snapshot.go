@@ -11,12 +11,12 @@ import (
 )
 
 // Jump is how many version numbers a claim may use, and so the distance by
-// which the successor of an overtaken claim skips ahead: whatever the
-// overtaken one still writes stays below.
+// which the successor of an overtaken claim skips ahead: all later writes of
+// the overtaken claim stay below.
 const Jump = 100_000
 
 // ClaimID identifies one attempt to lock: the first version number it may
-// write, and the part that tells attempts apart. Claims are ordered by both.
+// write, and a part that is unique to the attempt. Claims are ordered by both.
 type ClaimID struct {
 	Fence int64
 	X     string
@@ -26,7 +26,7 @@ func CompareClaims(a, b ClaimID) int {
 	return cmp.Or(cmp.Compare(a.Fence, b.Fence), cmp.Compare(a.X, b.X))
 }
 
-// Snapshot is what one tag list says about one workspace.
+// Snapshot is the content of one tag list for one workspace.
 type Snapshot struct {
 	Claims  []ClaimID          // ordered
 	Ended   map[ClaimID]ending // by tombstones
@@ -44,7 +44,7 @@ const (
 	EndedForced
 )
 
-// NewSnapshot picks the tags of one workspace out of a list.
+// NewSnapshot extracts the tags of one workspace from a list.
 func NewSnapshot(tags []string, fragment string) Snapshot {
 	v := Snapshot{Ended: map[ClaimID]ending{}}
 	for _, tag := range tags {
@@ -94,13 +94,13 @@ func (v Snapshot) Live() []ClaimID {
 // Alive reports whether a claim is listed and has no tombstone.
 func (v Snapshot) Alive(c ClaimID) bool { return v.Has(c) && v.Ended[c] == 0 }
 
-// without returns the view in which a claim is not listed. The receiver keeps its own.
+// without returns a copy of the snapshot in which a claim is not listed.
 func (v Snapshot) without(c ClaimID) Snapshot {
 	v.Claims = slices.DeleteFunc(slices.Clone(v.Claims), func(other ClaimID) bool { return other == c })
 	return v
 }
 
-// floor is the first number that no overtaken claim can write; 0 without one.
+// floor is the first number that no overtaken claim can write; 0 if there is none.
 func (v Snapshot) floor() int64 {
 	var floor int64
 	for c, how := range v.Ended {
@@ -111,7 +111,7 @@ func (v Snapshot) floor() int64 {
 	return floor
 }
 
-// With returns the view after one more tombstone. The receiver keeps its own.
+// With returns a copy of the snapshot with one more tombstone.
 func (v Snapshot) With(c ClaimID, how ending) Snapshot {
 	ended := make(map[ClaimID]ending, len(v.Ended)+1)
 	maps.Copy(ended, v.Ended)
@@ -120,7 +120,7 @@ func (v Snapshot) With(c ClaimID, how ending) Snapshot {
 	return v
 }
 
-// Over is the view in which nothing is live of an id.
+// Over returns a copy of the snapshot in which all claims of an id have ended.
 func (v Snapshot) Over(id string) Snapshot {
 	for _, c := range v.Live() {
 		if format.ClaimOf(c.X, id) {
@@ -130,25 +130,25 @@ func (v Snapshot) Over(id string) Snapshot {
 	return v
 }
 
-// Standing is what a list says of the lock of one id.
+// Standing is the state of the lock of one id according to a list.
 type Standing uint8
 
 const (
-	standsNowhere Standing = iota // no trace of it, and nobody holds
+	standsNowhere Standing = iota // no trace of it, and the workspace is free
 	StandsHeld                    // the lock is held
-	StandsEnded                   // there is a tombstone of it
-	StandsLost                    // this process won it, and it is gone or written above
-	StandsOther                   // no trace of it, and others hold
+	StandsEnded                   // there is a tombstone of the lock
+	StandsLost                    // this process won it, and its claim is gone or a higher version was written
+	StandsOther                   // no trace of it, and another client holds the workspace
 )
 
-// Stands reports whether a claim holds where its holder knows of versions up to known.
+// Stands reports whether a claim holds, if its holder knows of versions up to known.
 func (v Snapshot) Stands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }
 
-// Standing judges the lock of id, of which this process won the claim own, zero if
-// none; the claim it returns is the one that decides. A live claim of the id that is
-// not own was won by another process, whose versions are not known here.
+// Standing judges the lock of id. own is the claim that this process won for it, or
+// zero; the returned claim is the one that decides. A live claim of the id other than
+// own was won by another process, whose versions are not known here.
 func (v Snapshot) Standing(id string, own ClaimID, known int64) (Standing, ClaimID) {
 	lost := own != ClaimID{} && v.Ended[own] == 0
 	other := ClaimID{}
