@@ -15,12 +15,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// keptRounds is how many rounds are run where nothing can be deleted and no
-// second repository can be made: their tags stay in the list of every lock.
+// keptRounds is how many rounds are run if nothing can be deleted and no second
+// repository can be created: their tags stay in the list of every lock.
 const keptRounds = 20
 
 // checkLitmus lets two writers push and list at the same time. The lock is
-// safe only where at least one of them sees the other.
+// safe only if at least one of them sees the other.
 func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error {
 	a, b, rounds, err := d.litmusRepos(ctx, v)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *examination) checkLitmus(ctx context.Context, v *format.Verdict) error 
 	return nil
 }
 
-// litmusRepos decides where the rounds run.
+// litmusRepos decides in which repositories the rounds run.
 func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b *oci.Repo, rounds int, err error) {
 	if v.DeleteTag || v.DeleteDigest {
 		return d.repo, d.other, d.o.Rounds, nil
@@ -66,7 +66,7 @@ func (d *examination) litmusRepos(ctx context.Context, v *format.Verdict) (a, b 
 	return a, b, d.o.Rounds, nil
 }
 
-// litmusRound is what one round showed.
+// litmusRound is the result of one round.
 type litmusRound struct {
 	tags      [2]string
 	manifests [2]oci.Manifest
@@ -91,7 +91,7 @@ func (d *examination) round(ctx context.Context, a, b *oci.Repo, i int) (litmusR
 			}
 			l, err := repo.Snapshot(gctx)
 			if errors.Is(err, oci.ErrNotFound) {
-				return nil // a list that does not even show the repository
+				return nil // the list does not even show the repository
 			}
 			lists[side] = l.Tags
 			return err
@@ -109,7 +109,7 @@ func (d *examination) round(ctx context.Context, a, b *oci.Repo, i int) (litmusR
 	return r, nil
 }
 
-// clean removes what a round wrote.
+// clean removes the tags and manifests of a round.
 func (d *examination) clean(ctx context.Context, repo *oci.Repo, v *format.Verdict, r litmusRound) error {
 	for side := range r.tags {
 		if v.DeleteTag {

@@ -23,22 +23,22 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Options say what to examine and how to reach it.
+// Options name the repository to examine and how to reach it.
 type Options struct {
 	Repository string // HOST[:PORT]/PATH
 	// Peer is another HOST[:PORT] of the same registry for the second of the two
 	// connections; "" means the same host.
 	Peer   string
 	Rounds int  // of the litmus test; 0 means 200
-	Record bool // keep the verdict in the repository, where locks look for it
-	// Open opens a repository over connections of its own, which it passes through
-	// wrap. Its errors are returned as they are.
+	Record bool // store the verdict in the repository, where locks look for it
+	// Open opens a repository over a separate connection, whose transport it passes
+	// through wrap. Its errors are returned unchanged.
 	Open func(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error)
-	Tool string                           // who examines, for the verdict
+	Tool string                           // the examining program, for the verdict
 	Note func(format string, args ...any) // receives a line before each slow step; may be nil
 }
 
-// defaultRounds take a registry a few seconds.
+// defaultRounds take a few seconds.
 const defaultRounds = 200
 
 // Finding is one line of the report.
@@ -46,10 +46,10 @@ type Finding struct {
 	Check   string `json:"check"`
 	Seen    string `json:"seen"`
 	Follows string `json:"follows"`
-	OK      bool   `json:"ok"` // false: something does not work here that does elsewhere
+	OK      bool   `json:"ok"` // false: something that works on other registries does not work here
 }
 
-// Report is the result of a whole examination.
+// Report is the result of an examination.
 type Report struct {
 	Repository string         `json:"repository"`
 	Peer       string         `json:"peer,omitempty"`
@@ -57,7 +57,7 @@ type Report struct {
 	Verdict    format.Verdict `json:"verdict"`
 }
 
-// Examine does all checks. An error means that the registry could not be
+// Examine runs all checks. An error means that the registry could not be
 // examined, not that it failed.
 func Examine(ctx context.Context, o Options) (Report, error) {
 	d, err := newExamination(o)
@@ -103,14 +103,14 @@ func newExamination(o Options) (*examination, error) {
 	return d, err
 }
 
-// connect opens a repository over connections of its own.
+// connect opens a repository over a separate connection.
 func (d *examination) connect(reference string) (*oci.Repo, *watcher, error) {
 	w := &watcher{}
 	r, err := d.o.Open(reference, func(base http.RoundTripper) http.RoundTripper { w.base = base; return w })
 	return r, w, err
 }
 
-// watcher keeps the header of the last answer, and can ask for a PUT that only
+// watcher keeps the header of the last response, and can request a PUT that only
 // creates.
 type watcher struct {
 	base http.RoundTripper
@@ -153,7 +153,7 @@ func (d *examination) found(ok bool, check, seen, follows string) {
 	d.report.Findings = append(d.report.Findings, Finding{Check: check, Seen: seen, Follows: follows, OK: ok})
 }
 
-// run does all checks and concludes.
+// run runs all checks and draws the conclusion.
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host = d.repo.Host()
@@ -170,7 +170,7 @@ func (d *examination) run(ctx context.Context) error {
 	return nil
 }
 
-// scratch returns a manifest that no other one equals, and a tag for it.
+// scratch returns a unique manifest, and a tag for it.
 func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci.Manifest, error) {
 	d.count++
 	tag := d.prefix + name
@@ -214,8 +214,8 @@ func (d *examination) checkPush(ctx context.Context, _ *format.Verdict) error {
 	return d.remove(ctx, tag, m)
 }
 
-// checkMove pushes a tag twice that looks like that of a current state, as rules of a
-// registry judge tags by their names: 412 and 403 mean that it cannot move.
+// checkMove pushes a tag twice. The tag has the form of a current state's, because tag
+// rules of a registry match names; 412 and 403 mean that it cannot move.
 func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	const tag = "state-" + format.ProbeFragment
 	_, first, err := d.scratch("move", nil)
@@ -226,7 +226,7 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	if err != nil {
 		return err
 	}
-	if err = d.repo.PutTag(ctx, tag, first); err == nil { // else it is left from before
+	if err = d.repo.PutTag(ctx, tag, first); err == nil { // otherwise the tag is left from an earlier run
 		err = d.repo.PutTag(ctx, tag, second)
 	}
 	if err != nil && !kept(err) {
@@ -234,7 +234,7 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	}
 	now, rerr := d.repo.Resolve(ctx, tag)
 	if errors.Is(rerr, oci.ErrNotFound) && err != nil {
-		return err // nothing may be pushed there at all
+		return err // the account may not push that tag at all
 	}
 	if rerr != nil {
 		return rerr
@@ -252,12 +252,12 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	return d.remove(ctx, tag, second)
 }
 
-// kept recognizes a tag that the registry does not let this account move.
+// kept reports whether the registry refused to let this account move a tag.
 func kept(err error) bool {
 	return errors.Is(err, oci.ErrExists) || errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported)
 }
 
-// checkList looks at the tag list after a push that has been answered.
+// checkList reads the tag list after an acknowledged push.
 func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	var tags []string
 	for i := range 3 {
@@ -265,7 +265,7 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = d.remove(ctx, tag, m) }() // scratch that stays does no harm
+		defer func() { _ = d.remove(ctx, tag, m) }() // a scratch tag that stays does no harm
 		tags = append(tags, tag)
 	}
 	l, err := d.repo.Snapshot(ctx)
@@ -284,8 +284,8 @@ func (d *examination) checkList(ctx context.Context, _ *format.Verdict) error {
 	return nil
 }
 
-// checkCreateOnly asks for a PUT that must fail since the tag is there. Locks
-// never rely on it: one refusal does not prove that two at once are distinguished.
+// checkCreateOnly requests a PUT that must fail because the tag exists. Locks never
+// rely on it: one refusal does not prove that two concurrent ones are distinguished.
 func (d *examination) checkCreateOnly(ctx context.Context, v *format.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "create")
 	if err != nil {
@@ -392,8 +392,8 @@ func releaseFollows(v format.Verdict) string {
 	return "each lock leaves two tags; a fresh replica resets the list"
 }
 
-// deletes distinguishes a refusal to delete from a failure. A manifest that is gone
-// already was deleted.
+// deletes distinguishes a refusal to delete from a failure. A missing manifest counts
+// as deleted.
 func deletes(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, oci.ErrNotFound):
@@ -404,7 +404,7 @@ func deletes(err error) (bool, error) {
 	return false, err
 }
 
-// remove deletes a scratch tag as well as the registry lets it.
+// remove deletes a scratch tag as far as the registry allows.
 func (d *examination) remove(ctx context.Context, tag string, m oci.Manifest) error {
 	if err := d.removeDigest(ctx, m); err != nil || tag == "" {
 		return err
@@ -418,8 +418,8 @@ func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
 	return err
 }
 
-// conclude turns what was seen into the verdict. What is known of a service by
-// its name goes before a test that found no fault: a test can refute only.
+// conclude turns the observations into the verdict. What is known of a service by its
+// name takes precedence over a test that found no fault: a test can only refute.
 func (d *examination) conclude(v *format.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""

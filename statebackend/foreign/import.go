@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// OtherStateError says that a workspace has a state that is none of a source's
+// OtherStateError says that the state of a workspace is not one of the source's
 // versions. It is an oci.ErrExists.
 type OtherStateError struct{ Serial uint64 }
 
@@ -23,8 +23,8 @@ func (e *OtherStateError) Error() string {
 
 func (e *OtherStateError) Unwrap() error { return oci.ErrExists }
 
-// Present returns how many of the versions a workspace has already, without
-// writing anything.
+// Present returns how many of the versions a workspace already has, without
+// writing.
 func Present(ctx context.Context, s *statebackend.Store, ws string, versions []Version) (int, error) {
 	head, _, err := s.Get(ctx, ws)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -34,7 +34,7 @@ func Present(ctx context.Context, s *statebackend.Store, ws string, versions []V
 }
 
 // Import writes, under its lock, the versions that a workspace lacks. It returns
-// how many were there and how many it wrote.
+// how many were already present and how many it wrote.
 func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (present, written int, err error) {
 	head, _, err := l.Get(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -56,8 +56,8 @@ func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (pres
 	return present, written, nil
 }
 
-// continues returns how many of the versions a workspace with this current
-// state has already; it must have none or one of them.
+// continues returns how many of the versions a workspace with this current state
+// already has. The current state must be one of them, or nil.
 func continues(ctx context.Context, head []byte, versions []Version) (int, error) {
 	if head == nil {
 		return 0, nil

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Types and annotations of states that other tools keep in registries: the
+// Types and annotations of states that other tools store in registries: the
 // OCI backend proposed for OpenTofu (pull request 3600) and its fork ghoten,
-// and terraform-provider-oras. Both are read and never written.
+// and terraform-provider-oras. They are read and never written.
 const (
 	foreignArtifactState = "application/vnd.terraform.state.v1"
 	foreignMediaState    = "application/vnd.terraform.statefile.v1"
@@ -31,12 +31,12 @@ const (
 type State struct {
 	Tag       string
 	Manifest  oci.Manifest
-	Ours      bool // written in okara's own layout
+	Ours      bool // written in okara's layout
 	Workspace string
 	N         int64 // version; 0: the current state under its pointer tag
 	Created   time.Time
 	Layer     oci.Descriptor
-	Encoding  string // suffix of the layer's media type: "" or "+gzip", of ours also others
+	Encoding  string // suffix of the layer's media type: "" or "+gzip"; okara's layout has more
 }
 
 var foreignTag = text.Pattern(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
@@ -44,10 +44,10 @@ var foreignTag = text.Pattern(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
 // IsStateTag reports whether a tag may be that of a stored state.
 func IsStateTag(tag string) bool { return foreignTag().MatchString(tag) }
 
-// ParseState reads a state by its tag and manifest. False means that it
-// is something else, or a version that says "no state".
+// ParseState reads a state from its tag and manifest. False means that it
+// is not a state, or a version that says "no state".
 //
-// A tag alone does not tell version 2 of workspace "prod" from the current
+// A tag alone does not distinguish version 2 of workspace "prod" from the current
 // state of workspace "prod-v2"; the workspace that the manifest names does.
 func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	img, err := m.Image()
@@ -56,7 +56,7 @@ func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	}
 	kind := img.ArtifactType
 	if kind == "" {
-		kind = img.Config.MediaType // how tools wrote it before artifactType existed
+		kind = img.Config.MediaType // the form that tools wrote before artifactType existed
 	}
 	s := State{Tag: tag, Manifest: m, Ours: kind == format.ArtifactState}
 	if kind != format.ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[format.AnnStateEmpty] == "true" {
@@ -91,7 +91,7 @@ func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 	return s, true, nil
 }
 
-// foreignVersion returns the version in a tag of that workspace, 0 for its
+// foreignVersion returns the version in a tag of that workspace; 0 for its
 // current state.
 func foreignVersion(tag, workspace string) (int64, error) {
 	_, rest, _ := strings.Cut(tag, "-")

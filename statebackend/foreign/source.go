@@ -19,15 +19,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Version is one version of a source.
+// Version is one version of a source, checked but not kept in memory.
 type Version struct {
-	Label   string // where it comes from, for messages
+	Label   string // the file or tag it comes from, for messages
 	Lineage string
 	Serial  uint64
 	Load    func(context.Context) ([]byte, error)
 }
 
-// Files returns the versions in a state file or in a directory of them, by
+// Files returns the versions in a state file or in a directory of state files, by
 // serial. read reads and checks one file.
 func Files(ctx context.Context, path string, read func(path string) ([]byte, error)) ([]Version, error) {
 	info, err := os.Stat(path)
@@ -97,7 +97,7 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 		}
 		m, err := repo.Fetch(ctx, tag)
 		if errors.Is(err, oci.ErrNotFound) {
-			continue // removed meanwhile
+			continue // removed since the list
 		}
 		if err != nil {
 			return nil, err
@@ -121,8 +121,8 @@ func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map
 	return sources, nil
 }
 
-// orderedVersions puts numbered versions in order and the current state last,
-// unless it is a copy of the last one.
+// orderedVersions sorts by version number, with the current state last unless it is a
+// copy of the newest version.
 func orderedVersions(ctx context.Context, from *statebackend.Store, states []State, limit int64) ([]Version, error) {
 	slices.SortFunc(states, func(a, b State) int { return cmp.Compare(orderOf(a), orderOf(b)) })
 	if n := len(states); n > 1 && states[n-1].N == 0 && states[n-1].Layer.Digest == states[n-2].Layer.Digest {
@@ -181,7 +181,7 @@ func gunzip(b []byte, limit int64) ([]byte, error) {
 	return out, nil
 }
 
-// checkOrder reports files that cannot be the versions of one state.
+// checkOrder rejects files that cannot be the versions of one state.
 func checkOrder(versions []Version) error {
 	for i, v := range versions[1:] {
 		switch last := versions[i]; {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpbackend speaks the protocol of backend "http" over state stores.
+// Package httpbackend implements the protocol of backend "http" over state stores.
 //
 // # Routes
 //
-// One state has one address, /state/{name}/{workspace}. Both segments are
+// Each state has one address, /state/{name}/{workspace}. Both segments are
 // percent-decoded once, so a workspace may contain any character. The protocol
-// has no workspaces; the path carries them.
+// has no workspaces, so the path carries them.
 //
 //	GET     200 with the state, 204 when there is none
 //	POST    200; ?ID= names the lock under which the write happens
@@ -14,26 +14,25 @@
 //	UNLOCK  200
 //	DELETE  200; the versions stay until they are pruned
 //
-// Content-MD5 is checked when it is sent, and sent with every state.
+// Content-MD5 is verified if the client sends it, and sent with every state.
 //
 // # Repetition and replicas
 //
-// OpenTofu and Terraform repeat requests whose answer was lost. LOCK with the
-// same lock id, POST with the same bytes and UNLOCK of a lock that is gone are
-// therefore all answered 200. The handler itself keeps nothing between
-// requests: locks are found by Store.Resume, so a request may reach another
-// process than the one before. A process that did not win the lock takes it
-// over under the same id first, which is visible as a jump of the version
-// numbers; sending one client to one process avoids that.
+// OpenTofu and Terraform repeat requests whose answer was lost. So LOCK with the
+// same lock id, POST with the same bytes and UNLOCK of a lock that is gone are all
+// answered 200. The handler keeps nothing between requests: locks are found by
+// Store.Resume, so consecutive requests may reach different processes. A process that
+// did not win the lock first takes it over under the same id, which is visible as a
+// jump of the version numbers. Routing each client to one process avoids that.
 //
 // # Order of states
 //
-// A POST must have the lineage of the current state and a higher serial, or be
-// the same bytes again. Both fields are in clear even where OpenTofu encrypts
-// the state. ?force=true in the address skips the check.
+// A POST must have the lineage of the current state and a higher serial, or repeat
+// the same bytes. Both fields are in clear even if OpenTofu encrypts the state.
+// ?force=true in the address skips the check.
 //
-// A write without a lock id takes the lock for this write alone, and is
-// refused with 423 while somebody holds it. A write with an id whose lock was
+// A write without a lock id takes the lock for this write alone, and is refused
+// with 423 while the workspace is locked. A write with an id whose lock was
 // overtaken is refused with 409.
 //
 // # Forced unlock
@@ -44,13 +43,13 @@
 //
 // # Owners
 //
-// The state of an object of Kubernetes has one owner, whom the record of its workspace
-// names. [Server.For] answers its run, and every other run 409, on each route. Who has
-// taken the lock is known from the list by which it was taken, so that a run costs no
-// more requests than that of anybody else.
+// The state of an object of Kubernetes has one owner, named in the record of its
+// workspace. [Server.For] serves the owner's run, and answers every other run 409, on
+// each route. The list by which the lock was taken also shows the owner, so that a run
+// costs no more requests than any other client.
 //
 // # Limits
 //
-// Access is decided before this handler. A state is held in memory while it is
+// Access is checked before this handler. A state is held in memory while it is
 // read or written, up to MaxState bytes.
 package httpbackend

@@ -56,9 +56,9 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	return nil
 }
 
-// release ends the lock of a run. Where nothing is left of it and somebody else holds,
-// an earlier request ended it whose answer was lost, as no tool takes a lock under one
-// UUID twice: the run must not hear that it failed.
+// release ends the lock of a run. If the lock is gone and another client holds the
+// workspace, an earlier request whose answer was lost has ended it, since no tool locks
+// twice under one UUID: the run gets a success.
 func (s *Server) release(ctx context.Context, t target, id string) error {
 	err := t.store.Release(ctx, t.workspace, id)
 	if err == nil {
@@ -70,16 +70,16 @@ func (s *Server) release(ctx context.Context, t target, id string) error {
 	return err
 }
 
-// A request without a lock holds one of its own for ownLockTime at most. One that is older
-// than ownLockOver, clocks that differ included, is that of a server that was killed.
+// A request without a lock id holds a temporary lock for at most ownLockTime. One older
+// than ownLockOver, which allows for clock differences, was left by a killed server.
 const (
 	ownLockTime = 5 * time.Minute
 	ownLockOver = 7 * time.Minute
 	ownLockInfo = "http request without a lock"
 )
 
-// take locks for whom the server is, also where a server was killed while it held a lock
-// of its own, of which nobody else knows.
+// take locks for the server's owner. It also ends a temporary lock that a killed server
+// left, which no client would release.
 func (s *Server) take(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.tryLock(ctx, t, info)
 	e, locked := errors.AsType[*statebackend.LockedError](err)
@@ -102,7 +102,7 @@ func (s *Server) tryLock(ctx context.Context, t target, info statebackend.LockIn
 	return t.store.LockOwned(ctx, t.workspace, s.owner, info)
 }
 
-// checkOwner is before anything is done under the lock of an id.
+// checkOwner is called before any operation under the lock of an id.
 func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
 	if s.owner == "" {
 		return nil
@@ -119,7 +119,7 @@ func (s *Server) force(ctx context.Context, t target, id string) error {
 	return err
 }
 
-// forceHeld ends whatever lock the workspace has.
+// forceHeld ends the lock of the workspace, whichever client holds it.
 func (s *Server) forceHeld(ctx context.Context, t target) error {
 	locks, err := t.store.Locks(ctx)
 	if err != nil {

@@ -30,17 +30,17 @@ const (
 
 const defaultMaxState = 512 << 20
 
-// Options configure a handler. Only Open is needed.
+// Options configure a handler. Only Open is required.
 type Options struct {
 	// Open returns the store of a name, the same one at each call, since a
-	// store remembers the locks that its process won. It must read strictly
+	// store remembers the locks that its process won. The store must read strictly
 	// (statebackend.Options.StrictReads): a GET does not say whether its client
-	// holds the lock, and a holder must see the newest version. oci.ErrNotFound:
-	// there is no state of that name.
+	// holds the lock, and a holder must see the newest version. The error is
+	// oci.ErrNotFound if there is no state of that name.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// MaxState bounds a state in bytes; 0 is 512 MiB.
 	MaxState int64
-	// Logger gets one record per refused request; nil is none.
+	// Logger gets one record per refused request; nil: none.
 	Logger *slog.Logger
 }
 
@@ -48,17 +48,17 @@ type Options struct {
 type Server struct {
 	o     Options
 	owner string
-	note  func(Change) // nil: nobody hears
+	note  func(Change) // nil: no callback
 }
 
-// Change is what a request changed.
+// Change is the effect of a request.
 type Change struct {
 	Action  string // write, delete, lock, unlock or force-unlock
-	Version int64  // of the state, where one was written; 0: none
+	Version int64  // the version written; 0: none
 	Lock    string // ID of the lock
 }
 
-// New returns a server for whom no state belongs to anybody.
+// New returns a server for states without an owner.
 func New(o Options) *Server {
 	if o.MaxState == 0 {
 		o.MaxState = defaultMaxState
@@ -69,21 +69,21 @@ func New(o Options) *Server {
 	return &Server{o: o}
 }
 
-// For is the server for a run, which may use the states that name it as their owner,
-// and no other: it gets 409 there.
+// For returns the server for the run of an owner. It serves only states that name that
+// owner, and answers 409 for others.
 func (s *Server) For(owner string) *Server { return &Server{s.o, owner, s.note} }
 
-// Noting is the server that tells note what a request changes, before its answer.
+// Noting returns a server that calls note with each change, before the answer is sent.
 func (s *Server) Noting(note func(Change)) *Server { return &Server{s.o, s.owner, note} }
 
-// changed tells of a change.
+// changed reports a change to note.
 func (s *Server) changed(c Change) {
 	if s.note != nil {
 		s.note(c)
 	}
 }
 
-// target is what one request is about.
+// target is the state that a request addresses.
 type target struct {
 	store     *statebackend.Store
 	name      string
@@ -150,13 +150,13 @@ func validSegment(s string) bool {
 	return s != "" && !dots && len(s) <= maxSegment && legible
 }
 
-// Mistakes of a request that no store error describes.
+// Errors in a request that no store error describes.
 var (
 	errMethod = errors.New("method is not GET, POST, DELETE, LOCK or UNLOCK")
 	errBody   = errors.New("bad request body")
 )
 
-// writeError is the only place that decides a status.
+// writeError is the only place that decides the status of a failed request.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
 	text := states.Remedy(err)
@@ -175,7 +175,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Allow", "GET, HEAD, POST, DELETE, LOCK, UNLOCK")
 	}
 	b, err := json.Marshal(body)
-	if err != nil { // strings and times only
+	if err != nil { // the value has only strings and times
 		b = []byte("{}")
 	}
 	writeBytes(w, r, status, append(b, '\n'))
@@ -214,7 +214,7 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// writeBytes sends a complete body; a client that is gone is nobody's error.
+// writeBytes sends a complete body; a disconnected client is not an error.
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -4,7 +4,7 @@ package httpbackend
 
 import (
 	"context"
-	"crypto/md5" // the protocol's checksum, against damage and not against attackers
+	"crypto/md5" // the protocol's checksum, against damage, not against attackers
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -65,8 +65,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
 	})
 }
 
-// put writes state if it may follow the current one. The same bytes again are
-// the repetition of a request whose answer was lost, and no version.
+// put writes state if it may follow the current one. If the bytes are the same, the
+// request repeats one whose answer was lost, and no version is written.
 func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
 	_, same, err := l.Succeeds(ctx, state)
 	if same {
@@ -85,7 +85,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	}
 	return s.underLock(w, r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
 		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
-			return nil // there is nothing, or this is a repetition
+			return nil // there is no state, or the request is a repetition
 		}
 		err := l.Delete(ctx)
 		if err == nil {
@@ -95,8 +95,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	})
 }
 
-// checkPost finds out who owns the state before its body is read, if there is a lock:
-// without one its owner is asked for when it is taken.
+// checkPost checks the owner of the state before the body is read, if the request names
+// a lock. Without one the owner is checked when the lock is taken.
 func (s *Server) checkPost(r *http.Request, t target, id string) error {
 	if id == "" {
 		return nil
@@ -104,8 +104,8 @@ func (s *Server) checkPost(r *http.Request, t target, id string) error {
 	return s.checkOwner(r.Context(), t, id)
 }
 
-// underLock runs do with the lock of id, or with one of its own for an empty
-// id, and answers 200.
+// underLock runs do with the lock of id, or with a temporary lock if id is empty, and
+// answers 200.
 func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	var err error
 	if id == "" {
@@ -129,15 +129,15 @@ func (s *Server) underOwnLock(r *http.Request, t target, operation string, do fu
 		return err
 	}
 	err = do(ctx, l)
-	// The client may be gone; the lock must not stay.
+	// The client may have disconnected; the lock must not stay.
 	if unlockErr := l.Unlock(context.WithoutCancel(ctx)); err == nil {
 		err = unlockErr
 	}
 	return err
 }
 
-// overtaken turns "somebody else holds it" into a lost lock: the client
-// believes that it holds the lock itself.
+// overtaken turns a LockedError into a lost lock: the client believes that it holds
+// the lock itself.
 func overtaken(err error) error {
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
@@ -145,7 +145,7 @@ func overtaken(err error) error {
 	return err
 }
 
-// readBody reads at most limit bytes and checks the checksum that was sent.
+// readBody reads at most limit bytes and verifies the checksum if there is one.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	b, err := httpserve.ReadBody(w, r, limit)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3facade speaks the part of S3 that the "s3" state backend of
+// Package s3facade implements the part of S3 that the "s3" state backend of
 // OpenTofu and Terraform (1.10 and newer, with use_lockfile) uses, over
-// [statebackend.Store]. It serves one run of a tool, on loopback, and is
-// neither a general S3 server nor reachable by anyone without the run's key.
+// [statebackend.Store]. It serves one run of a tool, on loopback. It is not a
+// general S3 server, and rejects every client without the run's key.
 //
 // # Keys
 //
@@ -32,24 +32,24 @@
 //	POST, PUT, POST, DELETE ?uploadId       a multipart upload, then one Put
 //	DELETE key                              delete of the workspace
 //
-// A HEAD reads the whole state, since only then its size is known; the GET
+// A HEAD reads the whole state, since its size is not known otherwise; the GET
 // that both tools send right after it is answered from the same bytes.
-// Terraform fetches large states in ranges: they all come from one snapshot,
-// so no reader ever sees half of one version and half of the next.
+// Terraform fetches large states in ranges. They all come from one snapshot,
+// so no reader ever gets a mix of two versions.
 //
 // # Guarantees and limits
 //
-// Locks, versions and fencing are those of statebackend; this package adds no
-// state of its own except which locks this run took. Every request must carry
-// the run's access key in its signature's credential scope. The signature is
-// not verified beyond that: the key is random, made for one run, and known
-// only to files that the same user can read. Payload hashes, Content-MD5 and
-// x-amz-checksum headers are verified, so a body cut on the way is refused.
+// Locks, versions and fencing are those of statebackend; the only state of this
+// package is which locks this run took. Every request must carry the run's access
+// key in its signature's credential scope. The signature is not verified beyond
+// that: the key is random, made for one run, and stored only in files that no
+// other user can read. Payload hashes, Content-MD5 and x-amz-checksum headers are
+// verified, so a truncated body is refused.
 //
 // A caller that took the lock before the tool was started hands it over in
-// [Options].Taken. The tool then locks and unlocks as it likes, and nobody comes
-// between its commands.
+// [Options].Taken. The tool then locks and unlocks as it likes, and no other client
+// gets the lock between its commands.
 //
-// AccessDenied is never sent, since the s3 backend swallows it while listing
-// and then shows only the default workspace.
+// AccessDenied is never sent, since the s3 backend ignores it while listing and
+// then shows only the default workspace.
 package s3facade

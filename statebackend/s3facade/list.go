@@ -28,11 +28,11 @@ type listResult struct {
 	Contents              []listEntry
 }
 
-// listEntry leaves out size and time: they would cost a request for each
-// workspace, and the tools read only the key.
+// listEntry has no size and time: they would cost a request for each workspace,
+// and the tools read only the key.
 type listEntry struct{ Key, StorageClass string }
 
-// list answers ListObjectsV2. The continuation token is the last key shown.
+// list answers ListObjectsV2. The continuation token is the last key returned.
 func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	keys, err := f.keys(r.Context(), q.Get("prefix"))
@@ -69,7 +69,7 @@ func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
 // keys returns the sorted keys of all states under a prefix.
 func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 	if f.o.Taken != nil {
-		return nil, nil // the tools know of the default workspace
+		return nil, nil // the tools always assume the default workspace
 	}
 	repositories := f.o.Repositories
 	remote := strings.HasPrefix(prefix, remotePrefix)
@@ -94,8 +94,8 @@ func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(keys), nil
 }
 
-// workspaces lists those of one repository; a repository that does not exist
-// yet has none.
+// workspaces lists the workspaces of one repository; none if the repository does not
+// exist yet.
 func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	if strings.Contains(p.Repository, statebackend.WorkspaceVariable) {
 		return f.probe(ctx, p)
@@ -117,7 +117,7 @@ func (f *Facade) workspaces(ctx context.Context, p Ref) ([]string, error) {
 	return names, nil
 }
 
-// probe asks for the known workspaces one by one.
+// probe checks the known workspaces one by one.
 func (f *Facade) probe(ctx context.Context, p Ref) ([]string, error) {
 	var names []string
 	for _, ws := range f.o.Workspaces {

@@ -30,8 +30,8 @@ func (f lockObjects) serveLock(w http.ResponseWriter, r *http.Request, p Ref) er
 	return errMethod(r)
 }
 
-// lock takes the lock. The holder of a lock that is taken is remembered, since
-// the tool asks for it at once.
+// lock takes the lock. If another client holds it, that holder is remembered, since
+// the tool requests it next.
 func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	body, err := readBody(r, format.MaxLockInfo)
 	if err != nil {
@@ -60,17 +60,17 @@ func (f lockObjects) lock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	delete(f.heldBy, p)
 	delete(f.shown, p)
 	f.mu.Unlock()
-	f.read.forget(p) // what was read without the lock may be old
+	f.read.forget(p) // content that was read without the lock may be old
 	w.Header().Set("ETag", etag(body))
 	return nil
 }
 
-// unknownLock stands for the id of a lock that nobody can tell. To the tools a
-// holder without an id is a broken lock, for which they do not wait.
+// unknownLock stands for an unknown lock id. The tools treat a holder without an id
+// as a broken lock, and do not wait for it.
 const unknownLock = "unknown"
 
-// acquire takes a lock, waits for it as the options say, and keeps why it did not
-// get it.
+// acquire takes a lock, waits for it as the options say, and stores the error if it
+// does not get the lock.
 func (f lockObjects) acquire(ctx context.Context, s *statebackend.Store, p Ref, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	l, err := s.LockWithin(ctx, p.Workspace, info, f.o.LockWait, f.o.Done)
 	f.mu.Lock()
@@ -91,9 +91,9 @@ func (f lockObjects) annotate(info *statebackend.LockInfo) {
 	info.Info += note
 }
 
-// showLock answers with the holder: this run itself, the one that the last
-// attempt met, or, for force-unlock, whoever the registry shows. What is shown
-// is what a following DELETE releases.
+// showLock answers with the holder: this run itself, the holder that the last
+// attempt found, or, for force-unlock, the one in the registry. A following DELETE
+// releases the lock that was shown.
 func (f lockObjects) showLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	info, err := f.holder(r.Context(), p)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f lockObjects) holder(ctx context.Context, p Ref) (statebackend.LockInfo, 
 }
 
 // unlock releases the lock of this run, or forces the one last shown. As in
-// S3, deleting what is not there is no error.
+// S3, deleting a missing object is not an error.
 func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	f.mu.Lock()
 	own := f.locks[p]
@@ -151,7 +151,7 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	if own != nil {
-		if err := own.UnlockRetrying(r.Context()); err != nil { // until the tool is gone
+		if err := own.UnlockRetrying(r.Context()); err != nil { // retries until the tool is gone
 			return fmt.Errorf("workspace %q: %w", p.Workspace, err)
 		}
 	} else if shown.ID != "" {
@@ -173,8 +173,8 @@ func (f lockObjects) unlock(w http.ResponseWriter, r *http.Request, p Ref) error
 	return nil
 }
 
-// withLock runs do under the lock of this run. Where the tool took none
-// (-lock=false, workspace delete), a lock is held for this write alone.
+// withLock runs do under the lock of this run. If the tool took none
+// (-lock=false, workspace delete), it takes a lock for this write alone.
 func (f lockObjects) withLock(ctx context.Context, p Ref, operation string, do func(*statebackend.Lock) error) error {
 	f.mu.Lock()
 	own := f.locks[p]
@@ -193,6 +193,6 @@ func (f lockObjects) withLock(ctx context.Context, p Ref, operation string, do f
 		return err
 	}
 	err = do(l)
-	// The write is done or refused; its lock must go even if the client left.
+	// The write is done or refused; release the lock even if the client disconnected.
 	return errors.Join(err, l.UnlockRetrying(ctx))
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // upload is one multipart upload. Its parts are files, since several arrive at
-// once and an upload may be abandoned; only Complete holds the whole state.
+// once and an upload may be abandoned; only Complete loads the whole state.
 type upload struct {
 	ref    Ref
 	dir    string
@@ -42,16 +42,16 @@ type part struct {
 	size       int64
 }
 
-// uploads are those of one run.
+// uploads are the multipart uploads of one run.
 type uploads struct {
 	o     Options
-	write func(ctx context.Context, p Ref, state []byte) error // a complete state
+	write func(ctx context.Context, p Ref, state []byte) error // writes a complete state
 
 	mu   sync.Mutex // guards open
 	open map[string]*upload
 }
 
-// close removes what unfinished uploads left on disk.
+// close removes the files of unfinished uploads.
 func (all *uploads) close() error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -109,7 +109,7 @@ func (all *uploads) create(w http.ResponseWriter, p Ref) error {
 	return nil
 }
 
-// drop ends an upload; only one caller wins.
+// drop removes an upload; only one caller succeeds.
 func (all *uploads) drop(id string, u *upload) error {
 	all.mu.Lock()
 	delete(all.open, id)
@@ -117,8 +117,8 @@ func (all *uploads) drop(id string, u *upload) error {
 	return u.remove()
 }
 
-// part keeps one part. A part that is sent again replaces the earlier
-// one, as in S3.
+// part stores one part. A part that is sent again replaces the earlier one, as in
+// S3.
 func (all *uploads) part(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxParts {
@@ -172,8 +172,8 @@ type completeResult struct {
 	Location, Bucket, Key, ETag string
 }
 
-// complete makes one state of the parts, in the order of their numbers,
-// and writes it. The upload stays if that fails, so that it can be repeated.
+// complete joins the parts in the order of their numbers and writes the state. The
+// upload stays if that fails, so that the request can be repeated.
 func (all *uploads) complete(w http.ResponseWriter, r *http.Request, id string, u *upload) error {
 	body, err := readBody(r, maxComplete)
 	if err != nil {

@@ -27,7 +27,7 @@ type Ref struct {
 	Remote     bool // read by terraform_remote_state
 }
 
-// object is what a key names: a state, or the lock object of one.
+// object is what a key addresses: a state, or its lock object.
 type object struct {
 	Ref
 	lock bool
@@ -42,16 +42,16 @@ func RepositoryOf(key string) (string, bool) {
 	return r, ok && r != ""
 }
 
-// RemoteKeySuffix and RemotePrefix make the "key" and "workspace_key_prefix"
-// arguments for terraform_remote_state: the repository before the one, after
-// the other. The prefix names the repository, so that a listing asks exactly
-// the registry in question, also where only the tool can evaluate the name.
+// RemoteKeySuffix and RemotePrefix build the "key" and "workspace_key_prefix"
+// arguments for terraform_remote_state: repository+RemoteKeySuffix and
+// RemotePrefix+repository. With the repository in the prefix, a listing queries only
+// the registry in question, even if only the tool can evaluate the name.
 const (
 	RemoteKeySuffix = remoteSuffix
 	RemotePrefix    = remotePrefix
 )
 
-// parseKey reads an object key; ok is false if it has none of our forms.
+// parseKey parses an object key; ok is false if it has none of the forms in doc.go.
 func parseKey(key string) (o object, ok bool) {
 	key, o.lock = strings.CutSuffix(key, lockSuffix)
 	o.Workspace = defaultWorkspace
@@ -71,12 +71,12 @@ func parseKey(key string) (o object, ok bool) {
 	return o, o.Remote && o.Repository != "" && o.Workspace == defaultWorkspace
 }
 
-// parseRemoteKey reads <repository>/<workspace>/<repository>/remote.
+// parseRemoteKey parses <repository>/<workspace>/<repository>/remote.
 func parseRemoteKey(o object, key string) (object, bool) {
 	key, ok := strings.CutSuffix(key, remoteSuffix)
 	parts := strings.Split(key, "/")
 	half := len(parts) / 2
-	repeated := half > 0 && slices.Equal(parts[:half], parts[half+1:]) // of an odd number of parts only
+	repeated := half > 0 && slices.Equal(parts[:half], parts[half+1:]) // true only for an odd number of parts
 	if !ok || !repeated || parts[half] == "" {
 		return object{}, false
 	}
@@ -86,7 +86,7 @@ func parseRemoteKey(o object, key string) (object, bool) {
 	return o, true
 }
 
-// key is the object key under which the tools look for a workspace.
+// key returns the object key under which the tools look for a workspace.
 func (p Ref) key() string {
 	switch {
 	case p.Remote && p.Workspace == defaultWorkspace:

@@ -37,8 +37,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 
 // copyBody writes the payload of a request to w and verifies every hash that
 // the client sent: x-amz-content-sha256, Content-MD5, x-amz-checksum-* in the
-// header or in the trailer of an aws-chunked body. On an error, what was
-// written must not be used.
+// header or in the trailer of an aws-chunked body. After an error, the written
+// bytes must not be used.
 func copyBody(w io.Writer, r *http.Request, limit int64) (int64, error) {
 	body := io.Reader(r.Body)
 	trailer := http.Header{}
@@ -61,8 +61,8 @@ const (
 	streaming     = "STREAMING-" // value of that header for aws-chunked bodies
 )
 
-// checksum is one hash of the payload and what the client says it is; want is
-// empty if that is in the trailer.
+// checksum is one hash of the payload and its expected value; want is empty if that
+// comes in the trailer.
 type checksum struct {
 	hash.Hash
 	header, want string
@@ -157,7 +157,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the line before a chunk, and after the last chunk the trailer.
+// next reads the line before a chunk or, after the last chunk, the trailer.
 func (c *chunkReader) next() error {
 	if c.started {
 		if line, err := c.line(); err != nil || line != "" {
@@ -191,7 +191,7 @@ func (c *chunkReader) next() error {
 	}
 }
 
-// line reads one line of at most the size of the reader's buffer.
+// line reads one line that fits into the reader's buffer.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil && (err != io.EOF || len(line) == 0) {

@@ -20,46 +20,46 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Options of a facade.
+// Options configure a facade.
 type Options struct {
 	// AccessKey must be in the credential of every request; required.
 	AccessKey string
-	// Open returns the store of a repository; required. It is called once for
-	// each repository and kind of reading, and never with {workspace} in the
-	// name: that is replaced first.
+	// Open returns the store of a repository; required. It is called once for each
+	// repository and value of Ref.Remote. {workspace} in the name is replaced before
+	// the call.
 	Open func(ctx context.Context, p Ref) (*statebackend.Store, error)
-	// Repositories are those whose workspaces the bucket lists.
+	// Repositories are the repositories whose workspaces the bucket lists.
 	Repositories []string
-	// Workspaces are those to look for where a repository has {workspace} in
-	// its name: a registry has no listing that would find them.
+	// Workspaces are the workspaces to look for if the name of a repository contains
+	// {workspace}: a registry has no listing that would find them.
 	Workspaces []string
-	// LockWait is how long an attempt waits for somebody else's lock before it
-	// is refused. The tools wait by themselves, but up to 16 s between two
-	// attempts; this asks every second or so. Done ends the waiting early.
+	// LockWait is how long an attempt waits for a lock that another client holds
+	// before it is refused. The tools wait themselves, but up to 16 s between two
+	// attempts; this retries about every second. Done ends the waiting early.
 	LockWait time.Duration
 	Done     <-chan struct{}
-	// LockNote returns what is added to the Info field of the locks that the run
-	// takes, so that whoever finds one can tell where it came from; nil: nothing.
+	// LockNote returns text to add to the Info field of the locks that the run
+	// takes, which tells other clients where a lock came from; nil: nothing.
 	LockNote func() string
-	// Taken is a lock that the caller took before the run and ends after it; nil:
-	// the tool locks. It is served as the default workspace of the only one of
-	// Repositories, whatever its own workspace is called: every lock request of the
-	// tool is answered with success, so is every unlock, which ends nothing, and
-	// writes go under it. Any other state is refused, as is deleting this one.
+	// Taken is a lock that the caller took before the run and ends after it; nil: the
+	// tool locks. It is served as the default workspace of the only one of
+	// Repositories, whatever its real workspace is. Every lock and unlock request of
+	// the tool succeeds without effect, and writes go under Taken. Requests for
+	// any other state are refused, as is deleting this one.
 	Taken *statebackend.Lock
-	// Persist is for how long a write under Taken is repeated while the registry
-	// cannot be reached. Stored receives each version that was written, with its
-	// state, which must not be changed; nil: nobody.
+	// Persist is how long a write under Taken is repeated while the registry cannot be
+	// reached. Stored is called with each written version and its state, which must
+	// not be changed; nil: no callback.
 	Persist time.Duration
 	Stored  func(v statebackend.Version, state []byte)
-	// TempDir holds the parts of multipart uploads; "": the system's.
+	// TempDir holds the parts of multipart uploads; "": the system's default.
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed receives each error of the store that a request ended with: the tools
-	// wrap what they get in the words of an S3 client, so they get one line that
-	// refers to it. Contention and missing states are no failures; for contention
-	// see Refused. Several requests may call it at once; may be nil.
+	// Failed receives each store error that ended a request. The tools wrap an
+	// answer in the words of an S3 client, so they get one line that refers to
+	// it. Contention and missing states are not failures; for contention see
+	// Refused. It must be safe for concurrent use; nil: no callback.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger
@@ -82,7 +82,7 @@ type Facade struct {
 	written map[Ref]bool                  // what Written lists
 }
 
-// lockObjects answers for the object that is a lock to the tool.
+// lockObjects serves the object that the tool uses as a lock.
 type lockObjects struct{ *Facade }
 
 func (f *Facade) lockObjects() lockObjects { return lockObjects{f} }
@@ -132,7 +132,7 @@ type Held struct {
 	Info statebackend.LockInfo
 }
 
-// Held lists the locks that a killed tool left behind.
+// Held lists the locks that the run took and did not release, as after a killed tool.
 func (f *Facade) Held() []Held {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,15 +143,15 @@ func (f *Facade) Held() []Held {
 	return held
 }
 
-// Refused are the locks that the run asked for last and did not get.
+// Refused returns the errors of the locks that the run requested last and did not get.
 func (f *Facade) Refused() []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Values(f.refused))
 }
 
-// Lease returns the age and the lease of the lock of this run that is nearest to
-// its end; 0, 0 if none has a lease.
+// Lease returns the age and the duration of the lease that expires first among the
+// locks of this run; 0, 0 if none has a lease.
 func (f *Facade) Lease() (age, ttl time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +165,7 @@ func (f *Facade) Lease() (age, ttl time.Duration) {
 	return age, ttl
 }
 
-// Written lists the places whose state the run changed.
+// Written lists the workspaces whose state the run changed.
 func (f *Facade) Written() []Ref {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,8 +174,8 @@ func (f *Facade) Written() []Ref {
 	return refs
 }
 
-// Close removes what unfinished uploads left on disk. It releases no lock: a
-// tool that was killed may have changed infrastructure without recording it.
+// Close removes the files of unfinished uploads. It releases no lock: a tool that
+// was killed may have changed infrastructure without recording it.
 func (f *Facade) Close() error { return f.uploads.close() }
 
 // ServeHTTP answers one request.
@@ -244,7 +244,7 @@ func errMethod(r *http.Request) error {
 	return &s3Error{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method + " is not part of what the s3 backend uses"}
 }
 
-// store returns the store of a place.
+// store returns the store of a workspace.
 func (f *Facade) store(ctx context.Context, p Ref) (*statebackend.Store, error) {
 	p.Repository = strings.ReplaceAll(p.Repository, statebackend.WorkspaceVariable, p.Workspace)
 	k := storeKey{p.Repository, p.Remote}
@@ -261,7 +261,7 @@ func (f *Facade) store(ctx context.Context, p Ref) (*statebackend.Store, error) 
 	return s, nil
 }
 
-// s3Error is an answer of this package itself.
+// s3Error is an error that this package itself answers with.
 type s3Error struct {
 	status        int
 	code, message string
@@ -276,9 +276,9 @@ type errorBody struct {
 	Resource string
 }
 
-// writeError decides the status of every failed request. The tools print the
-// message behind several words of their own, so what the store says is left to
-// whoever reads Failed and Refused.
+// writeError decides the status of every failed request. The tools print the message
+// after several words of their own, so the details of a store error are left to Failed
+// and Refused.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := classify(err)
 	message := "okara says why"
@@ -325,7 +325,7 @@ func classify(err error) (status int, code string) {
 	return http.StatusInternalServerError, "InternalError"
 }
 
-// writeXML sends v; a client that is gone is nobody's error.
+// writeXML sends v; a disconnected client is not an error.
 func writeXML(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)

@@ -16,16 +16,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// snapshotLife is how long the bytes of a HEAD serve the GET that follows it.
+// snapshotLife is how long the bytes that a HEAD read serve the GET that follows it.
 const snapshotLife = 10 * time.Second
 
-// snapshot is a state as a HEAD saw it.
+// snapshot is a state as a HEAD read it.
 type snapshot struct {
 	data []byte
 	read time.Time
 }
 
-// snapshots are what HEADs of this run saw, one a place.
+// snapshots are the states that HEADs of this run read, one per workspace.
 type snapshots struct {
 	mu   sync.Mutex // guards last
 	last map[Ref]snapshot
@@ -37,7 +37,7 @@ func (s *snapshots) remember(p Ref, data []byte) {
 	s.last[p] = snapshot{data: data, read: time.Now()}
 }
 
-// recall returns the bytes of a recent HEAD, and forgets them if final is set.
+// recall returns the bytes of a recent HEAD, and drops them if final is set.
 func (s *snapshots) recall(p Ref, final bool) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,9 +70,8 @@ func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Ref) error
 	return errMethod(r)
 }
 
-// get answers HEAD and GET. A HEAD always reads; a GET uses what the HEAD
-// before it read, once, or, for the later ranges of a download, as often as
-// they come.
+// get answers HEAD and GET. A HEAD always reads. A GET uses the bytes of the HEAD
+// before it: once, or any number of times for the later ranges of a download.
 func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Ref) error {
 	rng := r.Header.Get("Range")
 	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
@@ -124,8 +123,8 @@ func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Ref) error {
 	return nil
 }
 
-// write stores a state. It goes on if the tool is gone: the bytes are all here,
-// and a killed tool's last state is worth keeping.
+// write stores a state. It continues if the tool is gone: the bytes are complete, and
+// the last state of a killed tool is worth keeping.
 func (f *Facade) write(ctx context.Context, p Ref, data []byte) error {
 	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// takenRef is the one place that a lock taken beforehand is served as, whatever
-// its workspace is called: the tool knows only its default one.
+// takenRef is the only workspace that a lock taken beforehand is served as, whatever
+// its real name: the tool uses its default workspace.
 func (o Options) takenRef() Ref {
 	return Ref{Repository: o.Repositories[0], Workspace: defaultWorkspace}
 }
 
-// checkTaken refuses what is not the state whose lock was taken beforehand.
+// checkTaken refuses requests for anything but the state whose lock was taken beforehand.
 func (f *Facade) checkTaken(r *http.Request, p object) error {
 	deletesState := r.Method == http.MethodDelete && !p.lock && !r.URL.Query().Has("uploadId")
 	if f.o.Taken == nil || p.Ref == f.o.takenRef() && !deletesState {
@@ -30,8 +30,8 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has one state, which stays"}
 }
 
-// serveTakenLock answers for a lock that is the run's already: the tool gets what
-// it asks for, and ends nothing.
+// serveTakenLock answers for a lock that the run already has: the tool can lock and
+// unlock as it likes, which does not end the real lock.
 func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) error {
 	switch r.Method {
 	case http.MethodPut:
@@ -71,9 +71,8 @@ func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Ref) e
 	return errMethod(r)
 }
 
-// Persist writes a state, again and again while the registry cannot be reached,
-// for as long as that. A write whose outcome is not known is repeated too, as the
-// next version.
+// Persist writes a state, and repeats the write for up to wait while the registry cannot
+// be reached. A write whose outcome is unknown is repeated too, as the next version.
 func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
 	begin := time.Now()
 	for pause := minPersistPause; ; pause = min(2*pause, maxPersistPause) {
