@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// configurationTime is how long the address of an upload is good.
+	// configurationTime is how long the address of an upload is valid.
 	configurationTime = 10 * time.Minute
-	// configurationAge is how old an upload becomes that no run waits for.
+	// configurationAge is the age at which an upload that no run waits for is deleted.
 	configurationAge = 24 * time.Hour
 	// maxUnused bounds the uploads of a workspace that no run uses.
 	maxUnused = 20
-	// maxCleaned bounds the old uploads that one request deletes.
+	// maxCleaned bounds how many old uploads one request deletes.
 	maxCleaned = 8
-	// uploadTime bounds what is done with an upload that has arrived.
+	// uploadTime bounds the processing of an upload that has arrived.
 	uploadTime = 5 * time.Minute
 )
 
@@ -55,7 +55,7 @@ func (s configurations) openRemote(ctx context.Context, p workspaceRef) (located
 
 func (p workspaceRef) asWorkspace() Workspace { return Workspace{p.organization, p.workspace} }
 
-// configurationBody is what is said of a configuration before it is uploaded.
+// configurationBody describes a configuration before it is uploaded.
 type configurationBody struct {
 	Data struct {
 		Attributes struct {
@@ -88,8 +88,8 @@ func (c configurationID) resource(status string) resource {
 	}}
 }
 
-// createConfiguration gives the address to which a configuration is sent. It stores
-// nothing.
+// createConfiguration answers with the address to which a configuration is uploaded. It
+// stores nothing.
 func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Request) error {
 	p, _, g, err := s.allowWorkspace(r, rights.Run)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s configurations) createConfiguration(w http.ResponseWriter, r *http.Reque
 	return answer(w, http.StatusCreated, document{Data: d})
 }
 
-// uploadsOf lists the uploads of a configuration, of which only a single one counts,
-// and those of its workspace.
+// uploadsOf lists the uploads of a configuration, which is valid only if there is exactly
+// one, and all uploads of its workspace.
 func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []format.ConfigurationTag, err error) {
 	if repo, err = s.o.Runs.Repository(c.asWorkspace(), c.record); err != nil {
 		return nil, nil, nil, err
@@ -145,8 +145,8 @@ func (s configurations) uploadsOf(ctx context.Context, c configurationID) (repo 
 	return repo, its, all, nil
 }
 
-// mayStore refuses one upload more where too many are kept that no run uses. It
-// deletes some that became too old.
+// mayStore refuses another upload if too many unused ones are stored. It deletes some that
+// are too old.
 func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	repo, _, all, err := s.uploadsOf(ctx, c)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 	if err != nil {
 		return runError(err)
 	}
-	used := map[string]bool{} // by a run; true: one that has not ended
+	used := map[string]bool{} // by a run; true: a run that has not ended
 	for _, run := range view.Runs {
 		used[run.Configuration] = used[run.Configuration] || !run.Status.final()
 	}
@@ -167,7 +167,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 		if announced(t.ID).Before(s.now().Add(-configurationAge)) {
 			if !waits && cleaned < maxCleaned {
 				cleaned++
-				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // where the registry can; it is tried again
+				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // if the registry can; otherwise it is tried again later
 			}
 			continue
 		}
@@ -216,8 +216,8 @@ func errTwice(c configurationID) error {
 	return conflict("already uploaded", "another upload came for configuration version %s: run the command again", c)
 }
 
-// storeConfiguration takes an upload, once: what comes later must be the same bytes,
-// as of a request whose answer was lost.
+// storeConfiguration accepts an upload, once: a later upload must have the same bytes,
+// like the repetition of a request whose answer was lost.
 func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	c, err := parseConfigurationID(t.Workspace)
 	if err != nil || s.o.Runs == nil {
@@ -270,7 +270,7 @@ func configurationTooLarge() error {
 	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", text.Size(format.MaxConfiguration))
 }
 
-// spool keeps the body in a file while it looks whether it can be unpacked.
+// spool writes the body to a file while it checks whether it can be unpacked.
 func (s configurations) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.Blob, error) {
 	if err := s.kit.OpenBody(r); err != nil {
 		return oci.Blob{}, err

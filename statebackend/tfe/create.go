@@ -5,7 +5,7 @@ package tfe
 import (
 	"bytes"
 	"context"
-	"crypto/md5" // the protocol's checksum, against damage and not against attackers
+	"crypto/md5" // the protocol's checksum, against damage, not against attackers
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,31 +21,31 @@ import (
 )
 
 const (
-	// maxInline bounds the body that announces a state, which may hold it: tools
-	// before 1.6 send it so, and all of them add their outputs.
+	// maxInline bounds the body that announces a state, which may contain the state:
+	// tools before 1.6 send it that way, and all tools add their outputs.
 	maxInline = 32 << 20
-	// inlineCopies is how often such a body is in memory: as it came, and twice what
-	// is in it.
+	// inlineCopies is how many copies of such a body are in memory: the body itself, and
+	// twice its content.
 	inlineCopies = 3
-	// maxCommandAge is for how long a command may write that never locked. Behind that
-	// a lock that was ended by force may have left no trace.
+	// maxCommandAge is how long a command that never locked may write. After that, a lock
+	// that was ended by force may have left no trace.
 	maxCommandAge = 6 * 24 * time.Hour
 	maxLineage    = 256
 )
 
-// announcement is what a client says of the state that it is going to store.
+// announcement describes the state that a client is going to store.
 type announcement struct {
 	Serial  *uint64
 	Lineage string
 	MD5     string
 	Force   bool
-	// State is the state itself; nobody sends it who uploads it. The document may hold
-	// more of what is in the state, in clear even where the tool encrypts it; that is
-	// not read.
+	// State is the state itself; clients that upload it do not send it here. The
+	// document may hold more of the state's content, in clear even if the tool
+	// encrypts the state; that is not read.
 	State []byte
 }
 
-// announcementDoc is the document around an announcement.
+// announcementDoc is the document that contains an announcement.
 type announcementDoc struct {
 	Data struct{ Attributes announcement }
 }
@@ -63,9 +63,9 @@ func (a announcement) check() error {
 	return nil
 }
 
-// createVersion begins the write of a state, or does it all if the state is in the
-// body. The tools print the text of this answer and not that of a failed upload, so
-// what can be refused is refused here.
+// createVersion begins the write of a state, or completes it if the state is in the
+// body. The tools print the text of this answer but not that of a failed upload, so
+// every check that is possible here is made here.
 func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	s.setSnapshots(w)
 	p, h, g, err := s.allowWorkspace(r, rights.Write)
@@ -93,7 +93,7 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 		}
 		return answer(w, http.StatusCreated, document{Data: s.versionOf(r, p, h, v)})
 	}
-	if s.o.PublicURL(r) == "" { // which makes the tools send the state in the body
+	if s.o.PublicURL(r) == "" { // without it the tools send the state in the body
 		return malformedParam("state")
 	}
 	r, cancel := within(r)
@@ -108,12 +108,12 @@ func (s versions) createVersion(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, document{Data: data})
 }
 
-// malformedParam is the error for a missing parameter, in the words that clients know.
+// malformedParam is the error for a missing parameter, in the wording that clients know.
 func malformedParam(name string) error {
 	return refuse(http.StatusBadRequest, "param is missing or the value is empty: "+name, "this server does not know by which address it is reached; set its public URL, or send the state in the body")
 }
 
-// readAnnouncement reads the body, for which the caller gives back a place in memory.
+// readAnnouncement reads the body; the caller calls release to free its memory.
 func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
 	if r.ContentLength > maxInline {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
@@ -134,7 +134,7 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 	return release, nil
 }
 
-// pending is the version that a signed upload is for, with the addresses of its uploads.
+// pending returns the version that a signed upload is for, with its upload addresses.
 func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signedUpload) (resource, error) {
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[signedKind]*string{signedState: &a.Upload, signedJSON: &a.JSONUpload} {
@@ -148,8 +148,8 @@ func (s versions) pending(r *http.Request, p workspaceRef, h commandID, t signed
 	return resource{Type: versionKind, ID: p.pendingID(t.Serial, h), Attributes: a}, nil
 }
 
-// mayUpload asks whether the state of a signed upload could be stored now. It reserves
-// nothing: the upload asks again.
+// mayUpload checks whether the state of a signed upload could be stored now. It reserves
+// nothing: the upload checks again.
 func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t signedUpload) error {
 	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
 		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
@@ -170,13 +170,13 @@ func (s versions) mayUpload(ctx context.Context, p workspaceRef, h commandID, t 
 	return at.follows(ctx, head, err, t)
 }
 
-// mayWrite decides what an answer about the lock of a signed upload means for its write.
-// nil: it is held, or the command did without and nobody else has it.
+// mayWrite interprets the result of checking the lock of a signed upload. nil: it is
+// held, or the command did not lock and the workspace is free.
 func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
 	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
 	switch {
 	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
-		return nil // this very write, of a process that may be gone
+		return nil // the lock of this same write, from a process that may be gone
 	case h == "" && (errors.Is(err, statebackend.ErrNotHeld) || errors.Is(err, statebackend.ErrLockEnded)):
 		return conflict("workspace not locked", "lock the workspace first")
 	case !errors.Is(err, statebackend.ErrNotHeld):
@@ -187,13 +187,13 @@ func (s versions) mayWrite(err error, h commandID, t signedUpload) error {
 	return nil
 }
 
-// lockOfWrite is the id of the lock that one write takes for itself.
+// lockOfWrite returns the id of the lock that a single write takes.
 func lockOfWrite(lock string, serial uint64) string {
 	return lock + "-w" + strconv.FormatUint(serial, 10)
 }
 
-// follows decides whether the state of a signed upload may follow the head, as far as its
-// manifest says; err is that of reading it. The same state again is a repetition.
+// follows decides from the manifests whether the state of a signed upload may follow the
+// head; err is the error of reading the head. An equal state is a repetition.
 func (at located) follows(ctx context.Context, head statebackend.Version, err error, t signedUpload) error {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
@@ -222,7 +222,7 @@ func checksum(state []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// rollbackDoc asks for an earlier version to become the current one.
+// rollbackDoc requests that an earlier version becomes the current one.
 type rollbackDoc struct {
 	Data struct {
 		Relationships struct {
@@ -232,7 +232,7 @@ type rollbackDoc struct {
 }
 
 // rollback stores an earlier state again, under the lock of the request if it has
-// one, else under one of its own.
+// one, else under a temporary lock.
 func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {
@@ -283,8 +283,8 @@ func (s versions) restore(r *http.Request, g access.Grant, p workspaceRef, h com
 		info.ID = newCommandID(s.now()).lockID()
 		info.Operation = restored
 		err = s.uploads().underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
-			// What a version says of itself is what okara wrote, and enough to tell a
-			// request that came twice.
+			// okara wrote the operation of the version, so it is enough to detect a
+			// repeated request.
 			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
 				return nil
 			}

@@ -20,12 +20,12 @@ func (s workspaces) deleteWorkspace(w http.ResponseWriter, r *http.Request) erro
 	return s.remove(w, r, func(context.Context, *statebackend.Lock) error { return nil })
 }
 
-// safeDelete deletes a workspace that manages nothing.
+// safeDelete deletes a workspace that manages no resources.
 func (s workspaces) safeDelete(w http.ResponseWriter, r *http.Request) error {
 	return s.remove(w, r, managesNothing)
 }
 
-// remove deletes a workspace under a lock of its own, if what is locked may go.
+// remove deletes a workspace under a temporary lock, if may returns nil for it.
 func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
 	p, h, g, err := s.named(r, manage)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s workspaces) remove(w http.ResponseWriter, r *http.Request, may func(cont
 	return noContent(w)
 }
 
-// deletedBy reports whether a caller has just deleted a workspace: then a request whose
-// answer was lost has come again.
+// deletedBy reports whether the caller has just deleted the workspace, so that the
+// request repeats one whose answer was lost.
 func (at located) deletedBy(g access.Grant, now time.Time) bool {
 	r := at.record
 	return r != nil && r.Deleted && r.By == authorOf(g.Caller) && now.Sub(r.Updated) <= repeated
@@ -98,7 +98,7 @@ func (at located) remove(ctx context.Context, info statebackend.LockInfo, by str
 	})
 }
 
-// managesNothing refuses a state with resources, and one that does not tell.
+// managesNothing refuses a state with resources, and one that cannot be read.
 func managesNothing(ctx context.Context, l *statebackend.Lock) error {
 	state, _, err := l.Get(ctx)
 	if errors.Is(err, oci.ErrNotFound) {

@@ -16,11 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// refusal is an answer that this package decides itself.
+// refusal is an error that this package itself answers with.
 type refusal struct {
 	status int
-	title  string // what the tools print first
-	err    error  // says more
+	title  string // the text that the tools print first
+	err    error  // the details
 }
 
 func (e *refusal) Error() string { return e.err.Error() }
@@ -31,20 +31,20 @@ func refuse(status int, title, format string, args ...any) error {
 	return &refusal{status, title, fmt.Errorf(format, args...)}
 }
 
-// absent is for what is surely not there: the tools create what the answer says is
-// missing, and plan from nothing. What only could not be found is another error.
+// absent is for a resource that certainly does not exist: the tools create a resource
+// that is reported missing, and plan from nothing. A failed lookup is another error.
 func absent(format string, args ...any) error {
 	return refuse(http.StatusNotFound, "not found", format, args...)
 }
 
-// errNoID says that an id is none of ours.
+// errNoID says that no resource has the id.
 func errNoID() error { return absent("no resource with this ID") }
 
 func malformed(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, "bad request", format, args...)
 }
 
-// invalid is for a document whose values cannot be taken.
+// invalid is for a document with values that are not accepted.
 func invalid(format string, args ...any) error {
 	return refuse(http.StatusUnprocessableEntity, "invalid attribute", format, args...)
 }
@@ -57,15 +57,15 @@ func tooLarge(limit int64) error {
 	return refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", text.Size(limit))
 }
 
-// answered is an error of a store or a registry, and how it is answered. The tools
-// repeat any 5xx for minutes, so those are for what may pass only.
+// answered is an error of a store or a registry, with its status. The tools repeat any
+// 5xx for minutes, so 5xx is only for errors that may pass.
 type answered struct {
 	err    error
 	status int
 	title  string
 }
 
-// answers are all of them. The first that fits counts.
+// answers are all of these errors. The first match counts.
 func answers() []answered {
 	return []answered{
 		{statebackend.ErrLockLost, http.StatusConflict, "lock lost"},
@@ -88,8 +88,8 @@ func answers() []answered {
 	}
 }
 
-// classify returns the status of an error, its title, and whether the text of the
-// error is for the client.
+// classify returns the status of an error, its title, and the details that the client
+// may see.
 func classify(err error) (status int, title, detail string) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.title, states.Remedy(err)
@@ -118,7 +118,7 @@ func orUnknown(name string) string {
 	return printable(name)
 }
 
-// titleOf is the title of what access control or the server itself refuses.
+// titleOf returns the title of a refusal by access control or by the server itself.
 func titleOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -143,7 +143,7 @@ type problems struct {
 	Errors []problem `json:"errors"`
 }
 
-// writeError is the only place that maps an error to an answer.
+// writeError is the only place that turns an error into an answer.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, title, detail := classify(err)
 	if !s.kit.Failing(w, r, status, err) {
@@ -153,7 +153,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if id := service.RequestID(r); id != "" {
 		p.Meta = map[string]any{"request_id": id}
 	}
-	if err := answer(w, status, problems{[]problem{p}}); err != nil { // the document has nothing that JSON cannot hold
+	if err := answer(w, status, problems{[]problem{p}}); err != nil { // the document contains nothing that JSON cannot represent
 		w.WriteHeader(status)
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// workspaceRef is what a request is about: a workspace, anything of an organization
-// (without workspace), or anything at all.
+// workspaceRef is the subject of a request: a workspace, an organization (if workspace
+// is empty), or the whole server (if both are).
 type workspaceRef struct{ organization, workspace string }
 
-// String is how a place is shown, and how rights and records name it.
+// String is the form in which rights, records and messages name it.
 func (p workspaceRef) String() string {
 	if p.workspace == "" {
 		return p.organization
@@ -33,14 +33,14 @@ func (p workspaceRef) String() string {
 	return p.organization + "/" + p.workspace
 }
 
-// key is K: the place in a form that URLs keep.
+// key is K: the workspaceRef in a form that is safe in URLs.
 func (p workspaceRef) key() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.organization + "\x00" + p.workspace))
 }
 
-// commandID is H: what tells one command of a tool from all others, as 26 lower-case
-// characters of base32: 40 bits of Unix time, 88 random ones. "" is none, which
-// makes the id of a workspace the stable one.
+// commandID is H: it identifies one command of a tool, as 26 lower-case characters of
+// base32: 40 bits of Unix time, 88 random ones. "" means no command, which makes the id
+// of a workspace the stable one.
 type commandID string
 
 const (
@@ -61,7 +61,7 @@ func newCommandID(now time.Time) commandID {
 	return commandID(commandIDEncoding().EncodeToString(b[8-timeBytes:]))
 }
 
-// parseCommandID takes what newCommandID makes and no other spelling of it.
+// parseCommandID accepts only the exact form that newCommandID makes.
 func parseCommandID(s string, now time.Time) (commandID, bool) {
 	b, err := commandIDEncoding().DecodeString(s)
 	if err != nil || len(b) != commandIDBytes || commandIDEncoding().EncodeToString(b) != s {
@@ -71,7 +71,7 @@ func parseCommandID(s string, now time.Time) (commandID, bool) {
 	return h, !h.made().After(now.Add(commandIDAhead))
 }
 
-// made is when the command of the handle began, to the second.
+// made returns when the command began, to the second.
 func (h commandID) made() time.Time {
 	b, err := commandIDEncoding().DecodeString(string(h))
 	if err != nil || len(b) < timeBytes {
@@ -82,11 +82,11 @@ func (h commandID) made() time.Time {
 	return time.Unix(int64(binary.BigEndian.Uint64(whole[:])), 0)
 }
 
-// lockID is the id of the lock of a command. It must not be asked of "".
+// lockID returns the id of the lock of a command, which must not be "".
 func (h commandID) lockID() string { return "tfe-" + string(h) }
 
-// lockIDOf is the id of the lock that a request is about: that of its command, or
-// of its subject, where the workspace was named by its stable id.
+// lockIDOf returns the id of the lock for a request: that of its command, or that of
+// its subject if the workspace was named by its stable id.
 func lockIDOf(h commandID, c access.Caller) string {
 	if h != "" {
 		return h.lockID()
@@ -95,7 +95,7 @@ func lockIDOf(h commandID, c access.Caller) string {
 	return "tfs-" + hex.EncodeToString(sum[:13])
 }
 
-// id is the id of a workspace.
+// id returns the id of a workspace.
 func (p workspaceRef) id(h commandID) string {
 	if h == "" {
 		return "ws-" + p.key()
@@ -103,9 +103,9 @@ func (p workspaceRef) id(h commandID) string {
 	return "ws-" + p.key() + "." + string(h)
 }
 
-// short is the id of a workspace for the provider hashicorp/tfe, which takes 16 letters
-// and digits: some that follow from the organization, by which the others can be looked
-// for. It is never a K.
+// short returns the id of a workspace for the provider hashicorp/tfe, which accepts 16
+// letters and digits. The first ones are derived from the organization, so that the
+// workspace can be found through it. A short id is never a K.
 func (p workspaceRef) short() string {
 	for n := 0; ; n++ {
 		id := organizationLetters(p.organization) + variables.Letters(strconv.Itoa(n)+"\x00"+p.organization+"\x00"+p.workspace, variables.IDLength-lettersOfOrganization)
@@ -123,7 +123,7 @@ func organizationLetters(name string) string {
 
 var shortRE = text.Pattern(`^[0-9A-Za-z]{16}$`)
 
-// isShort reports whether what follows the prefix of an id is what [workspaceRef.short] makes.
+// isShort reports whether rest, an id without its prefix, has the form of [workspaceRef.short].
 func isShort(rest string) bool {
 	if !shortRE().MatchString(rest) {
 		return false
@@ -132,12 +132,12 @@ func isShort(rest string) bool {
 	return !long
 }
 
-// versionID is the id of a stored version.
+// versionID returns the id of a stored version.
 func (p workspaceRef) versionID(n int64) string {
 	return "sv-" + p.key() + "." + strconv.FormatInt(n, 10)
 }
 
-// pendingID is the id of a version that is being uploaded, by a command or, for "",
+// pendingID returns the id of a version that is being uploaded, by a command or, for "",
 // by a script that named the workspace by its stable id.
 func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 	id := "sv-" + p.key() + ".p" + strconv.FormatUint(serial, 10)
@@ -147,13 +147,13 @@ func (p workspaceRef) pendingID(serial uint64, h commandID) string {
 	return id + "." + string(h)
 }
 
-// outputID is the id of an output of a version.
+// outputID returns the id of an output of a version.
 func (p workspaceRef) outputID(n int64, name string) string {
 	return "wsout-" + p.key() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// projectID is the id of a project, which is a label and no more. Ids that say nothing of
-// an organization were given away as well.
+// projectID returns the id of a project, which is only a label. Older ids without an
+// organization are in use as well.
 func projectID(organization, name string) string {
 	if organization != "" {
 		name = organization + "\x00" + name
@@ -161,15 +161,15 @@ func projectID(organization, name string) string {
 	return "prj-" + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// Bounds of what ids hold, in bytes.
+// Bounds of the parts of ids, in bytes.
 const (
 	maxName      = 128 // of an organization; repositories have names of up to 255
 	maxWorkspace = 255
 	maxID        = 2048
 )
 
-// parseWorkspaceID takes what [workspaceRef.id] makes. Like all parsers of ids it takes one
-// spelling of each id, and everything else is not found.
+// parseWorkspaceID parses an id made by [workspaceRef.id]. Like all parsers of ids it
+// accepts one spelling of each id; any other is not found.
 func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error) {
 	rest, ok := cutID(id, "ws-")
 	key, tail, with := strings.Cut(rest, ".")
@@ -187,12 +187,12 @@ func parseWorkspaceID(id string, now time.Time) (workspaceRef, commandID, error)
 	return p, h, nil
 }
 
-// stateVersion is what the id of a state version says.
+// stateVersion is the parsed id of a state version.
 type stateVersion struct {
 	workspaceRef
-	n         int64     // of a stored version; 0: one of a tool without versions
+	n         int64     // of a stored version; 0: a version of a tool without versions
 	pending   bool      // the state is being uploaded
-	serial    uint64    // of what is being uploaded
+	serial    uint64    // of the state that is being uploaded
 	commandID commandID // of the command that uploads; "": a script
 }
 
@@ -226,7 +226,7 @@ func parseVersionID(id string, now time.Time) (stateVersion, error) {
 	return v, nil
 }
 
-// output is what the id of an output says.
+// output is the parsed id of an output.
 type output struct {
 	workspaceRef
 	n    int64
@@ -248,8 +248,8 @@ func parseOutputID(id string) (output, error) {
 	return output{p, n, name}, nil
 }
 
-// parseProjectID returns the organization of a project, "" if its id has none, and its
-// name.
+// parseProjectID returns the organization of a project, "" if the id has none, and the
+// project's name.
 func parseProjectID(id string) (organization, name string, err error) {
 	rest, ok := cutID(id, "prj-")
 	name, text := parseText(rest)
@@ -264,7 +264,7 @@ func parseProjectID(id string) (organization, name string, err error) {
 	return organization, name, nil
 }
 
-// cutID bounds an id before it is looked at.
+// cutID removes the prefix of an id of bounded length.
 func cutID(id, prefix string) (string, bool) {
 	if len(id) > maxID {
 		return "", false
@@ -279,7 +279,7 @@ func parseKey(key string) (workspaceRef, bool) {
 	return p, ok && parted && validOrganization(organization) && validWorkspace(workspace)
 }
 
-// parseText reads base64url in the one form that has no stray bits.
+// parseText decodes base64url, only in its canonical form.
 func parseText(s string) (string, bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || strings.ContainsAny(s, "\r\n") { // which decoders skip
@@ -293,25 +293,25 @@ func parseNumber(s string) (int64, bool) {
 	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
 }
 
-// validOrganization reports whether a state may have this name.
+// validOrganization reports whether a state can have this name.
 func validOrganization(name string) bool {
 	_, err := addr.Layout{}.StateRepo(name)
 	return err == nil && len(name) <= maxName
 }
 
-// validWorkspace reports whether a store may have a workspace of this name. New ones
-// have narrower names: [newWorkspaceName].
+// validWorkspace reports whether a store can have a workspace of this name. Names of new
+// workspaces are more restricted: [newWorkspaceName].
 func validWorkspace(name string) bool {
 	return validText(name, maxWorkspace) && name != "." && name != ".."
 }
 
-// validText bounds what is text to the tools.
+// validText accepts text of bounded length that the tools can print.
 func validText(s string, limit int) bool {
 	return s != "" && len(s) <= limit && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// validLabel bounds what clients name and others read. Nothing in it is invisible or
-// turns the direction of what stands behind it.
+// validLabel accepts labels that clients set and others read. It rejects invisible
+// characters and those that change the direction of the following text.
 func validLabel(s string, limit int) bool {
 	return validText(s, limit) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// mediaType is that of every document (JSON:API 1.1, section 5).
+// mediaType is the type of every document (JSON:API 1.1, section 5).
 const mediaType = "application/vnd.api+json"
 
 // document is a JSON:API document (section 7.1).
@@ -49,8 +49,8 @@ type ref struct {
 
 func to(kind, id string) relation { return relation{ref{kind, id}} }
 
-// answer sends a document. It is encoded before the status is written, and never
-// kept by anybody, since tools act on what it says.
+// answer sends a document. It is encoded before the status is written, and never cached,
+// since tools act on its content.
 func answer(w http.ResponseWriter, status int, d any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -62,11 +62,11 @@ func answer(w http.ResponseWriter, status int, d any) error {
 	h.Set("Content-Type", mediaType)
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client is gone; there is nobody to tell
+	_, _ = w.Write(b.Bytes()) // the client has disconnected
 	return nil
 }
 
-// noContent says that something is done, and nothing about it.
+// noContent answers that a request succeeded, without a document.
 func noContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -79,8 +79,8 @@ const (
 	bodyTime   = 10 * time.Second
 )
 
-// readBody reads a document of at most limit bytes into v, once the right is
-// decided. An empty body leaves v as it is.
+// readBody reads a document of at most limit bytes into v; the right must have been
+// checked before. An empty body leaves v unchanged.
 func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
@@ -119,10 +119,10 @@ func parseBody(b []byte, v any) error {
 	return nil
 }
 
-// maxClientText bounds, in characters, what others will read of what a client says.
+// maxClientText bounds, in characters, text of a client that is shown to others.
 const maxClientText = 256
 
-// printable makes a client's text fit to be shown to others.
+// printable makes text of a client safe to show to others.
 func printable(foreign string) string { return clip(text.Line(foreign), maxClientText) }
 
 func clip(s string, limit int) string {
@@ -142,10 +142,10 @@ const (
 	maxPageSize = 100
 )
 
-// page is which part of a list a request asks for.
+// page is the part of a list that a request asks for.
 type page struct{ number, size int }
 
-// pagination tells where in a list an answer is. Pages that do not exist are null.
+// pagination describes the position of a page in its list. Missing pages are null.
 type pagination struct {
 	Current  int  `json:"current-page"`
 	Size     int  `json:"page-size"`
@@ -160,8 +160,8 @@ type listMeta struct {
 	Pagination pagination `json:"pagination"`
 }
 
-// readPage reads page[number] and page[size]. What is no number is taken for the
-// default, and what is too much for the most, as the tools only send what fits.
+// readPage reads page[number] and page[size]. A value that is not a number counts as the
+// default, and one that is too large as the maximum; the tools send only valid ones.
 func readPage(q url.Values) page {
 	p := page{number: 1, size: pageSize}
 	if n, err := strconv.Atoi(q.Get("page[number]")); err == nil && n > 0 {
@@ -173,7 +173,7 @@ func readPage(q url.Values) page {
 	return p
 }
 
-// of returns which items of a list of count are on the page, and what to say of it.
+// of returns the range of a page in a list of count items, and its meta object.
 func (p page) of(count int) (from, to int, m listMeta) {
 	pages := max(1, (count+p.size-1)/p.size)
 	if p.number <= pages {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// readable lists the workspaces of an organization that a caller may read, in order
-// of their names. Of a split organization those are the ones that have a record.
+// readable lists the workspaces of an organization that a caller may read, sorted by
+// name. For a split organization these are the workspaces with a record.
 func (s *server) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
 	store, err := s.store(ctx, organization)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	reserved, _ := s.o.Split(organization)
 	for _, w := range all[from:to] {
 		item := s.resource(workspaceRef{organization, w.Name}, "", g, w.Live())
-		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // whose lock is in another repository
+		if !reserved || w.Record == nil || w.Record.State != format.StateSplit { // the lock of a split workspace is in another repository
 			item = item.held(w.Held)
 		}
 		list = append(list, s.forClient(r, item))
@@ -67,11 +67,11 @@ func (s workspaces) listWorkspaces(w http.ResponseWriter, r *http.Request) error
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// filter is which workspaces a list asks for.
+// filter selects the workspaces of a list.
 type filter struct {
 	name, wildcard string
 	tags, without  []string
-	tagged         []binding // without value: whatever it is
+	tagged         []binding // without value: any value
 	project        string    // name; "": any
 }
 
@@ -111,7 +111,7 @@ func newFilter(organization string, q url.Values) (filter, error) {
 	return f, nil
 }
 
-// words splits a list that is written with commas.
+// words splits a comma-separated list.
 func words(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }

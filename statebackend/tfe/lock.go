@@ -13,11 +13,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// operation is what locks of this door are for.
+// operation is the operation of locks that are taken through this API.
 const operation = "tfe.v2"
 
-// lockBody is what the tools send, in one of two forms: go-tfe makes no document of
-// it in every version.
+// lockBody is the body that the tools send, in one of two forms: some versions of go-tfe
+// do not wrap it in a document.
 type lockBody struct {
 	Reason string `json:"reason"`
 	Data   struct {
@@ -27,8 +27,8 @@ type lockBody struct {
 	} `json:"data"`
 }
 
-// lock takes the lock of a workspace. Held is 409 and not 423, at which the tools do
-// not wait however long they were set to.
+// lock takes the lock of a workspace. If it is held the answer is 409 and not 423: at
+// 423 the tools do not wait, whatever their timeout is.
 func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, rights.Write)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	info.Info = printable(body.Reason + body.Data.Attributes.Reason)
 	known := s.recent.get(readerOf(r, p, g), s.now()).list
 	if h == "" {
-		known = nil // whether anybody holds is asked before it claims
+		known = nil // another list, since the workspace must be checked for locks before the claim
 	}
 	if _, err := s.take(r.Context(), p, h, info, known); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s locks) lock(w http.ResponseWriter, r *http.Request) error {
 	return s.answerLock(w, r, p, h, g, &statebackend.Held{Info: info})
 }
 
-// lockInfo describes the caller who asks for a lock.
+// lockInfo describes the caller as the holder of a lock.
 func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.Grant) statebackend.LockInfo {
 	return statebackend.LockInfo{
 		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.holderName(r, g.Caller),
@@ -62,8 +62,8 @@ func (s locks) lockInfo(r *http.Request, p workspaceRef, h commandID, g access.G
 	}
 }
 
-// maxShort bounds, in characters, what goes with others into lock information, of
-// which all must fit.
+// maxShort bounds, in characters, a field of the lock information, whose total size is
+// limited.
 const maxShort = 64
 
 // holderName names a caller, with the address that the request comes from.
@@ -71,8 +71,8 @@ func (s locks) holderName(r *http.Request, c access.Caller) string {
 	return clip(nameOf(c), 2*maxShort) + "@" + clip(printable(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// take takes the lock of a workspace that is there. known is a list of a moment ago to
-// begin with, nil for none.
+// take takes the lock of an existing workspace. known is a recent list to begin with, or
+// nil.
 func (s locks) take(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
 	s.recent.forget(p)
 	store, err := s.store(ctx, p.organization)
@@ -98,7 +98,7 @@ func (s locks) take(ctx context.Context, p workspaceRef, h commandID, info state
 	return s.takeIn(ctx, at.store, nil, at.workspace, h, info, func(context.Context, *statebackend.Listing) error { return nil })
 }
 
-// mayLock refuses a workspace that is not there, or not any more for this command.
+// mayLock refuses a workspace that does not exist, or no longer exists for this command.
 func (at located) mayLock(ctx context.Context, h commandID) error {
 	ok, err := at.exists(ctx)
 	if err != nil {
@@ -110,9 +110,9 @@ func (at located) mayLock(ctx context.Context, h commandID) error {
 	return notOlder(h, at.workspaceRef, at.record)
 }
 
-// takeIn locks once fit has agreed to the list that locking begins with. The lock
-// of a command may be asked for again; that of a script is held already then, by
-// another script of the same subject.
+// takeIn locks if fit accepts the list that locking begins with. A command may repeat the
+// request for its lock. A script whose subject already has the lock is refused, since
+// another script of that subject took it.
 func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h commandID, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
 	looked := false
 	lockWhen := store.LockWhen
@@ -135,7 +135,7 @@ func (s locks) takeIn(ctx context.Context, store *statebackend.Store, known *sta
 	return l, err
 }
 
-// lockFree refuses whichever lock there is.
+// lockFree refuses a workspace that is locked, by any client.
 func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) error {
 	held, err := l.Held(ctx, workspace)
 	if err != nil || held == nil {
@@ -144,18 +144,18 @@ func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) er
 	return conflict("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), date(held.Info.Created), held.Info.ID)
 }
 
-// answerLock answers with the workspace, as far as its lock tells of it: whoever
-// locks and unlocks wants no more, and it takes no request.
+// answerLock answers with the workspace and its lock only. Clients that lock or unlock
+// need no more, and it sends no request.
 func (s locks) answerLock(w http.ResponseWriter, r *http.Request, p workspaceRef, h commandID, g access.Grant, held *statebackend.Held) error {
 	d := s.workspaces().resource(p, h, g, nil).held(held)
 	delete(d.Relationships, "project")
 	return answer(w, http.StatusOK, document{Data: s.workspaces().forClient(r, d)})
 }
 
-// unlock ends the lock of the command, or of the subject for a stable id. It may
-// come twice, and somebody else may hold the next lock when it comes again: to a
-// command, whose lock is nobody else's, that is as good. A script is refused, since
-// nothing tells its lock from that of another script.
+// unlock ends the lock of the command, or of the subject for a stable id. A repeated
+// request may find the next lock, of another client. For a command that is a success,
+// since no other client has its lock id. A script gets a refusal, since its lock cannot
+// be distinguished from that of another script of the same subject.
 func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, rights.Write)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s locks) unlock(w http.ResponseWriter, r *http.Request) error {
 	return s.answerLock(w, r, p, h, g, nil)
 }
 
-// whereLocked is where the locks of a workspace are, which need not be there any
-// more. It asks nothing where the configuration tells.
+// whereLocked finds the locks of a workspace, which need not exist any more. It sends no
+// request where the configuration decides.
 func (s locks) whereLocked(ctx context.Context, p workspaceRef) (located, error) {
 	if reserved, _ := s.o.Split(p.organization); reserved {
 		return s.locate(ctx, p)
@@ -193,7 +193,7 @@ func (s locks) whereLocked(ctx context.Context, p workspaceRef) (located, error)
 	return located{workspaceRef: p, name: p.organization, store: store, workspace: p.workspace}, err
 }
 
-// notExecuting refuses to end a lock that may be that of a run at work.
+// notExecuting refuses to end a lock that may belong to an executing run.
 func (s locks) notExecuting(ctx context.Context, p workspaceRef) error {
 	if s.o.Runs == nil {
 		return nil
@@ -211,8 +211,8 @@ func (s locks) notExecuting(ctx context.Context, p workspaceRef) error {
 	return nil
 }
 
-// forceUnlock ends whichever lock there is. Its holder goes on, and its next write
-// is refused.
+// forceUnlock ends the lock of the workspace, whichever client holds it. The holder's
+// next write is refused.
 func (s locks) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {

@@ -18,7 +18,7 @@ type organizationAttributes struct {
 func (s organizations) organization(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
 		Name: name, Mode: s.defaultMode(name),
-		// Which of its workspaces a caller may make depends on their names.
+		// Which workspaces a caller may create depends on their names.
 		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(rights.Write, name, ""))},
 	}}
 }
@@ -31,7 +31,7 @@ func (s organizations) defaultMode(organization string) string {
 	return modeLocal
 }
 
-// listOrganizations lists those that are known and of which something may be read.
+// listOrganizations lists the known organizations in which the caller may read something.
 func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request) error {
 	g, err := s.allow(r, rights.Read, workspaceRef{})
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *server) allowOrganization(r *http.Request, action rights.Action) (strin
 	return name, g, err
 }
 
-// showOrganization answers for every name that a state may have: nothing has to be
-// made before it is used.
+// showOrganization answers for every name that a state can have: organizations are not
+// created before they are used.
 func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) error {
 	name, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s organizations) showOrganization(w http.ResponseWriter, r *http.Request) 
 	return answer(w, http.StatusOK, document{Data: s.organization(name, g)})
 }
 
-// entitlements says what an organization can do. Without operations the tools run
+// entitlements reports what an organization can do. Without operations the tools run
 // where they are started.
 func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) error {
 	name, _, err := s.allowOrganization(r, rights.Read)
@@ -88,7 +88,7 @@ func (s organizations) entitlements(w http.ResponseWriter, r *http.Request) erro
 	return answer(w, http.StatusOK, document{Data: resource{Type: "entitlement-sets", ID: "org-" + name, Attributes: can}})
 }
 
-// ping tells which API this is. It asks nobody, since the tools do before they have
+// ping identifies this API. It checks no right, since the tools call it before they have
 // a token.
 func (s organizations) ping(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
 
@@ -97,7 +97,7 @@ type userAttributes struct {
 	Service  bool   `json:"is-service-account"`
 }
 
-// account says whose token it is. The tools test with it one that was pasted.
+// account reports the caller of a token. The tools use it to test a pasted token.
 func (s organizations) account(w http.ResponseWriter, r *http.Request) error {
 	g, err := s.allow(r, rights.Read, workspaceRef{})
 	if err != nil {

@@ -20,23 +20,23 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// outputKind is the type of the resource that is an output of a version.
+// outputKind is the resource type of an output of a version.
 const outputKind = "state-version-outputs"
 
-// outputs are those of one version, in order of their names.
+// outputs are the outputs of one version, sorted by name.
 type outputs struct {
 	of    workspaceRef
 	n     int64
 	names []string
 	all   map[string]states.Output
-	// typed: the tools may build the values from what is sent. Else the types are
-	// left out, and they read the whole state themselves.
+	// typed says that the tools may build the values from what is sent. Otherwise
+	// the types are left out, and the tools read the whole state themselves.
 	typed     bool
-	encrypted bool // by OpenTofu: nothing is known of them
+	encrypted bool // by OpenTofu: the outputs are unknown
 }
 
-// readOutputs reads the outputs of a state. What they are is the word of whoever
-// wrote the state.
+// readOutputs reads the outputs of a state. Their content is not trusted: it comes from
+// the client that wrote the state.
 func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	o := outputs{of: of, n: n}
 	all, err := states.Outputs(state)
@@ -58,8 +58,8 @@ func readOutputs(of workspaceRef, n int64, state []byte) (outputs, error) {
 	return o, nil
 }
 
-// outputsOf reads the outputs of version n, for which the caller gives back a place
-// in memory.
+// outputsOf reads the outputs of version n; the caller calls release to free their
+// memory.
 func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
 	release = func() {}
 	_, err = at.view(ctx, n, func(state []byte) (err error) {
@@ -74,8 +74,8 @@ func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located,
 	return o, release, absentState(at.workspaceRef, n, err)
 }
 
-// newestOutputs is outputsOf for the version that was the newest a moment ago. If it
-// is gone there is another one by now, which is no reason to say that there is none.
+// newestOutputs is outputsOf for the version that the last list showed as the newest. If
+// that is gone there is a newer one, so the error must not be not found.
 func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
@@ -84,7 +84,7 @@ func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at loca
 	return o, release, err
 }
 
-// workspaceOutput is an output as the workspace includes it.
+// workspaceOutput is an output as included in a workspace.
 type workspaceOutput struct {
 	Name      string          `json:"name"`
 	Sensitive bool            `json:"sensitive"`
@@ -92,9 +92,9 @@ type workspaceOutput struct {
 	Value     json.RawMessage `json:"value"`
 }
 
-// includedOutputs are the outputs of the newest version as parts of the workspace,
-// under the ids by which the sensitive ones are asked for. None are of a state that
-// nobody here can read.
+// includedOutputs returns the outputs of the newest version as parts of the workspace,
+// with the ids by which the sensitive ones can be read. There are none if the state is
+// encrypted by OpenTofu.
 func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at located) (list []resource, release func(), err error) {
 	states, err := at.states(ctx)
 	if err != nil {
@@ -119,9 +119,9 @@ func (s outputRoutes) includedOutputs(ctx context.Context, g access.Grant, at lo
 	return list, release, nil
 }
 
-// currentOutputs are those of the newest version, all in one answer, since the tools
-// read one page only. Where there is no state there are none: to the tools, not found
-// would be an error.
+// currentOutputs answers with the outputs of the newest version, all on one page, since
+// the tools read only one. Without a state the list is empty: the tools would treat not
+// found as an error.
 func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s outputRoutes) currentOutputs(w http.ResponseWriter, r *http.Request) err
 	return answer(w, http.StatusOK, document{Data: o.list()})
 }
 
-// versionOutputs are those of one version, in pages.
+// versionOutputs answers with the outputs of one version, in pages.
 func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.versions().allowVersion(r)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s outputRoutes) versionOutputs(w http.ResponseWriter, r *http.Request) err
 	return answer(w, http.StatusOK, document{Data: list[from:to], Meta: meta})
 }
 
-// showOutput is one output, with its value.
+// showOutput answers with one output, including its value.
 func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseOutputID(r.PathValue("id"))
 	if err != nil {
@@ -185,7 +185,7 @@ func (s outputRoutes) showOutput(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: data})
 }
 
-// openOutputs reads the outputs of version n of a workspace that is there.
+// openOutputs reads the outputs of version n of an existing workspace.
 func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRef, n int64) (outputs, func(), error) {
 	r, cancel := within(r)
 	defer cancel()
@@ -196,8 +196,8 @@ func (s outputRoutes) openOutputs(r *http.Request, g access.Grant, p workspaceRe
 	return s.outputsOf(r.Context(), g, at, n)
 }
 
-// outputAttributes are those of an output. A value is null where it is sensitive:
-// who may see it asks for that output by its id.
+// outputAttributes are the attributes of an output. A sensitive value is null; clients
+// that may see it read that output by its id.
 type outputAttributes struct {
 	Name         string          `json:"name"`
 	Sensitive    bool            `json:"sensitive"`
@@ -206,8 +206,8 @@ type outputAttributes struct {
 	DetailedType json.RawMessage `json:"detailed-type,omitempty"`
 }
 
-// list are the outputs as resources. Where OpenTofu encrypted the state it is one
-// of no value, since an empty list would say that there are none.
+// list returns the outputs as resources. For a state that OpenTofu encrypted it returns one
+// without a value, since an empty list would mean that there are none.
 func (o outputs) list() []resource {
 	if o.encrypted {
 		const name = "encrypted"
@@ -220,7 +220,7 @@ func (o outputs) list() []resource {
 	return list
 }
 
-// one is an output with its value, also if it is sensitive.
+// one returns an output with its value, even if it is sensitive.
 func (o outputs) one(name string) (resource, error) {
 	if _, ok := o.all[name]; !ok {
 		return resource{}, errNoID()
@@ -240,7 +240,7 @@ func (o outputs) resource(name string, showSensitive bool) resource {
 	return resource{Type: outputKind, ID: o.of.outputID(o.n, name), Attributes: a}
 }
 
-// refs are the outputs as members of a relationship.
+// refs returns the outputs as members of a relationship.
 func (o outputs) refs() relation {
 	refs := []ref{}
 	for _, r := range o.list() {
@@ -249,7 +249,7 @@ func (o outputs) refs() relation {
 	return relation{refs}
 }
 
-// simpleType is what JSON calls a value of a type that cty wrote.
+// simpleType returns the JSON name of a type that cty encoded.
 func simpleType(t json.RawMessage) string {
 	var name string
 	if json.Unmarshal(t, &name) == nil {
@@ -273,8 +273,8 @@ func simpleType(t json.RawMessage) string {
 	return "string"
 }
 
-// exact reports whether every number in a JSON value stays what it is in a client
-// that keeps numbers as 64-bit floats and writes them down again.
+// exact reports whether every number in a JSON value survives a client that parses
+// numbers as 64-bit floats and encodes them again.
 func exact(value json.RawMessage) bool {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
@@ -294,7 +294,7 @@ func exactNumber(s string) bool {
 	return err == nil && newDecimal(s) == newDecimal(strconv.FormatFloat(f, 'g', -1, 64))
 }
 
-// decimal is a number of JSON in the one form in which equal numbers are equal.
+// decimal is a JSON number in canonical form, in which equal numbers are equal.
 type decimal struct {
 	negative bool
 	digits   string // without zeros at either end; "" is 0
@@ -305,7 +305,7 @@ func newDecimal(s string) decimal {
 	var d decimal
 	s, d.negative = strings.CutPrefix(s, "-")
 	digits, exponent, _ := strings.Cut(strings.ToLower(s), "e")
-	d.exponent, _ = strconv.Atoi(exponent) // who writes a float has a small one
+	d.exponent, _ = strconv.Atoi(exponent) // a float has a small exponent
 	whole, fraction, _ := strings.Cut(digits, ".")
 	d.digits = strings.TrimLeft(whole+fraction, "0")
 	d.exponent -= len(fraction)

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// A project is a label of workspaces, and is there while one of them has it.
+// A project is a label of workspaces. It exists while a workspace has it.
 const (
-	// defaultProject is that of workspaces without one.
+	// defaultProject is the project of workspaces without one.
 	defaultProject = "Default Project"
 	maxProject     = 128 // characters, at most 4 bytes each
 )
 
-// projects are the routes about them.
+// projects are the routes of projects.
 type projects struct{ *server }
 
-// project is a label as a document has it; organization "" is one that nobody named.
+// project returns a label as a resource; organization "" means that none was named.
 func project(organization, name string) resource {
 	r := resource{Type: "projects", ID: projectID(organization, name), Attributes: map[string]string{"name": name}}
 	if organization != "" {
@@ -30,12 +30,12 @@ func project(organization, name string) resource {
 	return r
 }
 
-// projectOf is the id of the project of a workspace.
+// projectOf returns the id of the project of a workspace.
 func projectOf(organization string, r *statebackend.Record) string {
 	return projectID(organization, cmp.Or(r.Project, defaultProject))
 }
 
-// list lists the labels of the workspaces that may be read.
+// list lists the labels of the workspaces that the caller may read.
 func (p projects) list(w http.ResponseWriter, r *http.Request) error {
 	organization, g, err := p.allowOrganization(r, rights.Read)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p projects) list(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// projectBody is what makes or changes a project.
+// projectBody is the body of a request that creates or changes a project.
 type projectBody struct {
 	Data struct {
 		Attributes struct {
@@ -81,8 +81,8 @@ type projectBody struct {
 	} `json:"data"`
 }
 
-// create stores nothing: the tools make a project before the first workspace
-// in it, which brings the label.
+// create stores nothing: the tools create a project before its first workspace, whose
+// record then holds the label.
 func (p projects) create(w http.ResponseWriter, r *http.Request) error {
 	organization, _, err := p.allowOrganization(r, manage)
 	if err != nil {
@@ -106,8 +106,7 @@ func validProject(name string) bool {
 	return validLabel(name, 4*maxProject) && len([]rune(name)) <= maxProject
 }
 
-// show answers for every label, since nothing says which of them are in use
-// where.
+// show answers for every label, since there is no list of the labels in use.
 func (p projects) show(w http.ResponseWriter, r *http.Request) error {
 	organization, name, err := parseProjectID(r.PathValue("id"))
 	if err != nil {
@@ -119,7 +118,7 @@ func (p projects) show(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: project(organization, name)})
 }
 
-// delete has nothing to delete: it refuses what workspaces still have.
+// delete has nothing to delete: it refuses labels that workspaces still have.
 func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 	organization, name, err := parseProjectID(r.PathValue("id"))
 	if err != nil {
@@ -143,7 +142,7 @@ func (p projects) delete(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-// update refuses another name: it is on each of the workspaces.
+// update refuses a new name, since each workspace stores the name.
 func (p projects) update(w http.ResponseWriter, r *http.Request) error {
 	organization, name, err := parseProjectID(r.PathValue("id"))
 	if err != nil {

@@ -22,18 +22,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// final reports whether nothing follows.
+// final reports whether the run has ended.
 func (s RunStatus) final() bool {
 	return slices.Contains([]RunStatus{RunPlannedAndFinished, RunApplied, RunErrored, RunDiscarded, RunCanceled}, s)
 }
 
-// executes reports whether the run is at work, so that the lock of its workspace is
-// nobody else's to end.
+// executes reports whether the run is executing, so that only the run may end the lock of
+// its workspace.
 func (s RunStatus) executes() bool {
 	return slices.Contains([]RunStatus{RunPlanning, RunConfirmed, RunApplying}, s)
 }
 
-// runBody is what POST of runs takes.
+// runBody is the body of POST runs.
 type runBody struct {
 	Data struct {
 		Attributes struct {
@@ -59,7 +59,7 @@ type runBody struct {
 	}
 }
 
-// options are what the body asks for, if it can be done.
+// options returns the options that the body requests, if they are supported.
 func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions, error) {
 	a := b.Data.Attributes
 	o := RunOptions{
@@ -93,8 +93,8 @@ func (b runBody) options(c configurationID, r *statebackend.Record) (RunOptions,
 	return o, nil
 }
 
-// createRun queues a run of an uploaded configuration. The body names the workspace,
-// so what decides first is the right to run anything.
+// createRun queues a run of an uploaded configuration. The workspace is named in the body,
+// so the caller must first have the right to run anything.
 func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.allow(r, rights.Run, workspaceRef{}); err != nil {
 		return err
@@ -144,11 +144,11 @@ func (s runs) createRun(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, document{Data: s.runResource(id, run, g)})
 }
 
-// largeBody is that of a run, which may have many variables.
+// largeBody bounds the body of a run, which may have many variables.
 const largeBody = 256 << 10
 
-// queue queues a run. A request that comes twice is one run by what it asks for, whatever
-// became of the variables of the workspace.
+// queue queues a run. The key of a run covers what the request asks for but not the
+// variables of the workspace, so a repeated request is one run even if they changed.
 func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given variables.Given, by access.Caller) (Run, error) {
 	repo, its, _, err := s.configurations().uploadsOf(ctx, c)
 	switch {
@@ -179,7 +179,7 @@ func (s runs) queue(ctx context.Context, c configurationID, o RunOptions, given 
 	return run, runError(err)
 }
 
-// runError is how errors of [Runs] are answered.
+// runError turns an error of [Runs] into an answer.
 func runError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoRun):
@@ -196,7 +196,7 @@ func runError(err error) error {
 	return err
 }
 
-// findRun is the run that an id in the path names.
+// findRun returns the run that the id in the path names.
 func (s runs) findRun(r *http.Request, prefix string, action rights.Action) (runID, access.Grant, error) {
 	id, err := parseRunID(r.PathValue("id"), prefix)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s runs) findRun(r *http.Request, prefix string, action rights.Action) (run
 	return id, g, err
 }
 
-// readRun reads what is known of a run.
+// readRun reads a run.
 func (s runs) readRun(ctx context.Context, id runID) (Run, RunView, error) {
 	view, err := s.o.Runs.View(ctx, id.asWorkspace())
 	if err != nil {
@@ -222,7 +222,7 @@ func (s runs) readRun(ctx context.Context, id runID) (Run, RunView, error) {
 type runAttributes struct {
 	Status       RunStatus       `json:"status"`
 	Message      string          `json:"message"`
-	Created      string          `json:"created-at,omitempty"` // empty, the tools refuse it
+	Created      string          `json:"created-at,omitempty"` // the tools reject an empty value
 	HasChanges   bool            `json:"has-changes"`
 	AutoApply    bool            `json:"auto-apply"`
 	IsDestroy    bool            `json:"is-destroy"`
@@ -239,13 +239,13 @@ type runAttributes struct {
 	ErrorMessage string          `json:"error-message,omitempty"`
 }
 
-// confirmable reports whether the plan of a run may be let through.
+// confirmable reports whether the plan of a run can be approved.
 func (r Run) confirmable() bool {
 	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
 }
 
-// runResource is a run as a document has it. What is not there (cost estimates,
-// policies, task stages) the tools pass over.
+// runResource returns a run as a resource. The tools skip missing parts (cost estimates,
+// policies, task stages).
 func (s runs) runResource(id runID, run Run, g access.Grant) resource {
 	may := g.May(s.o.Right(rights.Run, id.organization, id.workspace))
 	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
@@ -295,7 +295,7 @@ func (s runs) showRun(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, doc)
 }
 
-// listRunEvents has nothing: the tools ask for warnings.
+// listRunEvents answers with an empty list: the tools look for warnings in it.
 func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 	id, _, err := s.findRun(r, runPrefix, rights.Read)
 	if err != nil {
@@ -308,8 +308,8 @@ func (s runs) listRunEvents(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: []resource{}, Meta: meta})
 }
 
-// act is the handler of an action. Somebody who lets a plan through has seen that one:
-// a run has no other.
+// act returns the handler of an action. A caller that approves a plan has seen that plan,
+// since a run has only one.
 func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, g, err := s.findRun(r, runPrefix, rights.Run)
@@ -344,9 +344,8 @@ func (s runs) act(action RunAction) func(http.ResponseWriter, *http.Request) err
 	}
 }
 
-// listRuns lists the runs of a workspace. A tool asks for it only to count what its
-// own run waits for, and counts those that only planned as well; they are left out for
-// it.
+// listRuns lists the runs of a workspace. The tools only count from it what their own run
+// waits for, and would also count runs that only plan, so these are left out for a tool.
 func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
 	p, _, g, err := s.allowWorkspace(r, rights.Read)
 	if err != nil {
@@ -370,7 +369,7 @@ func (s runs) listRuns(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// current is the run that a workspace is at, if there is one.
+// current returns the run that is executing or waits for approval, if there is one.
 func (v RunView) current(p workspaceRef) (runID, bool) {
 	for _, run := range v.Runs {
 		if run.Status.executes() || run.Status == RunPlanned {
@@ -380,7 +379,7 @@ func (v RunView) current(p workspaceRef) (runID, bool) {
 	return runID{}, false
 }
 
-// waiting is the queue of an organization as far as a caller may see it.
+// waiting returns the queue of an organization, without runs that the caller may not see.
 func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
 	organization, g, err := s.allowOrganization(r, rights.Read)
 	if err != nil {
@@ -396,8 +395,8 @@ func (s runs) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
 	return organization, g, q, nil
 }
 
-// runQueue lists the runs that wait. From the position the tools take off what runs,
-// and say how many must end first.
+// runQueue lists the waiting runs. The tools subtract the running ones from the position,
+// and print how many must end first.
 func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 	_, g, q, err := s.waiting(r)
 	if err != nil {
@@ -412,7 +411,7 @@ func (s runs) runQueue(w http.ResponseWriter, r *http.Request) error {
 			a.Position = q.Running + from + i + 1
 			d.Attributes = a
 		}
-		delete(d.Relationships, "configuration-version") // of which the queue knows nothing
+		delete(d.Relationships, "configuration-version") // the queue does not know it
 		list = append(list, d)
 	}
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
@@ -428,13 +427,13 @@ func (s runs) capacity(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-// Bounds of the addresses that a run is limited to.
+// Bounds of the resource addresses that a run is limited to.
 const (
 	maxAddresses    = 100
 	maxAddressBytes = 1 << 10
 )
 
-// checkAddresses bounds what becomes arguments of a tool, which parses them.
+// checkAddresses bounds the addresses that become arguments of a tool, which parses them.
 func checkAddresses(name string, list []string) error {
 	if len(list) > maxAddresses {
 		return fmt.Errorf("%s has more than %d addresses", name, maxAddresses)
@@ -447,7 +446,7 @@ func checkAddresses(name string, list []string) error {
 	return nil
 }
 
-// given is what a run gets of its workspace, beside what it brings along.
+// given returns what a run gets: the variables of its workspace and of the request.
 func (v variableRoutes) given(ctx context.Context, at located, requested map[string]json.RawMessage) (variables.Given, error) {
 	book, err := v.book(ctx, at.organization)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// runID is what the id of a run says, and those of its plan and its apply. The record
-// is one of the workspace: of one that is made again the runs are others.
+// runID is the parsed id of a run, its plan or its apply. record identifies the creation
+// of the workspace: a workspace that is created again has other runs.
 type runID struct {
 	workspaceRef
 	record string
 	n      int
 }
 
-// Prefixes of ids.
+// Prefixes of the ids.
 const (
 	runPrefix   = "run-"
 	planPrefix  = "plan-"
@@ -33,10 +33,10 @@ func (r runID) of(prefix string) string {
 	return prefix + r.key() + "." + r.record + "." + strconv.Itoa(r.n)
 }
 
-// String is the id of the run.
+// String returns the id of the run.
 func (r runID) String() string { return r.of(runPrefix) }
 
-// prefixOf is that of the ids of a phase.
+// prefixOf returns the prefix of the ids of a phase.
 func prefixOf(p Phase) string {
 	if p == PhaseApply {
 		return applyPrefix
@@ -44,7 +44,7 @@ func prefixOf(p Phase) string {
 	return planPrefix
 }
 
-// parseRunID takes what [runID.of] makes.
+// parseRunID parses an id made by [runID.of].
 func parseRunID(id, prefix string) (runID, error) {
 	p, record, tail, err := parseRecordID(id, prefix)
 	if err != nil {
@@ -57,7 +57,7 @@ func parseRunID(id, prefix string) (runID, error) {
 	return runID{p, record, int(n)}, nil
 }
 
-// maxRun is a number that no run has.
+// maxRun is above every run number.
 const maxRun = 1_000_000_000
 
 func parseRecordID(id, prefix string) (p workspaceRef, record, tail string, err error) {
@@ -72,8 +72,8 @@ func parseRecordID(id, prefix string) (p workspaceRef, record, tail string, err 
 	return p, part[1], part[2], nil
 }
 
-// configurationID is what the id of a configuration version says. Nothing is stored
-// before it was uploaded, so all there is to know of it is in the id.
+// configurationID is the parsed id of a configuration version. Nothing is stored before
+// the upload, so the id contains all that is known.
 type configurationID struct {
 	workspaceRef
 	record string
@@ -101,7 +101,7 @@ func newConfigurationID(p workspaceRef, record string, now time.Time, speculativ
 
 func (c configurationID) String() string { return cvPrefix + c.key() + "." + c.record + "." + c.hex }
 
-// parseConfigurationID takes what String makes.
+// parseConfigurationID parses an id made by String.
 func parseConfigurationID(id string) (configurationID, error) {
 	p, record, tail, err := parseRecordID(id, cvPrefix)
 	if err != nil {
@@ -120,13 +120,13 @@ func (c configurationID) flags() int64 { return hexDigits(c.hex[8:9]) }
 func (c configurationID) speculative() bool { return c.flags()&flagSpeculative != 0 }
 func (c configurationID) provisional() bool { return c.flags()&flagProvisional != 0 }
 
-// made is when it was announced, to the second.
+// made returns when the upload was announced, to the second.
 func (c configurationID) made() time.Time { return announced(c.hex) }
 
-// announced is when the upload of this id was announced.
+// announced returns when the upload with this id was announced.
 func announced(hex string) time.Time { return time.Unix(hexDigits(hex[:8]), 0) }
 
-// hexDigits is the number that some digits of an id are, which are hex.
+// hexDigits returns the number that hex digits of an id encode.
 func hexDigits(s string) int64 {
 	n, err := strconv.ParseInt(s, 16, 64)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxPart bounds what one request gets of a log.
+	// maxPart bounds the part of a log that one request gets.
 	maxPart     = 1 << 20
 	defaultPart = 64 << 10
-	// logTime is how much longer than its run the address of a log is good.
+	// logTime is how much longer than its run the address of a log is valid.
 	logTime = 15 * time.Minute
 
-	// What a log begins and ends with, by which its readers know that it is whole.
+	// The bytes that begin and end a log, by which readers know that it is complete.
 	startOfText = 2
 	endOfText   = 3
 )
@@ -37,8 +37,8 @@ type phaseAttributes struct {
 	Log        string `json:"log-read-url"`
 }
 
-// phaseStatus is the status of a plan or an apply. Only at "canceled", "errored",
-// "finished" and "unreachable" readers of the log stop.
+// phaseStatus returns the status of a plan or an apply. Readers of the log stop only at
+// "canceled", "errored", "finished" and "unreachable".
 func (r Run) phaseStatus(p Phase) string {
 	planned := r.Plan != "" || r.Status == RunPlannedAndFinished
 	switch {
@@ -60,8 +60,8 @@ func (r Run) phaseStatus(p Phase) string {
 	return "finished"
 }
 
-// phase is a plan or an apply, with an address for its log: who reads it sends no
-// token.
+// phase returns a plan or an apply as a resource, with a signed address for its log, since
+// readers of a log send no token.
 func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase) (resource, error) {
 	at := id.of(prefixOf(p))
 	t := signedUpload{Kind: signedLog, Workspace: at, Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
@@ -78,7 +78,7 @@ func (s logs) phase(r *http.Request, id runID, run Run, g access.Grant, p Phase)
 	}}, nil
 }
 
-// showPhase is the handler of plans or of applies.
+// showPhase returns the handler of plans or of applies.
 func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, g, err := s.runs().findRun(r, prefixOf(p), rights.Read)
@@ -99,8 +99,8 @@ func (s logs) showPhase(p Phase) func(http.ResponseWriter, *http.Request) error 
 	}
 }
 
-// header is what stands before the log of a phase. The tools drop the first three
-// lines of an apply, which repeat those of the plan elsewhere.
+// header returns the text before the log of a phase. The tools drop the first three
+// lines of an apply, which on other servers repeat those of the plan.
 func (r runID) header(p Phase) string {
 	if p == PhasePlan {
 		return string(rune(startOfText))
@@ -138,11 +138,11 @@ func (s logs) readLog(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(part)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(part) // the client is gone; there is nobody to tell
+	_, _ = w.Write(part) // the client has disconnected
 	return nil
 }
 
-// readNumber is a number of a query, -1 if it is none.
+// readNumber returns a number from the query: without if it is absent, -1 if invalid.
 func readNumber(r *http.Request, name string, without int64) int64 {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -155,7 +155,7 @@ func readNumber(r *http.Request, name string, without int64) int64 {
 	return n
 }
 
-// part is what a log has at an offset, with what stands before and behind it.
+// part returns the part of a log at an offset, including its header and its end.
 func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]byte, error) {
 	header := id.header(p)
 	var out []byte
@@ -174,13 +174,13 @@ func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if end && len(raw) == 0 && at > 0 { // the byte before shows whether the end is here or was
+	if end && len(raw) == 0 && at > 0 { // the byte before tells whether offset is at the end or beyond
 		if last, _, err := read(at-1, 1); err != nil || len(last) == 0 {
 			return out, err
 		}
 	}
 	for _, b := range raw {
-		if b == startOfText || b == endOfText { // which would end it for its readers
+		if b == startOfText || b == endOfText { // readers would take it for the end
 			b = '?'
 		}
 		out = append(out, b)
@@ -191,15 +191,15 @@ func (s logs) part(r *http.Request, id runID, p Phase, offset, limit int64) ([]b
 	return out, nil
 }
 
-// planDocs are the routes by which a plan that was saved is shown.
+// planDocs are the routes that show a saved plan.
 type planDocs struct{ *server }
 
-// whole is what `show -json` says of a plan.
+// whole answers with the output of `show -json` for a plan.
 func (p planDocs) whole(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, func(d PlanDocument) (any, error) { return d.Plan, nil })
 }
 
-// redacted is a plan with its schemas, as the tools show it.
+// redacted answers with a plan and its schemas, in the form that the tools show.
 func (p planDocs) redacted(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, PlanDocument.forTool)
 }
@@ -229,8 +229,8 @@ func (p planDocs) show(w http.ResponseWriter, r *http.Request, as func(PlanDocum
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
-// forTool is a plan in the form in which the tools take it to show it. Sensitive values
-// are others, of the same kind.
+// forTool returns a plan in the form that the tools accept for display. Sensitive values
+// are replaced by others of the same kind.
 func (d PlanDocument) forTool() (any, error) {
 	var plan struct {
 		Format   string                    `json:"format_version"`
@@ -262,14 +262,14 @@ func (d PlanDocument) forTool() (any, error) {
 	}, nil
 }
 
-// decodeExactly keeps numbers as they are written.
+// decodeExactly keeps numbers in their original spelling.
 func decodeExactly(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	return d.Decode(v)
 }
 
-// redactChange takes the sensitive values out of a change.
+// redactChange replaces the sensitive values in a change.
 func redactChange(change map[string]any) {
 	same := reflect.DeepEqual(change["before"], change["after"])
 	for side, other := range map[string]string{"before": "old", "after": "new"} {
@@ -280,8 +280,8 @@ func redactChange(change map[string]any) {
 	}
 }
 
-// redact replaces what the marks say is sensitive, by which values of two sides that
-// differ do so still.
+// redact replaces the values that marks call sensitive by text derived from by, so that
+// values which differ between the two sides still do.
 func redact(value, marks any, by string) any {
 	all, _ := marks.(bool)
 	switch v := value.(type) {

@@ -16,39 +16,39 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Runs keeps the runs of workspaces of execution mode remote, and executes them. It
-// is asked once the right is decided and what the client sent is checked; it decides
-// about no right.
+// Runs stores the runs of workspaces of execution mode remote, and executes them. It is
+// called after the right was checked and the client's input was validated; it checks no
+// rights.
 //
-// Where another process decides, and does not answer, errors are around
+// If another process decides and does not answer, errors wrap
 // [oci.ErrUnavailable].
 type Runs interface {
-	// View tells what is known of the runs of a workspace. It is asked by most
-	// commands, so it must be cheap.
+	// View returns the runs of a workspace. Most commands need it, so it must be
+	// cheap.
 	View(ctx context.Context, w Workspace) (RunView, error)
-	// Open returns the id of the record of a workspace, which it makes if there is
-	// none. It may come twice.
+	// Open returns the id of the record of a workspace, and creates the record if there
+	// is none. It may be called again.
 	Open(ctx context.Context, w Workspace, by access.Caller) (record string, err error)
-	// Repository is where the uploads of a record are. It makes no request.
+	// Repository returns the repository of a record's uploads. It sends no request.
 	Repository(w Workspace, record string) (*oci.Repo, error)
-	// CheckEnvironment refuses a variable of the environment that means something to a
-	// run itself.
+	// CheckEnvironment refuses an environment variable that has a meaning for the run
+	// itself.
 	CheckEnvironment(name string) error
-	// Create queues a run. One with the same key that is at most 10 minutes old is
-	// that run again: its answer was lost. ErrNoRun: this is not the record of the
-	// workspace; ErrTooManyRuns.
+	// Create queues a run. If there is a run with the same key that is at most 10
+	// minutes old, it returns that one, since the answer was lost. ErrNoRun: this is
+	// not the record of the workspace; ErrTooManyRuns.
 	Create(ctx context.Context, w Workspace, record string, n NewRun) (Run, error)
-	// Act decides about a run: the first wins. The same action of the same caller
-	// again is no error, whatever came after it. ErrNoRun; ErrRunStatus.
+	// Act decides about a run; the first decision wins. Repeating the action by the same
+	// caller is not an error, whatever came after it. ErrNoRun; ErrRunStatus.
 	Act(ctx context.Context, w Workspace, record string, n int, d Decision) (Run, error)
-	// Log reads at most limit bytes of the log of a phase from an offset on. What is
-	// at an offset never changes, on no replica; a log only grows. End says that
-	// nothing follows, also because there never was a log. Where nothing is there yet it may
-	// wait for some seconds.
+	// Log reads at most limit bytes of the log of a phase from an offset on. The bytes at
+	// an offset never change, on any replica; a log only grows. end says that nothing
+	// follows, also if there never was a log. If there is nothing at the offset yet, Log
+	// may wait for some seconds.
 	Log(ctx context.Context, w Workspace, record string, n int, p Phase, offset, limit int64) (part []byte, end bool, err error)
-	// PlanJSON is a [PlanDocument] of a run that was to save its plan; nil: there is none.
+	// PlanJSON returns the [PlanDocument] of a run with a saved plan; nil if there is none.
 	PlanJSON(ctx context.Context, w Workspace, record string, n int) ([]byte, error)
-	// Queue tells what waits and runs of an organization.
+	// Queue returns the waiting and running runs of an organization.
 	Queue(ctx context.Context, organization string) (RunQueue, error)
 	// End ends the record of a workspace that is being deleted, if it has one.
 	// ErrRunPending while a run is not final.
@@ -63,59 +63,59 @@ var (
 	ErrTooManyRuns = errors.New("too many runs of the workspace have not ended")
 )
 
-// Workspace names a workspace as addresses do, wherever its state is.
+// Workspace names a workspace as addresses do, wherever its state is stored.
 type Workspace struct{ Organization, Name string }
 
-// RunView is what is known of the runs of a workspace.
+// RunView is the list of runs of a workspace.
 type RunView struct {
-	Record string // its id; "": there is none yet
+	Record string // the record's id; "": there is none yet
 	Runs   []Run  // newest first: all that are not final, and the newest of the others
 }
 
-// RunQueue is what waits of an organization, in the order in which it will start, and
-// how many runs there are that do not.
+// RunQueue holds the waiting runs of an organization, in the order in which they will
+// start, and the number of running ones.
 type RunQueue struct {
 	Waiting []QueuedRun
 	Running int
 }
 
-// QueuedRun is a run that waits.
+// QueuedRun is a waiting run.
 type QueuedRun struct {
 	Workspace
 	Record string
 	N      int
 }
 
-// NewRun is a run that somebody asks for.
+// NewRun is a request for a run.
 type NewRun struct {
-	Key           string // of a repeated request
-	Configuration string // of the upload: 16 hex digits
-	Manifest      string // digest of the upload: what runs is this and nothing else
+	Key           string // the same for repeated requests
+	Configuration string // id of the upload: 16 hex digits
+	Manifest      string // digest of the upload: the run uses exactly this one
 	Archive       string // digest of its only layer, a tar.gz
 	Size          int64  // of the layer, in bytes
 	RunOptions
-	Environment map[string]string // of the tool, in plan and apply
-	Masked      []string          // values that no log may show
+	Environment map[string]string // for the tool, in plan and apply
+	Masked      []string          // values to hide in logs
 	By          access.Caller
 }
 
-// RunOptions are what a run is to do.
+// RunOptions say what a run does.
 type RunOptions struct {
-	Speculative bool // it plans and no more
+	Speculative bool // plan only
 	AutoApply   bool
 	Destroy     bool
 	RefreshOnly bool
 	NoRefresh   bool
-	SavePlan    bool                       // its plan waits until somebody applies it
-	Targets     []string                   // addresses: of -target
-	Replace     []string                   // and of -replace
-	Variables   map[string]json.RawMessage // of the plan; nobody is shown them
+	SavePlan    bool                       // keep the plan until it is applied
+	Targets     []string                   // resource addresses for -target
+	Replace     []string                   // resource addresses for -replace
+	Variables   map[string]json.RawMessage // of the plan; never shown
 	Message     string
 }
 
 // Run is one run of a workspace.
 type Run struct {
-	N int // of its record
+	N int // unique within its record
 	RunOptions
 	Status        RunStatus
 	Configuration string
@@ -123,13 +123,13 @@ type Run struct {
 	Add           int
 	Change        int
 	Remove        int
-	Plan          string // digest: what a confirmation lets through; "": there is none
+	Plan          string // digest of the plan that a confirmation approves; "": there is none
 	Created       time.Time
-	Cancelled     bool   // somebody asked for its end
-	Error         string // for people
+	Cancelled     bool   // cancellation was requested
+	Error         string // for display
 }
 
-// RunStatus is where a run is.
+// RunStatus is the stage of a run.
 type RunStatus string
 
 // Statuses of runs. Those from RunPlannedAndFinished on are final.
@@ -147,8 +147,8 @@ const (
 	RunCanceled           RunStatus = "canceled"
 )
 
-// PlanDocument is what the tool says of a plan: `show -json`, and the schemas of the
-// resources in it as of `providers schema -json`.
+// PlanDocument is the tool's description of a plan: the output of `show -json`, and the
+// schemas of its resources from `providers schema -json`.
 type PlanDocument struct {
 	Plan    json.RawMessage `json:"plan"`
 	Schemas json.RawMessage `json:"schemas"`
@@ -163,15 +163,15 @@ const (
 	PhaseApply Phase = "apply"
 )
 
-// Decision is what somebody decides about a run.
+// Decision is a caller's decision about a run.
 type Decision struct {
 	Action  RunAction
-	Plan    string // of RunConfirm: the plan that was seen
+	Plan    string // for RunConfirm: the plan that the caller has seen
 	By      access.Caller
 	Comment string
 }
 
-// RunAction is what can be done to a run.
+// RunAction is an action on a run.
 type RunAction string
 
 // Actions.
@@ -182,10 +182,10 @@ const (
 	RunForceCancel RunAction = "force-cancel" // only after RunCancel
 )
 
-// ForLeader reports whether a request below /api/v2/ is about runs, so that one of
-// several servers decides: the one that executes them. path is that of the request
-// without what stands before /api/v2/. Uploads are not among them, which are large
-// and need the registry only.
+// ForLeader reports whether a request below /api/v2/ concerns runs, so that of several
+// servers the one that executes them must answer it. path is the path of the request
+// without the part before /api/v2/. Uploads are not included, since they are large and
+// need only the registry.
 func ForLeader(r *http.Request, path string) bool {
 	rest, ok := strings.CutPrefix(path, prefix)
 	part := strings.Split(rest, "/")
@@ -214,30 +214,29 @@ func ForLeader(r *http.Request, path string) bool {
 	return false
 }
 
-// Signed reports whether the right to a path is in the path, such as that to a log: the
+// Signed reports whether a path carries its own signed right, such as that of a log: the
 // tools send no token there.
 func Signed(path string) bool {
 	return strings.HasPrefix(path, prefix+"logs/") || strings.HasPrefix(path, prefix+"uploads/")
 }
 
 const (
-	// recentTime is how old a list may be of which the next request of a command makes
-	// use.
+	// recentTime is the maximum age of a list that the next request of a command reuses.
 	recentTime = 2 * time.Second
-	// maxRecent bounds what is kept of lists, in bytes.
+	// maxRecent bounds the memory of the kept lists, in bytes.
 	maxRecent = 16 << 20
 )
 
-// recent keeps the lists by which workspaces were shown to commands. A command reads
-// its workspace twice and then locks it: one list does for all, as if the command had
-// been slow. Its handle is as old as the list, so that a deletion since is seen.
+// recent keeps the lists from which workspaces were shown to commands. A command reads
+// its workspace twice and then locks it: one list serves all three, as if the command
+// were slow. The command ID is as old as the list, so that a later deletion is noticed.
 type recent struct {
 	mu   sync.Mutex // guards the fields below
 	kept map[reader]dated
 	size int
 }
 
-// reader is a command that reads a workspace, known by its connection.
+// reader is a command that reads a workspace, identified by its connection.
 type reader struct {
 	workspaceRef
 	connection, subject string
@@ -247,13 +246,13 @@ func readerOf(r *http.Request, p workspaceRef, g access.Grant) reader {
 	return reader{p, r.RemoteAddr, subjectOf(g.Caller)}
 }
 
-// dated is a list with the time before it was made.
+// dated is a list with the time just before it was requested.
 type dated struct {
 	list *statebackend.Listing
 	at   time.Time
 }
 
-// keep remembers a list for a command, unless there is no room.
+// keep stores a list for a command, unless there is no room.
 func (r *recent) keep(by reader, d dated) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,7 +267,7 @@ func (r *recent) keep(by reader, d dated) {
 	}
 }
 
-// get returns the list that was kept for a command, a nil one for none of a moment ago.
+// get returns the list that was kept for a command; a nil one if there is no recent one.
 func (r *recent) get(by reader, now time.Time) dated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +277,7 @@ func (r *recent) get(by reader, now time.Time) dated {
 	return dated{}
 }
 
-// forget has whoever reads the workspace next look at the registry.
+// forget makes the next read of the workspace ask the registry.
 func (r *recent) forget(p workspaceRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +288,7 @@ func (r *recent) forget(p workspaceRef) {
 	}
 }
 
-// drop forgets what one command read. The caller holds r.mu.
+// drop forgets the list of one command. The caller holds r.mu.
 func (r *recent) drop(by reader) {
 	r.size -= r.kept[by].list.Size()
 	delete(r.kept, by)

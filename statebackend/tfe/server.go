@@ -19,49 +19,49 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Options configure a handler. Kit, Keys, Open, Allow and PublicURL are needed.
+// Options configure a handler. Kit, Keys, Open, Allow, Right and PublicURL are required.
 type Options struct {
-	Kit  *service.Kit  // what is around each request; opens bodies
+	Kit  *service.Kit  // the common handling of requests; opens bodies
 	Keys *keyring.Ring // signs the addresses of uploads
 
 	// Open returns the store of a state NAME, the same one at each call, since a
 	// store remembers the locks that its process won. It must read strictly
-	// (statebackend.Options.StrictReads), and its MaxState be that of here.
-	// oci.ErrNotFound: no state may have that name.
+	// (statebackend.Options.StrictReads), and have the same MaxState as this handler.
+	// oci.ErrNotFound: no state can have that name.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// Allow decides about a request, before anything is looked up, and records
-	// that. Without workspace it is about anything of the organization, and without
-	// organization about anything at all: then every valid token may read, and who may
-	// run something may run. An error
-	// is an [access.Refusal].
+	// the decision. Without workspace the request concerns anything in the
+	// organization, and without organization anything at all: then every valid token
+	// may read, and a token that may run something may run. An error is an
+	// [access.Refusal].
 	Allow func(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error)
-	// Right is what Allow asks for, for [access.Grant.May]: lists show what may be
-	// read.
+	// Right returns the right that Allow requires, for [access.Grant.May]: lists show
+	// what the caller may read.
 	Right func(action rights.Action, organization, workspace string) rights.Right
-	// Organizations are the names that a caller may see: those of the configuration,
-	// and those that states were written for. nil: none are listed.
+	// Organizations returns the names that a caller may see: those of the
+	// configuration, and those for which states were written. nil: none are listed.
 	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
-	// Renew has the next call of Organizations find those that are new; nil: nothing is
-	// to be done for that.
+	// Renew makes the next call of Organizations look for new ones; nil: not
+	// needed.
 	Renew func()
 	// Split tells how the workspaces of an organization are stored. reserved: the
-	// NAMEs "ORGANIZATION.*" are those of its workspaces and no organizations of
-	// their own; new: so is each new workspace. nil: no organization is split.
+	// NAMEs "ORGANIZATION.*" belong to its workspaces and are not organizations;
+	// fresh: each new workspace gets such a NAME. nil: no organization is split.
 	Split func(organization string) (reserved, fresh bool)
-	// Mode is the execution mode of new workspaces that are made without one; nil or
+	// Mode returns the execution mode of new workspaces that do not set one; nil or
 	// "": local.
 	Mode func(organization string) string
-	// Wrote hears of the NAME of each repository in which a state was stored or
-	// deleted. What it returns is closed once other servers can find the organization in
-	// their lists, or never will by this call. nil: nobody hears of it.
+	// Wrote is called with the NAME of each repository in which a state was stored or
+	// deleted. The returned channel is closed once other servers can find the
+	// organization in their lists, or never will by this call. nil: not called.
 	Wrote func(ctx context.Context, name string) <-chan struct{}
-	// PublicURL is how the client reaches this server, such as
+	// PublicURL returns the address by which the client reaches this server, such as
 	// "https://okara.example.com/base", without a slash at the end. "": not known,
 	// and then states come in the body of the request that announces them.
 	PublicURL func(r *http.Request) string
 
-	// Runs executes the runs of workspaces of execution mode remote; nil: there are
-	// none, and the tools run where they are started.
+	// Runs executes the runs of workspaces of execution mode remote; nil: not
+	// supported, and the tools run where they are started.
 	Runs Runs
 	// RunTime is the time limit of a run.
 	RunTime time.Duration
@@ -70,8 +70,8 @@ type Options struct {
 	// only when they are done.
 	SnapshotInterval time.Duration
 	MaxState         int64 // bounds a state in bytes; 0: 512 MiB
-	Memory           int64 // bounds all states that are being taken in, in bytes; 0: 1 GiB
-	// Sealer seals variables; nil: there are no state keys, and none can be sensitive.
+	Memory           int64 // bounds all states that are being received, in bytes; 0: 1 GiB
+	// Sealer seals variables; nil: there are no state keys, and no variable can be sensitive.
 	Sealer artifact.Sealer
 	Now    func() time.Time // nil: time.Now
 }
@@ -79,14 +79,14 @@ type Options struct {
 const (
 	defaultMaxState = 512 << 20
 	defaultMemory   = 1 << 30
-	// requestTime bounds what a request does at the registry. The tools have no
-	// time-out of their own.
+	// requestTime bounds the work of a request at the registry. The tools have no
+	// time-out.
 	requestTime = 30 * time.Second
-	// maxSpooled bounds the configurations that are being taken in, in bytes.
+	// maxSpooled bounds the configurations that are being received, in bytes.
 	maxSpooled = 2 << 30
 )
 
-// server answers all routes. What it keeps between requests is what bounds them.
+// server answers all routes. Between requests it keeps only bounded caches and limits.
 type server struct {
 	o          Options
 	kit        *service.Kit
@@ -94,12 +94,12 @@ type server struct {
 	signer     signer // of uploads
 	recent     *recent
 	short      *finder
-	limiter    *limiter // of the states that come in
-	duplicates *limiter // of what comes in beside them, and is dropped
-	spooled    *limiter // on disk: of configurations that come in
+	limiter    *limiter // of received states
+	duplicates *limiter // of the duplicates beside them, which are dropped
+	spooled    *limiter // on disk: of received configurations
 }
 
-// What the server answers, by what it is about.
+// The handlers of the server, by subject.
 type (
 	organizations  struct{ *server }
 	workspaces     struct{ *server }
@@ -125,8 +125,8 @@ func (s *server) runs() runs                     { return runs{s} }
 func (s *server) logs() logs                     { return logs{s} }
 func (s *server) variableRoutes() variableRoutes { return variableRoutes{s} }
 
-// New returns the handler of /api/v2/, or an error that names the option at fault.
-// It makes no request.
+// New returns the handler of /api/v2/, or an error that names the invalid option.
+// It sends no request.
 func New(o Options) (http.Handler, error) {
 	stores := o.Keys != nil && o.Open != nil
 	checked := o.Allow != nil && o.Right != nil
@@ -165,11 +165,11 @@ func New(o Options) (http.Handler, error) {
 	return s.routes(), nil
 }
 
-// prefix is where the routes are.
+// prefix is the path of all routes.
 const prefix = "/api/v2/"
 
-// routes is the whole surface. HEAD works wherever GET does, and nothing that is
-// asked for with GET changes anything.
+// routes returns all routes. HEAD works wherever GET does, and no GET changes
+// anything.
 func (s *server) routes() http.Handler {
 	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
 
@@ -241,7 +241,7 @@ func (s *server) addRuns(t table) {
 	t.add("GET", "organizations/{organization}/capacity", s.runs().capacity)
 }
 
-// table collects the routes, and with them which methods a path has.
+// table collects the routes, and the methods of each path.
 type table struct {
 	s       *server
 	mux     *service.Mux
@@ -272,16 +272,16 @@ func (t table) handler() http.Handler {
 	})
 }
 
-// setHeader says what is true of every answer. The tools read which API this is
-// from the first one, whatever its status.
+// setHeader sets the headers of every answer. The tools identify the API by the first
+// answer, whatever its status.
 func setHeader(h http.Header) {
-	h.Set("TFP-API-Version", "2.6") // below 2.5 `cloud` does not go on
+	h.Set("TFP-API-Version", "2.6") // below 2.5 `cloud` stops
 	h.Set("TFP-AppName", "Terraform Enterprise")
 	h.Set("Cache-Control", "no-store")
 	h.Set(service.NoSniff, "nosniff")
 }
 
-// clean reports whether each segment of an escaped path names something.
+// clean reports whether an escaped path has no "." or "..", and no empty segment but the last.
 func clean(path string) bool {
 	rest, _ := strings.CutPrefix(path, "/")
 	segments := strings.Split(rest, "/")
@@ -306,14 +306,14 @@ func wrongMethod(allowed []string) service.Handler {
 // wrap makes an http.Handler of h, whose errors become documents.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
 
-// within ends what a request does at the registry.
+// within bounds the time of a request at the registry.
 func within(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	return r.WithContext(ctx), cancel
 }
 
-// allow decides whether a request may do something to a place, before anything is
-// looked up. What is not the name of an organization is not found.
+// allow decides whether a request may act on a workspaceRef, before anything is looked
+// up. A name that no organization can have is not found.
 func (s *server) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
@@ -331,8 +331,8 @@ func (s *server) allow(r *http.Request, action rights.Action, p workspaceRef) (a
 }
 
 const (
-	// manage is [rights.Write] for what no run does to its own workspace, of which it
-	// has the right to write the state.
+	// manage is [rights.Write] for changes that a run must not make to its own
+	// workspace, although it may write the state.
 	manage rights.Action = "manage"
 	// modeOfRuns is the mode of callers that are runs.
 	modeOfRuns = "run"
@@ -348,7 +348,7 @@ func (s *server) allowWorkspace(r *http.Request, action rights.Action) (workspac
 	return p, h, g, err
 }
 
-// parseWorkspace is the workspace of an id in any form.
+// parseWorkspace returns the workspace of an id in any form.
 func (s *server) parseWorkspace(r *http.Request, id string) (workspaceRef, commandID, error) {
 	if rest, ok := cutID(id, "ws-"); ok && isShort(rest) {
 		p, err := s.short.workspace(r, rest)
@@ -357,8 +357,8 @@ func (s *server) parseWorkspace(r *http.Request, id string) (workspaceRef, comma
 	return parseWorkspaceID(id, s.now())
 }
 
-// reserved reports whether a NAME is that of a workspace of a split organization,
-// which has one address only: ORGANIZATION/WORKSPACE.
+// reserved reports whether a NAME belongs to a workspace of a split organization, which
+// has only the address ORGANIZATION/WORKSPACE.
 func (s *server) reserved(name string) bool {
 	for i, c := range name {
 		if c != '.' {

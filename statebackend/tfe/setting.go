@@ -13,10 +13,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// A setting of a workspace is kept where it has a meaning here, or none that anybody
-// could miss. What would do nothing where somebody counts on it is refused.
+// A setting of a workspace is stored if it has an effect here, or if its absence makes no
+// difference. A setting that users rely on and that would have no effect is refused.
 
-// requestedSettings are the settings in a body; nil: it says nothing of one.
+// requestedSettings are the settings in a body; nil: not set.
 type requestedSettings struct {
 	AutoApply    *bool   `json:"auto-apply"`
 	AllowDestroy *bool   `json:"allow-destroy-plan"`
@@ -27,7 +27,7 @@ type requestedSettings struct {
 	Folder       *string `json:"working-directory"`
 	Tool         *string `json:"terraform-version"`
 
-	// What is refused, but for what says that it is not wanted.
+	// These are refused unless the value means that the setting is not wanted.
 	Global       *bool           `json:"global-remote-state"`
 	InProject    *bool           `json:"project-remote-state"`
 	AutoTrigger  *bool           `json:"auto-apply-run-trigger"`
@@ -40,7 +40,7 @@ type requestedSettings struct {
 	DestroyAfter json.RawMessage `json:"auto-destroy-activity-duration"`
 }
 
-// Settings as records name them.
+// Names of settings in records.
 const (
 	settingAutoApply    = "auto-apply"
 	settingAllowDestroy = "allow-destroy-plan"
@@ -51,10 +51,10 @@ const (
 	settingFolder       = "working-directory"
 )
 
-// usual is a setting of a workspace of which nobody said anything.
+// usual returns the default of a setting.
 func usual(name string) bool { return name != settingAutoApply }
 
-// on tells a setting of a workspace.
+// on returns a setting of a workspace.
 func on(r *statebackend.Record, name string) bool {
 	if r != nil && r.Settings[name] != "" {
 		return r.Settings[name] == "true"
@@ -66,7 +66,7 @@ func empty(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(raw, []byte("null")) || bytes.Equal(raw, []byte(`""`))
 }
 
-// refused is why a setting cannot be kept.
+// refused returns the reason why a setting cannot be stored.
 func (a requestedSettings) refused() error {
 	given := func(b *bool) bool { return b != nil && *b }
 	switch {
@@ -88,7 +88,7 @@ func (a requestedSettings) refused() error {
 	return a.checkTool()
 }
 
-// checkTool refuses a version of the tool that no tool could compare with its own.
+// checkTool refuses a tool version that no tool could compare with its own.
 func (a requestedSettings) checkTool() error {
 	if a.Tool == nil || *a.Tool == "" || *a.Tool == anyTool {
 		return nil
@@ -99,13 +99,13 @@ func (a requestedSettings) checkTool() error {
 	return nil
 }
 
-// sameRuns reports whether two records let the same runs happen, as far as settings say.
+// sameRuns reports whether two records agree in the settings that affect runs.
 func sameRuns(a, b *statebackend.Record) bool {
 	return on(a, settingAutoApply) == on(b, settingAutoApply) && on(a, settingAllowDestroy) == on(b, settingAllowDestroy) &&
 		on(a, settingSpeculative) == on(b, settingSpeculative)
 }
 
-// keep writes the settings into a record.
+// keep stores the settings in a record.
 func (a requestedSettings) keep(r *statebackend.Record) error {
 	if err := a.refused(); err != nil {
 		return err

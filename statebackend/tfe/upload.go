@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// writeTime bounds the write of a state that has arrived.
+	// writeTime bounds the write of a received state.
 	writeTime = time.Minute
-	// maxDuplicate bounds the copy of a state that the tools send for people to read.
+	// maxDuplicate bounds the readable copy of a state that the tools also send.
 	maxDuplicate = 2 << 30
 )
 
-// upload takes the bytes that were announced. Its answer is 200 once they are
-// stored, so that a request whose answer was lost can come again.
+// upload receives the announced bytes. It answers 200 once they are stored, also for a
+// repeated request, so that one whose answer was lost can be sent again.
 func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.signer.redeem(r.PathValue("token"))
 	if err != nil {
@@ -91,12 +91,12 @@ func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return state, nil
 }
 
-// fewBytes is how much of a body without a length is read before room is made for
-// the longest one.
+// fewBytes is how much of a body of unknown length is read before memory for the
+// longest one is reserved.
 const fewBytes = 1 << 20
 
-// readOnce is [httpserve.ReadBody] that has a body without a length in memory once as
-// well: one that grew by doubling would hold up to three times what it was counted for.
+// readOnce is [httpserve.ReadBody] that holds a body of unknown length in memory only
+// once: growing by doubling would take up to three times the reserved memory.
 func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength >= 0 {
 		return httpserve.ReadBody(w, r, limit)
@@ -111,7 +111,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// drop reads the duplicate of a state, in which everything is in clear, and forgets it.
+// drop reads the duplicate of a state, which is in clear, and discards it.
 func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
 	release, err := s.duplicates.acquire(subjectOf(t.caller()), 0)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 	return nil
 }
 
-// write stores a state as its signed upload says.
+// write stores the state of a signed upload.
 func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []byte) (statebackend.Version, error) {
 	if err := t.matches(state); err != nil {
 		return statebackend.Version{}, err
@@ -180,7 +180,7 @@ func (s uploads) write(r *http.Request, g access.Grant, t signedUpload, state []
 	return v, err
 }
 
-// matches reports whether a state is the one that was announced.
+// matches reports whether a state is the announced one.
 func (t signedUpload) matches(state []byte) error {
 	if checksum(state) != t.MD5 {
 		return invalid("the state is not the one that was announced: its MD5 sum differs")
@@ -195,7 +195,7 @@ func (t signedUpload) matches(state []byte) error {
 	return nil
 }
 
-// put writes a state if it may follow the current one, or if it is forced.
+// put writes a state if it may follow the current one, or with force.
 func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, repeated bool, err error) {
 	v, repeated, err = l.Succeeds(ctx, state)
 	if repeated {
@@ -208,8 +208,8 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 	return v, false, err
 }
 
-// underOwnLock runs do under a lock for it alone, if the workspace is still there.
-// A request that came twice may end the lock of the first one; then do runs anew.
+// underOwnLock runs do under a temporary lock, if the workspace still exists. A repeated
+// request may end the lock of the first one; then do runs again.
 func (s uploads) underOwnLock(ctx context.Context, p workspaceRef, h commandID, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
@@ -228,22 +228,22 @@ func (s uploads) underOwnLock(ctx context.Context, p workspaceRef, h commandID, 
 	return err
 }
 
-// unlock ends a lock, also when its client is gone.
+// unlock ends a lock, even if the client has disconnected.
 func unlock(ctx context.Context, l *statebackend.Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
 	return l.Unlock(ctx)
 }
 
-// maxUploads bounds the uploads of one subject that run at once.
+// maxUploads bounds the concurrent uploads of one subject.
 const maxUploads = 4
 
-// limiter bounds what the states that are being taken in hold of memory, all of
-// them together and those of each subject. No request waits for memory: a slow upload may
-// take hours, and the tools try again by themselves after a 503.
+// limiter bounds the memory of the states that are being received, in total and for each
+// subject. No request waits for memory: a slow upload may take hours, and the tools retry
+// after a 503.
 //
-// A subject has at most half of it, or one upload that needs more: so whoever sends
-// large states a byte a second leaves room for everybody else.
+// A subject has at most half of the memory, or one upload that needs more. So a subject
+// that sends large states one byte a second leaves room for others.
 type limiter struct {
 	size int64
 
@@ -252,7 +252,7 @@ type limiter struct {
 	by   map[string]*usage
 }
 
-// usage is what one subject has of the memory.
+// usage is the memory that one subject uses.
 type usage struct {
 	uploads int
 	used    int64
@@ -260,8 +260,8 @@ type usage struct {
 
 func newLimiter(size int64) *limiter { return &limiter{size: size, by: map[string]*usage{}} }
 
-// acquire takes room for n bytes, at most all there is, until release is called. It is
-// refused where there is none.
+// acquire reserves n bytes, at most the whole size, until release is called. It fails if
+// they are not available.
 func (m *limiter) acquire(subject string, n int64) (release func(), err error) {
 	n = min(n, m.size)
 	m.mu.Lock()
@@ -295,38 +295,38 @@ func (m *limiter) give(subject string, n int64) {
 const (
 	// signUpload is the purpose of the signatures of upload addresses.
 	signUpload = "okara-tfe-upload-v1"
-	// uploadURLTime is how long the address of a state is good. A right that is taken away
-	// outlives in it for as long.
+	// uploadURLTime is how long the address of a state is valid. A right that is revoked
+	// stays usable through it for as long.
 	uploadURLTime = time.Hour
 	// maxUploadToken bounds a token before it is decoded, in bytes.
 	maxUploadToken = 16 << 10
 )
 
-// signedKind says what a token is for. One of a kind is worth nothing elsewhere.
+// signedKind is the purpose of a token. A token is valid only for its own kind.
 type signedKind string
 
 const (
-	signedState signedKind = "state" // takes the bytes of a state
-	signedJSON  signedKind = "json"  // takes the state as the tools show it, in clear, and drops it
+	signedState signedKind = "state" // receives the bytes of a state
+	signedJSON  signedKind = "json"  // receives the readable copy of the state, in clear, and drops it
 
-	signedConfiguration signedKind = "cv"  // takes a configuration; its id is in Workspace
-	signedLog           signedKind = "log" // gives a log; the id of the plan or apply is in Workspace
+	signedConfiguration signedKind = "cv"  // receives a configuration; its id is in Workspace
+	signedLog           signedKind = "log" // serves a log; the id of the plan or apply is in Workspace
 )
 
-// signedUpload is what the address of an upload carries, since the request comes without
-// a token of its own, and to any replica: all that was decided when it was given
-// away.
+// signedUpload is the content of an upload address. The request comes without a token,
+// and may reach any replica, so it carries all that was decided when the address was
+// issued.
 type signedUpload struct {
 	Kind      signedKind `json:"k"`
-	Workspace string     `json:"w"` // its id, with the handle of the command if there is one
+	Workspace string     `json:"w"` // its id, with the command ID if there is one
 	Lock      string     `json:"i"` // the id of the lock under which to write
-	Serial    uint64     `json:"s"` // this and the next two: of the state that was announced
+	Serial    uint64     `json:"s"` // this and the next two describe the announced state
 	Lineage   string     `json:"l"`
 	MD5       string     `json:"m"` // in hex
 	Force     bool       `json:"f,omitempty"`
 	Tool      string     `json:"t,omitempty"`
 
-	// Who was allowed to write it.
+	// The caller that was allowed to write it.
 	Mode    string `json:"a"`
 	Issuer  string `json:"b,omitempty"`
 	Subject string `json:"c"`
@@ -334,7 +334,7 @@ type signedUpload struct {
 	Expires int64 `json:"e"` // Unix time
 }
 
-// caller is who was allowed to write the state.
+// caller returns the caller that was allowed to write the state.
 func (t signedUpload) caller() access.Caller {
 	return access.Caller{Mode: t.Mode, Issuer: t.Issuer, Subject: t.Subject}
 }
@@ -345,7 +345,7 @@ type signer struct {
 	now  func() time.Time
 }
 
-// issue returns the token of a signed upload that is good from now on, for a time.
+// issue returns the token of a signed upload, valid from now on for the given time.
 func (k signer) issue(t signedUpload, life time.Duration) (string, error) {
 	t.Expires = k.now().Add(life).Unix()
 	b, err := json.Marshal(t)
@@ -357,13 +357,13 @@ func (k signer) issue(t signedUpload, life time.Duration) (string, error) {
 	return id + "." + payload + "." + mac, nil
 }
 
-// errUploadURL says that nobody here made a token.
+// errUploadURL says that a token was not made by this server or one with its keys.
 func errUploadURL() error {
 	return refuse(http.StatusForbidden, "forbidden", "this upload address is not valid; run the command again for a new one")
 }
 
-// redeem reads a token. The signature is checked before the time, so that only a
-// token that was once good is reported as expired.
+// redeem parses a token. The signature is checked before the time, so that only a token
+// that was once valid is reported as expired.
 func (k signer) redeem(token string) (signedUpload, error) {
 	part := strings.Split(token, ".")
 	if len(token) > maxUploadToken || len(part) != 3 || !k.keys.Verify(signUpload, part[0], part[2], part[1]) {

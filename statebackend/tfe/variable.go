@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// variableRoutes are the routes about variables of workspaces. Those of sets are in
+// variableRoutes are the routes for variables of workspaces. Those of sets are in
 // variable_set.go.
 type variableRoutes struct{ *server }
 
@@ -30,8 +30,8 @@ func addVariables(t table, v variableRoutes) {
 		t.add("DELETE", path+"/{variable}", v.delete)
 	}
 	t.add("GET", "workspaces/{id}/all-vars", v.listAll)
-	// As older clients name them: the workspace is in the filter, in the body, or follows
-	// from the variable.
+	// The routes of older clients: the workspace is in the filter, in the body, or is
+	// found by the variable.
 	t.add("GET", "vars", v.list)
 	t.add("POST", "vars", v.createNamed)
 	t.add("GET", "vars/{variable}", v.show)
@@ -40,7 +40,7 @@ func addVariables(t table, v variableRoutes) {
 	addVariableSets(t, setRoutes{v})
 }
 
-// book is that of an organization.
+// book returns the variables of an organization.
 func (v variableRoutes) book(ctx context.Context, organization string) (variables.Book, error) {
 	store, err := v.store(ctx, organization)
 	if err != nil {
@@ -49,7 +49,7 @@ func (v variableRoutes) book(ctx context.Context, organization string) (variable
 	return variables.Book{Repo: store.Repo(), Sealer: v.o.Sealer, Now: v.now}, nil
 }
 
-// holder is what a request is about the variables of: a workspace or a set.
+// holder is the owner of the variables in a request: a workspace or a set.
 type holder struct {
 	workspaceRef
 	set  *variables.Set // nil: the workspace
@@ -58,7 +58,7 @@ type holder struct {
 	g    access.Grant
 }
 
-// String is the holder as records of changes name it.
+// String is the name of the holder in records of changes.
 func (h holder) String() string {
 	if h.set != nil {
 		return h.organization
@@ -66,7 +66,7 @@ func (h holder) String() string {
 	return h.workspaceRef.String()
 }
 
-// holder is that of a request.
+// holder returns the holder that a request names.
 func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
 	switch {
 	case r.PathValue("set") != "":
@@ -83,7 +83,7 @@ func (v variableRoutes) holder(r *http.Request, action rights.Action) (holder, e
 	return v.ofWorkspace(r, p, v.short.id(p), action)
 }
 
-// holderOf is the workspace of an id.
+// holderOf returns the workspace of an id.
 func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Action) (holder, error) {
 	p, _, err := v.parseWorkspace(r, id)
 	if err != nil {
@@ -95,7 +95,7 @@ func (v variableRoutes) holderOf(r *http.Request, id string, action rights.Actio
 	return v.ofWorkspace(r, p, id, action)
 }
 
-// holderWith is the workspace that has the variable that a request names by its id alone.
+// holderWith returns the workspace with the variable that a request names only by its id.
 func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("variable"), variablePrefix)
 	if !ok || !shortRE().MatchString(id) {
@@ -126,8 +126,8 @@ func (v variableRoutes) holderWith(r *http.Request, action rights.Action) (holde
 	return v.ofWorkspace(r, *found, v.short.id(*found), action)
 }
 
-// ofWorkspace decides about a request for the variables of a workspace. What a run gets is
-// decided by who may run, also where this server executes none: another one may.
+// ofWorkspace decides about a request for the variables of a workspace. To change what a
+// run gets needs the right to run, even if this server executes no runs: another one may.
 func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, action rights.Action) (h holder, err error) {
 	h = holder{workspaceRef: p, id: id}
 	if h.g, err = v.allow(r, action, p); err != nil {
@@ -145,7 +145,7 @@ func (v variableRoutes) ofWorkspace(r *http.Request, p workspaceRef, id string, 
 	return h, err
 }
 
-// variables are those of the holder.
+// variables returns the variables of the holder.
 func (h holder) variables(ctx context.Context) ([]variables.Variable, error) {
 	if h.set != nil {
 		return h.book.SetVariables(ctx, h.set.ID)
@@ -153,8 +153,8 @@ func (h holder) variables(ctx context.Context) ([]variables.Variable, error) {
 	return h.book.Variables(ctx, h.workspace)
 }
 
-// variableAttributes are those of a variable. Of a sensitive one the value is null: it is
-// never answered.
+// variableAttributes are the attributes of a variable. The value of a sensitive one is
+// null, in every answer.
 type variableAttributes struct {
 	Key         string  `json:"key"`
 	Value       *string `json:"value"`
@@ -206,7 +206,7 @@ func (h holder) answer(w http.ResponseWriter, r *http.Request, all []variables.V
 	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
 }
 
-// listAll lists what counts for a workspace: its own, and those of the sets that it uses.
+// listAll lists the variables in effect for a workspace: its own, and those of its sets.
 func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
@@ -221,7 +221,7 @@ func (v variableRoutes) listAll(w http.ResponseWriter, r *http.Request) error {
 	return h.answer(w, r, variables.Counting(own, sets))
 }
 
-// applied are the variables of a workspace and of the sets that it uses.
+// applied returns the variables of a workspace and of the sets that it uses.
 func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Variable, []variables.Applied, error) {
 	at, err := v.open(ctx, h.workspaceRef)
 	if err != nil {
@@ -230,7 +230,7 @@ func (v variableRoutes) applied(ctx context.Context, h holder) ([]variables.Vari
 	return h.book.Of(ctx, h.workspace, projectName(at.live()))
 }
 
-// projectName is the name of the project of a workspace.
+// projectName returns the name of the project of a workspace.
 func projectName(r *statebackend.Record) string {
 	if r == nil || r.Project == "" {
 		return defaultProject
@@ -238,7 +238,7 @@ func projectName(r *statebackend.Record) string {
 	return r.Project
 }
 
-// variableBody is what makes or changes a variable; nil: it says nothing of it.
+// variableBody is the body that creates or changes a variable; nil: not set.
 type variableBody struct {
 	Data struct {
 		Attributes struct {
@@ -250,13 +250,13 @@ type variableBody struct {
 			Sensitive   *bool   `json:"sensitive"`
 		} `json:"attributes"`
 		Relationships struct {
-			Workspace struct{ Data ref } `json:"workspace"` // where the path names none
+			Workspace struct{ Data ref } `json:"workspace"` // if the path names none
 		} `json:"relationships"`
 	} `json:"data"`
 }
 
-// apply writes what a body says into a variable. What is sensitive stays so: else its
-// value could be read after all.
+// apply writes a body into a variable. A sensitive variable stays sensitive; otherwise
+// its value could be read.
 func (b variableBody) apply(to *variables.Variable) error {
 	a := b.Data.Attributes
 	if to.Sensitive && a.Sensitive != nil && !*a.Sensitive {
@@ -282,7 +282,7 @@ func (b variableBody) apply(to *variables.Variable) error {
 	return nil
 }
 
-// check refuses a variable that cannot be kept, or that no run could be given.
+// check refuses a variable that cannot be stored, or given to a run.
 func (v variableRoutes) check(one variables.Variable, others []variables.Variable) error {
 	if err := one.Check(); err != nil {
 		return invalid("%w", err)
@@ -301,14 +301,14 @@ func (v variableRoutes) check(one variables.Variable, others []variables.Variabl
 	return nil
 }
 
-// taken tells that another variable has the key.
+// taken reports whether another variable has the key.
 func taken(one variables.Variable, others []variables.Variable) bool {
 	return slices.ContainsFunc(others, func(o variables.Variable) bool {
 		return o.ID != one.ID && o.Key == one.Key && o.Category == one.Category
 	})
 }
 
-// newID is an id that nothing in an organization has.
+// newID returns a new id that is unique in the organization.
 func newID(organization string) string {
 	return organizationLetters(organization) + rand.Text()[:variables.IDLength-lettersOfOrganization]
 }
@@ -327,8 +327,8 @@ func (v variableRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	return v.make(w, r, h, body)
 }
 
-// createNamed makes a variable of the workspace that the body names, so that what decides
-// first is the right to run anything.
+// createNamed creates a variable of the workspace that the body names, so the caller must
+// first have the right to run anything.
 func (v variableRoutes) createNamed(w http.ResponseWriter, r *http.Request) error {
 	r, cancel := within(r)
 	defer cancel()
@@ -364,7 +364,7 @@ func (v variableRoutes) make(w http.ResponseWriter, r *http.Request, h holder, b
 	return answer(w, http.StatusCreated, document{Data: h.resource(one)})
 }
 
-// keep stores a variable and records that.
+// keep stores a variable and records the change.
 func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, action string) error {
 	others, err := h.variables(r.Context())
 	if err != nil {
@@ -383,8 +383,8 @@ func (v variableRoutes) keep(r *http.Request, h holder, one variables.Variable, 
 	return nil
 }
 
-// alone takes a new variable back where somebody else made one with its key meanwhile: of
-// two that nobody saw before, each sees the other one now.
+// alone removes a new variable if another client created one with the same key meanwhile:
+// if neither saw the other before, each sees it now.
 func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable) error {
 	others, err := h.variables(r.Context())
 	if err != nil || !taken(one, others) {
@@ -397,7 +397,7 @@ func (v variableRoutes) alone(r *http.Request, h holder, one variables.Variable)
 	return invalid("key: somebody else is creating a variable with this key\nhint: try again")
 }
 
-// record names the variable in the record of changes, and never its value.
+// record names the variable in the record of changes, but never its value.
 func (h holder) record(one variables.Variable, action string, status int) {
 	detail := fmt.Sprintf("%s %s", one.Category, printable(one.Key))
 	if h.set != nil {
@@ -406,7 +406,7 @@ func (h holder) record(one variables.Variable, action string, status int) {
 	h.g.Record(h.String(), access.Change{Action: rights.Action("variable-" + action), Version: variablePrefix + one.ID, Detail: detail, Status: status})
 }
 
-// full is an error of a book as it is answered.
+// full turns an error of a book into an answer.
 func full(err error) error {
 	if errors.Is(err, variables.ErrFull) {
 		return invalid("%w", err)
@@ -414,7 +414,7 @@ func full(err error) error {
 	return err
 }
 
-// has reports whether a variable is the holder's: of its set, or else of its workspace.
+// has reports whether a variable belongs to the holder: its set, or else its workspace.
 func (h holder) has(one variables.Variable) bool {
 	if h.set != nil {
 		return one.Set == h.set.ID
@@ -422,7 +422,7 @@ func (h holder) has(one variables.Variable) bool {
 	return one.Set == "" && one.Workspace == h.workspace
 }
 
-// named is the variable that a request names, which must be the holder's.
+// named returns the variable that a request names, which must belong to the holder.
 func (h holder) named(r *http.Request) (variables.Variable, error) {
 	id, ok := cutID(r.PathValue("variable"), variablePrefix)
 	if !ok || !shortRE().MatchString(id) {
@@ -438,7 +438,7 @@ func (h holder) named(r *http.Request) (variables.Variable, error) {
 	return *one, nil
 }
 
-// each finds the variable that a request names, and does something about it.
+// each finds the variable that a request names, and calls do with it.
 func (v variableRoutes) each(r *http.Request, action rights.Action, do func(*http.Request, holder, variables.Variable) error) error {
 	r, cancel := within(r)
 	defer cancel()

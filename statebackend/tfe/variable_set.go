@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// setRoutes are the routes about sets of variables. A set is of its organization: who
-// changes one has the right to all of that.
+// setRoutes are the routes for sets of variables. A set belongs to its organization: to
+// change one needs the right to all of the organization.
 type setRoutes struct{ variableRoutes }
 
 const (
@@ -37,15 +37,15 @@ func addVariableSets(t table, s setRoutes) {
 	}
 }
 
-// whole reports whether a caller may do something to all of an organization.
+// whole reports whether a caller has a right to all of an organization.
 func (s setRoutes) whole(g access.Grant, action rights.Action, organization string) bool {
 	right := s.o.Right(action, organization, "")
 	right.Address = strings.TrimSuffix(right.Address, "/")
 	return g.May(right)
 }
 
-// allowAll decides about a request that concerns all of an organization. What a run gets
-// is decided by who may run, also where this server executes none: another one may.
+// allowAll decides about a request that concerns all of an organization. To change what
+// runs get needs the right to run, even if this server executes none: another one may.
 func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization string) (access.Grant, error) {
 	g, err := s.allow(r, action, workspaceRef{organization: organization})
 	if err != nil || action != manage {
@@ -62,9 +62,9 @@ func (s setRoutes) changes(g access.Grant, organization string) bool {
 	return s.whole(g, rights.Write, organization) && s.whole(g, rights.Run, organization)
 }
 
-// allowProject decides about a workspace that comes into a project. Where that uses sets
-// of variables the workspace gets them, as if it was set to use each. "": the one in which
-// everybody makes his workspaces.
+// allowProject decides whether a workspace may come into a project. If the project uses
+// sets of variables, the workspace gets them as if it used each of them. "" is the
+// default project, which is open to all callers.
 func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string) error {
 	g, err := s.allow(r, manage, p)
 	if err != nil || project == "" || s.changes(g, p.organization) {
@@ -81,7 +81,7 @@ func (s setRoutes) allowProject(r *http.Request, p workspaceRef, project string)
 	return err
 }
 
-// holder is the set that a request names.
+// holder returns the set that a request names.
 func (s setRoutes) holder(r *http.Request, action rights.Action) (holder, error) {
 	id, ok := cutID(r.PathValue("set"), setPrefix)
 	if !ok || !shortRE().MatchString(id) {
@@ -127,8 +127,8 @@ type setAttributes struct {
 	Projects    int    `json:"project-count"`
 }
 
-// setResource is a set as a document has it, with the workspaces that the caller may read.
-// Only a single one says which variables it has.
+// setResource returns a set as a resource, with the workspaces that the caller may read.
+// Only the answer for a single set lists its variables.
 func (s setRoutes) setResource(g access.Grant, organization string, set variables.Set, uses []variables.Use) resource {
 	workspaces := []ref{}
 	projects := []ref{}
@@ -218,7 +218,7 @@ type refs struct {
 	Data []ref `json:"data"`
 }
 
-// setBody is what makes or changes a set; nil: it says nothing of it.
+// setBody is the body that creates or changes a set; nil: not set.
 type setBody struct {
 	Data struct {
 		Attributes struct {
@@ -260,7 +260,7 @@ func (b setBody) apply(to *variables.Set) error {
 	return nil
 }
 
-// uses are those that the relations of a body name.
+// uses returns the uses that the relationships of a body name.
 func (s setRoutes) uses(r *http.Request, organization, set, kind string, list []ref) ([]variables.Use, error) {
 	if len(list) > maxUses {
 		return nil, invalid("more than %d %s at once", maxUses, kind)
@@ -314,7 +314,7 @@ func (s setRoutes) create(w http.ResponseWriter, r *http.Request) error {
 	return s.keepSet(w, r, h, set, body, "create", http.StatusCreated)
 }
 
-// keepSet stores a set with what a body says of its uses, and answers with it.
+// keepSet stores a set with the uses in a body, and answers with it.
 func (s setRoutes) keepSet(w http.ResponseWriter, r *http.Request, h holder, set variables.Set, body setBody, action string, status int) error {
 	sets, uses, err := h.book.Sets(r.Context())
 	if err != nil {
@@ -430,7 +430,7 @@ func (s setRoutes) delete(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w)
 }
 
-// use is the handler that has workspaces or projects use a set, or not any more.
+// use returns the handler that adds a set to workspaces or projects, or removes it.
 func (s setRoutes) use(gone bool) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		r, cancel := within(r)

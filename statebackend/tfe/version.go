@@ -18,18 +18,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// versionKind is the type of the resource that is a version of a state.
+// versionKind is the resource type of a state version.
 const versionKind = "state-versions"
 
-// What a version may be.
+// The statuses of a version.
 const (
 	statusPending   = "pending"   // announced, and not known to be stored
 	statusFinalized = "finalized" // stored
-	statusDiscarded = "discarded" // there is no state in it: the workspace was deleted
+	statusDiscarded = "discarded" // the version has no state: the workspace was deleted
 )
 
-// versionAttributes are those of a version. The two upload addresses are there
-// while it is pending, and then both: `cloud` does not go on with one.
+// versionAttributes are the attributes of a version. A pending version has both upload
+// addresses, since `cloud` stops if one is missing.
 type versionAttributes struct {
 	Serial     uint64 `json:"serial"`
 	Lineage    string `json:"lineage,omitempty"`
@@ -43,8 +43,8 @@ type versionAttributes struct {
 	JSONUpload string `json:"hosted-json-state-upload-url,omitempty"`
 }
 
-// versionOf is a stored version as a resource. h is the handle by which the
-// workspace was asked for, under whose lock the state may be in memory.
+// versionOf returns a stored version as a resource. h is the command ID in the
+// workspace's id; the state may be in memory under the lock of that command.
 func (s versions) versionOf(r *http.Request, p workspaceRef, h commandID, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
@@ -61,12 +61,12 @@ func (s versions) versionOf(r *http.Request, p workspaceRef, h commandID, v stat
 	return resource{Type: versionKind, ID: id, Attributes: a, Relationships: map[string]relation{"workspace": to("workspaces", p.id(""))}}
 }
 
-// commandIDQuery names the handle of a command in the address of a download, which is
-// not in the id of a version.
+// commandIDQuery carries the command ID in the address of a download, since the id of a
+// version does not contain it.
 const commandIDQuery = "handle"
 
-// address is where a client finds a route. The tools need it absolute where they
-// send no token; where nobody knows it, it is relative to the others.
+// address returns the address of a route. The tools need an absolute one where they send
+// no token; it is relative if the address of the server is not known.
 func (s *server) address(r *http.Request, route string) string {
 	if base := s.o.PublicURL(r); base != "" {
 		return base + prefix + route
@@ -74,7 +74,7 @@ func (s *server) address(r *http.Request, route string) string {
 	return route
 }
 
-// toolVersion is the version of the tool that wrote a state, where it says so.
+// toolVersion returns the version of the tool that wrote a state, if it is recorded.
 func toolVersion(tool string) string {
 	name, version, _ := strings.Cut(tool, "/")
 	if name != "OpenTofu" && name != "Terraform" {
@@ -83,16 +83,16 @@ func toolVersion(tool string) string {
 	return printable(version)
 }
 
-// setSnapshots tells the tools how often to store a state while they apply: without
-// it `cloud` stores none before the end.
+// setSnapshots tells the tools how often to store a state during an apply: without it
+// `cloud` stores none before the end.
 func (s versions) setSnapshots(w http.ResponseWriter) {
 	w.Header().Set("X-Terraform-Snapshot-Interval", strconv.Itoa(int(s.o.SnapshotInterval/time.Second)))
 }
 
-// holding returns the lock of a request if this process won it. Then nothing has to
-// be asked about the workspace: whoever deletes it needs that lock. Another process
-// may have taken it over for a request of the same command since, which the lock
-// finds out with its next request.
+// holding returns the lock of a request if this process won it. Then the workspace need
+// not be looked up: deleting it requires that lock. Another process may have taken the
+// lock over since for a request of the same command; the next request under the lock
+// finds that out.
 func (s versions) holding(ctx context.Context, p workspaceRef, lock string) (located, *statebackend.Lock, bool) {
 	at := []located{{workspaceRef: p, name: p.organization, workspace: p.workspace}}
 	if reserved, _ := s.o.Split(p.organization); reserved {
@@ -110,9 +110,9 @@ func (s versions) holding(ctx context.Context, p workspaceRef, lock string) (loc
 	return located{}, nil, false
 }
 
-// current is the newest version of a workspace, for the command of a handle. Where
-// there is no state the error is an oci.ErrNotFound, and then surely so: the tools
-// would plan from nothing.
+// current returns the newest version of a workspace, for a command. If there is no state
+// the error is an oci.ErrNotFound, which must be certain: the tools would plan from
+// nothing.
 func (s versions) current(ctx context.Context, p workspaceRef, h commandID) (located, statebackend.Version, error) {
 	if h != "" {
 		if at, l, ok := s.holding(ctx, p, h.lockID()); ok {
@@ -120,7 +120,7 @@ func (s versions) current(ctx context.Context, p workspaceRef, h commandID) (loc
 			if !deletedSince(h, v, err) && !errors.Is(err, statebackend.ErrLockLost) {
 				return at, v, err
 			}
-			// deleted in the moment in which it was locked, or before it was made again
+			// deleted while it was being locked, or before it was created again
 		}
 	}
 	at, states, err := s.look(ctx, p, h)
@@ -140,13 +140,13 @@ func deletedSince(h commandID, v statebackend.Version, err error) bool {
 	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.made())
 }
 
-// deletedUnder refuses a command whose workspace is gone.
+// deletedUnder is the error for a command whose workspace was deleted.
 func deletedUnder(p workspaceRef) error {
 	return conflict("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
 }
 
-// look finds a workspace for the command of a handle, and lists its states. That it is
-// not there is a conflict to a command, which has read it: it would take "not found"
+// look finds a workspace for a command, and lists its states. For a command, which has
+// read the workspace before, a missing workspace is a conflict: it would take "not found"
 // for a workspace without a state.
 func (s versions) look(ctx context.Context, p workspaceRef, h commandID) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
@@ -175,8 +175,8 @@ func (s versions) look(ctx context.Context, p workspaceRef, h commandID) (locate
 	return at, states, nil
 }
 
-// head describes the newest version in a list. That there is none is believed of
-// who has the keys only.
+// head describes the newest version in a list. That there is no state is verified with
+// the keys, since a manifest can be forged.
 func (at located) head(ctx context.Context, states *statebackend.Listing) (statebackend.Version, error) {
 	newest := statebackend.Version{}
 	if n := states.Numbers(at.workspace); len(n) > 0 {
@@ -213,7 +213,7 @@ func (s versions) currentVersion(w http.ResponseWriter, r *http.Request) error {
 	return s.answerVersion(w, r, g, at, s.versionOf(r, p, h, v), v)
 }
 
-// answerVersion sends a version, with its outputs if they are asked for.
+// answerVersion sends a version, with its outputs if the request includes them.
 func (s versions) answerVersion(w http.ResponseWriter, r *http.Request, g access.Grant, at located, data resource, v statebackend.Version) error {
 	d := document{Data: data}
 	if includes(r, "outputs") && !v.Empty && !v.Deleted {
@@ -233,8 +233,8 @@ func includes(r *http.Request, name string) bool {
 	return slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), name)
 }
 
-// showVersion answers for versions that are stored and for those that are being
-// uploaded, which the tools ask for to see what became of them.
+// showVersion answers for stored versions and for versions that are being uploaded, whose
+// result the tools ask for.
 func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.allowVersion(r)
 	if err != nil {
@@ -260,7 +260,7 @@ func (s versions) showVersion(w http.ResponseWriter, r *http.Request) error {
 	return s.answerVersion(w, r, g, at, s.versionOf(r, id.workspaceRef, "", v), v)
 }
 
-// allowVersion is allow for the routes with the id of a version.
+// allowVersion is allow for the routes with the id of a version in the path.
 func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, error) {
 	id, err := parseVersionID(r.PathValue("id"), s.now())
 	if err != nil {
@@ -270,7 +270,7 @@ func (s versions) allowVersion(r *http.Request) (stateVersion, access.Grant, err
 	return id, g, err
 }
 
-// describe reads version n without its state; 0 is that of a tool without versions.
+// describe reads version n without its state; 0 is the version of a tool without versions.
 func (at located) describe(ctx context.Context, n int64) (statebackend.Version, error) {
 	if n == 0 {
 		return at.view(ctx, 0, func([]byte) error { return nil })
@@ -296,12 +296,12 @@ func (at located) view(ctx context.Context, n int64, use func(state []byte) erro
 	return at.store.ViewVersion(ctx, at.workspace, n, use2)
 }
 
-// maxLooked bounds how many versions are looked at for one that was uploaded. It is
-// among the newest, unless others were stored at once.
+// maxLooked bounds how many versions are searched for an uploaded one. It is among the
+// newest, unless others were stored at once.
 const maxLooked = 32
 
-// uploaded is what became of a version that was announced: the newest one that its
-// lock stored with its serial.
+// uploaded returns the result of an announced version: the newest version that its lock
+// stored with its serial.
 func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (resource, error) {
 	ctx := r.Context()
 	lock := lockIDOf(id.commandID, g.Caller)
@@ -338,7 +338,7 @@ func (s versions) uploaded(r *http.Request, g access.Grant, id stateVersion) (re
 	return resource{Type: versionKind, ID: r.PathValue("id"), Attributes: versionAttributes{Serial: id.serial, Status: statusPending}}, nil
 }
 
-// filtered is the workspace that a request names by a filter.
+// filtered returns the workspace that a request names by a filter.
 func filtered(r *http.Request) (workspaceRef, error) {
 	q := r.URL.Query()
 	p := workspaceRef{q.Get("filter[organization][name]"), q.Get("filter[workspace][name]")}
@@ -348,7 +348,7 @@ func filtered(r *http.Request) (workspaceRef, error) {
 	return p, nil
 }
 
-// listVersions is the history of one workspace, newest first.
+// listVersions answers with the history of one workspace, newest first.
 func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 	p, err := filtered(r)
 	if err != nil {
@@ -380,7 +380,7 @@ func (s versions) listVersions(w http.ResponseWriter, r *http.Request) error {
 }
 
 // downloadVersion sends the bytes of a state. There is no address that needs no
-// token: it would end in logs.
+// token, since it would end up in logs.
 func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error {
 	id, g, err := s.allowVersion(r)
 	if err != nil {
@@ -398,9 +398,9 @@ func (s versions) downloadVersion(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// stateOf reads the state of a version, for which the caller gives back a place in
-// memory. It takes none of what stores have to read with: whoever takes a download
-// slowly keeps nobody else waiting.
+// stateOf reads the state of a version; the caller calls release to free its memory. It
+// does not use the read budget of the store, so that a slow download blocks no other
+// reader.
 func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
 	r, cancel := within(r)
 	defer cancel()
@@ -423,7 +423,7 @@ func (s versions) stateOf(r *http.Request, g access.Grant, id stateVersion) (sta
 	return state, release, absentState(id.workspaceRef, id.n, err)
 }
 
-// absentState says that a version has no state, where that is what an error says.
+// absentState turns not found into the error that a version has no state.
 func absentState(p workspaceRef, n int64, err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
 		return absent("version %d of workspace %q has no state", n, p)
@@ -431,8 +431,8 @@ func absentState(p workspaceRef, n int64, err error) error {
 	return err
 }
 
-// fromLock reads the current state of who has just asked for it under a lock, which
-// remembers where it is. It is nil where that is not so.
+// fromLock reads the current state through the lock of the command that the request
+// names, which has cached its position; nil if that is not possible.
 func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	h, ok := parseCommandID(r.URL.Query().Get(commandIDQuery), s.now())
 	if !ok {
@@ -449,11 +449,11 @@ func (s versions) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	return state, err
 }
 
-// smallState is what needs no place in memory, in bytes: the bounds of requests are
-// enough.
+// smallState is the size, in bytes, up to which a state needs no reserved memory: the
+// limits on requests are enough.
 const smallState = 1 << 20
 
-// acquireRead takes a place for a state that is being looked at.
+// acquireRead reserves memory for a state that is being read.
 func (s versions) acquireRead(g access.Grant, state []byte) (release func(), err error) {
 	if len(state) <= smallState {
 		return func() {}, nil
@@ -461,10 +461,10 @@ func (s versions) acquireRead(g access.Grant, state []byte) (release func(), err
 	return s.limiter.acquire(subjectOf(g.Caller), int64(len(state)))
 }
 
-// writeState sends a state. It is not bounded in time as a whole, but whoever does
-// not take it does not keep it in memory.
+// writeState sends a state. There is no time limit for the whole, but a client that stops
+// reading is disconnected.
 func writeState(w http.ResponseWriter, state []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(state)))
-	_, _ = service.NewPaced(w, service.Timeout).Write(state) // the client is gone; there is nobody to tell
+	_, _ = service.NewPaced(w, service.Timeout).Write(state) // the client has disconnected
 }

@@ -23,14 +23,14 @@ const (
 	modeRemote = "remote"
 )
 
-// workspaceAttributes are those of a workspace. The tools stop without most of them.
+// workspaceAttributes are the attributes of a workspace. The tools need most of them.
 type workspaceAttributes struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description"`
 	Mode        string            `json:"execution-mode"`
 	Operations  bool              `json:"operations"`
 	AutoApply   bool              `json:"auto-apply"`
-	Locked      *bool             `json:"locked,omitempty"` // nil: nobody looked
+	Locked      *bool             `json:"locked,omitempty"` // nil: not checked
 	Tool        string            `json:"terraform-version"`
 	Tags        []string          `json:"tag-names"`
 	Structured  bool              `json:"structured-run-output-enabled"`
@@ -38,27 +38,27 @@ type workspaceAttributes struct {
 	Files       bool              `json:"file-triggers-enabled"`
 	Queue       bool              `json:"queue-all-runs"`
 	Speculative bool              `json:"speculative-enabled"`
-	Global      bool              `json:"global-remote-state"` // who may read is in the rights
+	Global      bool              `json:"global-remote-state"` // rights decide about reading
 	Folder      string            `json:"working-directory"`
-	Values      map[string]string `json:"tag-values,omitempty"` // of the tags that have one
+	Values      map[string]string `json:"tag-values,omitempty"` // only tags with a value
 	Created     string            `json:"created-at,omitempty"`
 	Updated     string            `json:"updated-at,omitempty"`
 	Actions     map[string]bool   `json:"actions"`
 	Permissions map[string]bool   `json:"permissions"`
 }
 
-// anyTool is the version of the tool that a workspace is for. They compare any other
-// with their own, which would keep the one tool from what the other made.
+// anyTool is the tool version of a workspace that accepts any. The tools compare any other
+// value with their own version, which would keep one tool from using the other's work.
 const anyTool = "latest"
 
-// resource is a workspace as a document has it. A workspace without a record was
-// made by a state that came through another door.
+// resource returns a workspace as a resource. A workspace without a record was created by
+// a state that came through another API.
 func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *statebackend.Record) resource {
 	if r == nil {
 		r = &statebackend.Record{}
 	}
 	write := g.May(s.o.Right(rights.Write, p.organization, p.workspace))
-	// what the tools ask before they run
+	// the right that the tools check before they run
 	mode := modeLocal
 	run := write
 	if s.configurations().remote(r) {
@@ -67,7 +67,7 @@ func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *sta
 	}
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,
-		Mode:       mode, // in effect, whatever the record says where nothing is run
+		Mode:       mode, // the mode in effect, whatever the record says if runs are not executed here
 		Operations: mode == modeRemote,
 		AutoApply:  on(r, settingAutoApply), Destroy: on(r, settingAllowDestroy), Files: on(r, settingFileTriggers), Queue: on(r, settingQueueAll),
 		Speculative: on(r, settingSpeculative), Global: true, Folder: r.Settings[settingFolder],
@@ -91,16 +91,16 @@ func (s workspaces) resource(p workspaceRef, h commandID, g access.Grant, r *sta
 	}}
 }
 
-// valued are the tags that have a value.
+// valued returns the tags that have a value.
 func valued(tags map[string]string) map[string]string {
 	all := maps.Clone(tags)
 	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
 	return all
 }
 
-// forClient is a workspace as a client has to see it. A tool that hears of structured output
-// asks for it, and there is none of runs here; others get an id that the provider
-// hashicorp/tfe takes, unless they asked by another one.
+// forClient adapts a workspace to the client. Tools are told that there is no structured
+// output, since they would request it and runs here have none. Other clients get an id
+// that the provider hashicorp/tfe accepts, unless they used another one.
 func (s workspaces) forClient(r *http.Request, w resource) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
@@ -118,7 +118,7 @@ func (s workspaces) forClient(r *http.Request, w resource) resource {
 	return w
 }
 
-// held completes a workspace with its lock.
+// held adds the lock to a workspace.
 func (w resource) held(l *statebackend.Held) resource {
 	a, ok := w.Attributes.(workspaceAttributes)
 	if !ok {
@@ -132,7 +132,7 @@ func (w resource) held(l *statebackend.Held) resource {
 	return w
 }
 
-// date is a time as documents have it, "" for none.
+// date formats a time for documents; "" for the zero time.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -140,8 +140,8 @@ func date(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// named is the workspace that a request names, by its id or by its name, and the
-// handle of the id.
+// named returns the workspace that a request names, by its id or by its name, and the
+// command ID in the id.
 func (s workspaces) named(r *http.Request, action rights.Action) (workspaceRef, commandID, access.Grant, error) {
 	if r.PathValue("id") != "" {
 		return s.allowWorkspace(r, action)
@@ -154,8 +154,8 @@ func (s workspaces) named(r *http.Request, action rights.Action) (workspaceRef, 
 	return p, "", g, err
 }
 
-// ofTool reports whether a command of one of the tools asks, which gets a handle of
-// its own. Scripts and providers keep ids, so they get stable ones.
+// ofTool reports whether the request comes from a command of one of the tools, which gets
+// a command ID. Scripts and providers keep ids, so they get stable ones.
 func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
 
 func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error {
@@ -209,8 +209,8 @@ func (s workspaces) showWorkspace(w http.ResponseWriter, r *http.Request) error 
 	return answer(w, http.StatusOK, doc)
 }
 
-// openFor is open for a command, which may have asked a moment ago. It returns when the
-// list was asked for by which the workspace was found.
+// openFor is open for a command, which may reuse its recent list. It returns the time at
+// which the list with the workspace was requested.
 func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time, error) {
 	now := s.now()
 	if known := s.recent.get(by, now); known.list != nil {
@@ -228,7 +228,7 @@ func (s workspaces) openFor(ctx context.Context, by reader) (located, time.Time,
 	return at, now, err
 }
 
-// describe is a workspace with its lock.
+// describe returns a workspace with its lock.
 func (s workspaces) describe(ctx context.Context, at located, h commandID, g access.Grant) (resource, error) {
 	states, err := at.states(ctx)
 	if err != nil {
@@ -252,14 +252,14 @@ func (s workspaces) describe(ctx context.Context, at located, h commandID, g acc
 	return d, nil
 }
 
-// hasCommandIDs reports whether commands get ids of their own. Where runs are executed here
-// two commands are about one plan that was saved, and compare the ids; of the tools
-// only the run's own writes the state there.
+// hasCommandIDs reports whether commands get ids with a command ID. Where runs are executed
+// here, two commands may handle one saved plan, and compare the ids; only the run's own
+// tool writes the state there.
 func (s workspaces) hasCommandIDs(g access.Grant, r *statebackend.Record) bool {
 	return !s.configurations().remote(r) || g.Mode == modeOfRuns
 }
 
-// live is the record that counts.
+// live returns the record, unless it says deleted.
 func (at located) live() *statebackend.Record {
 	if at.record == nil || at.record.Deleted {
 		return nil
@@ -267,7 +267,7 @@ func (at located) live() *statebackend.Record {
 	return at.record
 }
 
-// tagList is a list of tags in a body: by name alone, or bound to a value.
+// tagList is a list of tags in a body: names, or names with values.
 type tagList struct {
 	Data []struct {
 		Attributes struct {
@@ -278,7 +278,7 @@ type tagList struct {
 	} `json:"data"`
 }
 
-// addTo adds the tags to a record. A tag without a value keeps the one it has.
+// addTo adds the tags to a record. A tag without a value keeps its current value.
 func (l tagList) addTo(r *statebackend.Record) error {
 	tags := maps.Clone(r.Tags)
 	if tags == nil {
@@ -329,7 +329,7 @@ func (s tags) changeTags(w http.ResponseWriter, r *http.Request, change func(tag
 	return noContent(w)
 }
 
-// tagged changes the tags of a workspace by the body of the request.
+// tagged changes the tags of a workspace according to the body of the request.
 func (s tags) tagged(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
 	p, h, g, err := s.workspaces().named(r, manage)
 	if err != nil {
@@ -350,7 +350,7 @@ type binding struct {
 	Value string `json:"value"`
 }
 
-// bindings are the tags of a workspace in the type that the route has for them.
+// bindings returns the tags of a workspace as resources of the route's type.
 func bindings(kind string, r *statebackend.Record) []resource {
 	list := []resource{}
 	if r != nil {

@@ -20,24 +20,24 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// apart is the workspace of a repository that one workspace has for itself.
+// apart is the name of a workspace in a repository of its own.
 const apart = "default"
 
-// located is where a workspace is kept, as one list of its organization tells.
+// located says where a workspace is stored, according to a list of its organization.
 type located struct {
 	workspaceRef
 	records *statebackend.Store   // has the record
 	list    *statebackend.Listing // of records
 	record  *statebackend.Record  // the newest, also if deleted; nil: none
 
-	split     bool                // the state has a repository of its own
+	split     bool                // the state is in a separate repository
 	name      string              // the NAME of the state
 	store     *statebackend.Store // has the state
 	workspace string              // the name of the workspace in store
 }
 
-// locate finds where a workspace is kept, with one request for each repository that
-// has to be asked. It need not exist.
+// locate finds where a workspace is stored, with one request for each repository that
+// has to be listed. The workspace need not exist.
 func (s *server) locate(ctx context.Context, p workspaceRef) (located, error) {
 	records, err := s.store(ctx, p.organization)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *server) locateIn(ctx context.Context, p workspaceRef, records *statebac
 		return located{}, err
 	}
 	if reserved, _ := s.o.Split(p.organization); !reserved {
-		if r := at.live(); r != nil && r.State == format.StateSplit { // not to be taken for one without a state
+		if r := at.live(); r != nil && r.State == format.StateSplit { // it must not look like a workspace without a state
 			return located{}, refuse(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
 		}
 		return at, nil
@@ -69,8 +69,8 @@ func (s *server) locateIn(ctx context.Context, p workspaceRef, records *statebac
 	return at, nil
 }
 
-// split finds out whether a workspace of an organization with repositories for its
-// workspaces has one. Its record says so; without a record, the state does.
+// split finds out whether a workspace of a split organization has a separate repository.
+// Its record says so; without a record, the place of the state does.
 func (s *server) split(ctx context.Context, at *located) error {
 	own := at.organization + "." + at.workspaceRef.workspace
 	switch {
@@ -88,7 +88,7 @@ func (s *server) split(ctx context.Context, at *located) error {
 	if !at.split {
 		return nil
 	}
-	if !validOrganization(own) { // nobody here wrote that record
+	if !validOrganization(own) { // the record is forged
 		return fmt.Errorf("the record of workspace %q names no repository: %w", at.workspaceRef, oci.ErrCorrupt)
 	}
 	var err error
@@ -107,8 +107,8 @@ func (s *server) store(ctx context.Context, name string) (*statebackend.Store, e
 	return store, err
 }
 
-// states lists the repository with the state: the list that is known, or another
-// one.
+// states lists the repository with the state: the known list if it is the same
+// repository, else a new one.
 func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
 	if !at.split {
 		return at.list, nil
@@ -116,8 +116,8 @@ func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
 	return at.store.List(ctx)
 }
 
-// exists reports whether there is such a workspace: by its record, or by a state
-// that somebody wrote through another door.
+// exists reports whether the workspace exists: by its record, or by a state that was
+// written through another API.
 func (at located) exists(ctx context.Context) (bool, error) {
 	if at.record != nil && !at.record.Deleted {
 		return true, nil
@@ -129,7 +129,7 @@ func (at located) exists(ctx context.Context) (bool, error) {
 	return states.Exists(ctx, at.workspace)
 }
 
-// open finds a workspace that is there.
+// open finds an existing workspace.
 func (s *server) open(ctx context.Context, p workspaceRef) (located, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
@@ -149,7 +149,7 @@ func noWorkspace(p workspaceRef) error {
 	return absent("organization %q has no workspace %q", p.organization, p.workspace)
 }
 
-// since is when the workspace became what it is: made, or deleted.
+// since returns when the workspace was created or, if it is deleted, when that happened.
 func since(r *statebackend.Record) time.Time {
 	switch {
 	case r == nil:
@@ -160,9 +160,9 @@ func since(r *statebackend.Record) time.Time {
 	return r.Created
 }
 
-// began is since when a workspace that has no record is there at the latest: since it
-// was deleted, or since its oldest version. With the time of its first record it
-// would look made anew to every command that has read it before.
+// began returns the latest possible creation time of a workspace without a record: its
+// deletion, or its oldest version. With the time of its first record it would look newly
+// created to every command that has read it before.
 func (at located) began(ctx context.Context) (time.Time, error) {
 	switch {
 	case at.live() != nil:
@@ -180,25 +180,25 @@ func (at located) began(ctx context.Context) (time.Time, error) {
 	} else {
 		v, err = at.store.View(ctx, at.workspace, func([]byte, statebackend.Version) error { return nil })
 	}
-	if errors.Is(err, oci.ErrNotFound) { // pruned meanwhile
+	if errors.Is(err, oci.ErrNotFound) { // pruned since the list
 		return time.Time{}, nil
 	}
 	return v.Created, err
 }
 
-// notOlder refuses a command that began before the workspace was deleted or made
-// again: it has read what is no more.
+// notOlder refuses a command that began before the workspace was deleted or created
+// again, since what it has read is outdated.
 func notOlder(h commandID, p workspaceRef, r *statebackend.Record) error {
-	// A handle has whole seconds.
+	// A command ID has whole seconds.
 	if h == "" || !h.made().Before(since(r).Truncate(time.Second)) {
 		return nil
 	}
 	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
 }
 
-// commandIDFor is a handle for a command that saw the workspace in a list of that time.
-// Where the clock of another replica is ahead of this one, or the workspace was made
-// while it was listed, it is not newer than the command.
+// commandIDFor returns a command ID for a command that saw the workspace in a list of that
+// time. If the record is newer than the list, because it was created meanwhile or by a
+// replica whose clock is ahead, the ID gets the record's time.
 func (s *server) commandIDFor(r *statebackend.Record, listed time.Time) commandID {
 	if made := since(r); made.After(listed) && made.Before(s.now().Add(commandIDAhead)) {
 		listed = made
@@ -206,10 +206,10 @@ func (s *server) commandIDFor(r *statebackend.Record, listed time.Time) commandI
 	return newCommandID(listed)
 }
 
-// subjectOf names a caller among those of all issuers.
+// subjectOf identifies a caller across all issuers.
 func subjectOf(c access.Caller) string { return c.Mode + "\x00" + c.Issuer + "\x00" + c.Subject }
 
-// nameOf is a caller for others to read.
+// nameOf returns the name of a caller for display.
 func nameOf(c access.Caller) string {
 	if c.Subject == "" {
 		return c.Mode
@@ -217,7 +217,7 @@ func nameOf(c access.Caller) string {
 	return printable(c.Subject)
 }
 
-// authorOf is nameOf with the issuer, since two may know one subject.
+// authorOf is nameOf with the issuer, since two issuers may have one subject.
 func authorOf(c access.Caller) string {
 	if c.Issuer == "" {
 		return nameOf(c)
@@ -225,22 +225,22 @@ func authorOf(c access.Caller) string {
 	return printable(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
 }
 
-// finder finds the workspaces of short ids. What it gave away or found it remembers; it
-// looks for others in the lists of the organizations that fit.
+// finder finds the workspaces of short ids. It remembers the ids that it issued or found,
+// and looks for others in the lists of the organizations that match.
 type finder struct {
 	s *server
 
 	mu    sync.Mutex              // guards the fields below
-	refs  map[string]workspaceRef // by what follows the prefix
+	refs  map[string]workspaceRef // by short id without the prefix
 	names map[string]bool         // organizations
-	// renewed is when the list of organizations was last read anew.
+	// renewed is when the list of organizations was last renewed.
 	renewed time.Time
 }
 
-// maxFound bounds what a finder remembers.
+// maxFound bounds how many ids a finder remembers.
 const maxFound = 10_000
 
-// id is the short id of a workspace.
+// id returns the short id of a workspace.
 func (f *finder) id(p workspaceRef) string {
 	id := p.short()
 	f.keep(strings.TrimPrefix(id, "ws-"), p)
@@ -258,16 +258,16 @@ func (f *finder) keep(id string, p workspaceRef) {
 	f.names[p.organization] = true
 }
 
-// know remembers an organization of which an id was given away.
+// know remembers an organization for which an id was issued.
 func (f *finder) know(organization string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names[organization] = true
 }
 
-// workspace is that of a short id, which tells nothing to who may not read the workspace.
-// One that is not remembered is looked for in what the caller may see something of; then
-// in organizations that are new.
+// workspace returns the workspace of a short id, or not found if the caller may not read
+// it. An unknown id is looked for in the organizations in which the caller may read
+// something, then in new organizations.
 func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	g, err := f.s.o.Allow(r, rights.Read, "", "")
 	if err != nil {
@@ -298,7 +298,7 @@ func (f *finder) workspace(r *http.Request, id string) (workspaceRef, error) {
 	return workspaceRef{}, conflict("two workspaces have this ID", "workspaces %q and %q have one id\nhint: name them by organization and name", found[0], found[1])
 }
 
-// checkVisible refuses a workspace that the caller may not read, as if there was none.
+// checkVisible refuses a workspace that the caller may not read, as if it did not exist.
 func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 	if !g.May(f.s.o.Right(rights.Read, p.organization, p.workspace)) {
 		return errNoID()
@@ -306,7 +306,7 @@ func (f *finder) checkVisible(g access.Grant, p workspaceRef) error {
 	return nil
 }
 
-// look adds the workspaces of an organization that have an id and that the caller may
+// look adds the workspaces of an organization that have the id and that the caller may
 // read.
 func (f *finder) look(ctx context.Context, g access.Grant, name, id string, found []workspaceRef) ([]workspaceRef, error) {
 	all, err := f.s.readable(ctx, name, g)
@@ -318,11 +318,11 @@ func (f *finder) look(ctx context.Context, g access.Grant, name, id string, foun
 	return found, err
 }
 
-// renewTime is how often the list of organizations is read anew for ids that are not found.
+// renewTime is the minimum time between two renewals of the list of organizations.
 const renewTime = time.Second
 
-// each goes through the organizations of which an id has the letters, among those that the
-// caller may read something of: what is known, then what is new, until it is enough.
+// each calls do for the organizations that match the letters of an id and in which the
+// caller may read something: first the known ones, then new ones, until enough is true.
 func (f *finder) each(ctx context.Context, g access.Grant, letters string, do func(name string) error, enough func() bool) error {
 	began := f.s.now()
 	done := map[string]bool{}
@@ -352,8 +352,8 @@ func (f *finder) each(ctx context.Context, g access.Grant, letters string, do fu
 	}
 }
 
-// renew sees to it that the list of organizations is one from after a time. A caller who asks too
-// often waits.
+// renew makes sure that the list of organizations is newer than began. Frequent callers
+// wait.
 func (f *finder) renew(ctx context.Context, began time.Time) error {
 	for {
 		f.mu.Lock()

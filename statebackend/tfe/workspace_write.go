@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// workspaceBody is what POST and PATCH of a workspace take. What is not kept is not
-// read: the tools send much that is of no use here.
+// workspaceBody is the body of POST and PATCH of a workspace. It has only the stored
+// fields; the tools send many others.
 type workspaceBody struct {
 	Data struct {
 		Attributes struct {
@@ -36,15 +36,15 @@ type workspaceBody struct {
 	} `json:"data"`
 }
 
-// ofTool leaves out what commands of the tools say by themselves: the version that they
-// are of, by which the other tool could not use what they made.
+// ofTool drops the tool version that commands of the tools set automatically, which would
+// keep the other tool from using the workspace.
 func (b *workspaceBody) ofTool(r *http.Request) {
 	if ofTool(r) {
 		b.Data.Attributes.Tool = nil
 	}
 }
 
-// apply writes what a body says into a record.
+// apply writes a body into a record.
 func (b workspaceBody) apply(organization string, r *statebackend.Record) error {
 	a := b.Data.Attributes
 	rel := b.Data.Relationships
@@ -85,9 +85,9 @@ func (b workspaceBody) apply(organization string, r *statebackend.Record) error 
 	return nil
 }
 
-// applier is how the body of a request is written into a record. Settings that decide
-// what is run are changed by who may run, and the project, which decides what runs get,
-// is another matter, see allowProject; a client may repeat them as they are.
+// applier returns the function that writes the body of a request into a record. To change
+// settings that affect runs needs the right to run, and the project, which decides what
+// runs get, has its own check in allowProject. Unchanged values need neither.
 func (b workspaceBody) applier(s *server, r *http.Request, p workspaceRef) func(*statebackend.Record) error {
 	return func(record *statebackend.Record) error {
 		old := *record
@@ -103,10 +103,10 @@ func (b workspaceBody) applier(s *server, r *http.Request, p workspaceRef) func(
 	}
 }
 
-// mode is the execution mode that a body asks for, nil if it does not.
+// mode returns the execution mode that a body requests; nil if it requests none.
 func (b workspaceBody) mode() *string {
 	switch a := b.Data.Attributes; {
-	case a.Mode != nil || a.Operations == nil: // by which older clients say it
+	case a.Mode != nil || a.Operations == nil: // older clients use operations
 		return a.Mode
 	case *a.Operations:
 		return new(modeRemote)
@@ -114,8 +114,8 @@ func (b workspaceBody) mode() *string {
 	return new(modeLocal)
 }
 
-// allowMode decides about the mode that a body asks for: who may run what is uploaded is
-// asked apart.
+// allowMode decides about the mode that a body requests. Remote execution also needs the
+// right to run.
 func (s workspaces) allowMode(r *http.Request, p workspaceRef, b workspaceBody) error {
 	if mode := b.mode(); mode == nil || *mode != modeRemote {
 		return nil
@@ -129,19 +129,19 @@ func (s workspaces) allowMode(r *http.Request, p workspaceRef, b workspaceBody) 
 	return nil
 }
 
-// newName is the names that can be given here. A store may have others.
+// newName matches the names of new workspaces. A store may have others.
 var newName = text.Pattern(`^[A-Za-z0-9_.-]{1,90}$`)
 
 func newWorkspaceName(name string) bool {
 	return newName().MatchString(name) && name != "." && name != ".."
 }
 
-// repeated is how long a POST that comes twice is taken for one whose answer was
-// lost.
+// repeated is how long a repeated POST is treated as the repetition of one whose answer
+// was lost.
 const repeated = 10 * time.Minute
 
-// createWorkspace makes a workspace, also one that was deleted. The body names it,
-// so the path decides first, and then the name.
+// createWorkspace creates a workspace, also one that was deleted. Its name is in the body,
+// so the right is checked first for the path, and then for the name.
 func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	organization, _, err := s.allowOrganization(r, manage)
 	if err != nil {
@@ -187,8 +187,8 @@ func (s workspaces) createWorkspace(w http.ResponseWriter, r *http.Request) erro
 	return answer(w, http.StatusCreated, document{Data: s.forClient(r, s.resource(p, h, g, &record).held(nil))})
 }
 
-// endFormer deletes what variables are left of a workspace of this name that was deleted:
-// somebody may have made one while that was done, or it was done by who has no state keys.
+// endFormer deletes the variables that are left of a deleted workspace of this name: they
+// may have been created during the deletion, or it was made without the state keys.
 func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) error {
 	if at.record == nil || !at.record.Deleted {
 		return nil
@@ -200,11 +200,11 @@ func (s workspaces) endFormer(ctx context.Context, at located, g access.Grant) e
 	return book.EndWorkspace(ctx, at.workspaceRef.workspace, authorOf(g.Caller))
 }
 
-// announceTime bounds how long the answer that something was made waits until the other
-// servers can find it by its id.
+// announceTime bounds how long an answer is delayed until other servers can find the new
+// workspace by its id.
 const announceTime = 5 * time.Second
 
-// announce has an organization listed, by which short ids of what is in it are found.
+// announce adds the organization to the lists by which short ids are found.
 func (s workspaces) announce(ctx context.Context, organization string) {
 	listed := s.o.Wrote(ctx, organization)
 	if listed == nil {
@@ -241,8 +241,8 @@ func (s workspaces) create(ctx context.Context, at located, g access.Grant, appl
 	})
 }
 
-// made returns the record of a workspace that is there already, if this request has
-// just made it.
+// made returns the record of an existing workspace, if this request repeats the one that
+// has just created it.
 func (s workspaces) made(ctx context.Context, at located, g access.Grant, apply func(*statebackend.Record) error) (statebackend.Record, error) {
 	taken := invalid("workspace %q has already been taken", at.workspaceRef)
 	r := at.live()
@@ -297,8 +297,8 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	return answer(w, http.StatusOK, document{Data: s.forClient(r, d)})
 }
 
-// change changes the record of a workspace that is there, for a command that began
-// after it was made.
+// change changes the record of an existing workspace, for a command that began after it
+// was created.
 func (s workspaces) change(ctx context.Context, p workspaceRef, h commandID, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
 	at, err := s.open(ctx, p)
 	if err != nil {

@@ -24,33 +24,33 @@ import (
 const (
 	artifactVariable = "application/vnd.okara.variable.v1"
 	mediaVariable    = "application/vnd.okara.variable.v1+json"
-	annTag           = "vnd.okara.variable.tag" // so that no two records share a manifest, which are deleted by digest
+	annTag           = "vnd.okara.variable.tag" // so that no two records share a manifest: manifests are deleted by digest
 
-	// maxRecords bounds the records of an organization: each is a tag in the lists of its
-	// states.
+	// maxRecords bounds the records of an organization: each is a tag in every list of its
+	// repository.
 	maxRecords = 2000
-	maxRecord  = 256 << 10 // bytes of one
+	maxRecord  = 256 << 10 // bytes of one record
 	parallel   = 8
-	// tries is how often a record is written whose answer was lost.
+	// tries is how often a record is written if the answer is lost.
 	tries = 3
 )
 
-// ErrFull says that an organization has as many records as it may.
+// ErrFull says that an organization has the maximum number of records.
 var ErrFull = errors.New("too many variables and sets")
 
-// Book has the variables of an organization.
+// Book reads and writes the variables of an organization.
 type Book struct {
 	Repo   *oci.Repo
 	Sealer artifact.Sealer // nil: records are in clear
 	Now    func() time.Time
 }
 
-// Variables lists those of a workspace, in order of category and key.
+// Variables lists the variables of a workspace, sorted by category and key.
 func (b Book) Variables(ctx context.Context, workspace string) ([]Variable, error) {
 	return b.variables(ctx, of("workspace", workspace), func(v Variable) bool { return v.Workspace == workspace })
 }
 
-// SetVariables lists those of a set.
+// SetVariables lists the variables of a set.
 func (b Book) SetVariables(ctx context.Context, set string) ([]Variable, error) {
 	return b.variables(ctx, of(kindSet, set), func(v Variable) bool { return v.Set == set })
 }
@@ -62,7 +62,7 @@ func (b Book) variables(ctx context.Context, parent string, its func(Variable) b
 	}
 	var list []Variable
 	for _, r := range records {
-		if its(*r.Variable) { // two names may have one hash
+		if its(*r.Variable) { // two names may share a hash
 			list = append(list, *r.Variable)
 		}
 	}
@@ -74,7 +74,7 @@ func compare(a, b Variable) int {
 	return strings.Compare(a.Category+"\x00"+a.Key+"\x00"+a.ID, b.Category+"\x00"+b.Key+"\x00"+b.ID)
 }
 
-// Variable returns the variable of an id; nil: there is none.
+// Variable returns the variable with an id; nil if there is none.
 func (b Book) Variable(ctx context.Context, id string) (*Variable, error) {
 	records, err := b.read(ctx, func(t tag) bool { return t.kind == kindVariable && t.id == id })
 	if err != nil || len(records) == 0 {
@@ -83,7 +83,7 @@ func (b Book) Variable(ctx context.Context, id string) (*Variable, error) {
 	return records[0].Variable, nil
 }
 
-// Sets lists the sets, in order of their names, and who uses them.
+// Sets lists the sets, sorted by name, and their uses.
 func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
 	records, err := b.read(ctx, func(t tag) bool { return t.kind != kindVariable })
 	if err != nil {
@@ -105,10 +105,10 @@ func (b Book) Sets(ctx context.Context) ([]Set, []Use, error) {
 	return sets, uses, nil
 }
 
-// read reads the newest records of which the tag is wanted, without those that are
-// deleted. A tag that is listed and not found may have been removed after a newer one was
-// written, which another list shows. Not found again, it does not count: its writer was
-// not acknowledged yet.
+// read reads the newest records whose tags are wanted, without deleted ones. A tag that is
+// listed but not found may have been removed after a newer one was written; then another
+// list shows the newer one. A tag that is again not found is skipped, since its write was
+// not acknowledged.
 func (b Book) read(ctx context.Context, want func(tag) bool) ([]record, error) {
 	for again := false; ; again = true {
 		l, err := b.list(ctx)
@@ -122,14 +122,14 @@ func (b Book) read(ctx context.Context, want func(tag) bool) ([]record, error) {
 	}
 }
 
-// readAll reads the first of the tags of each id, or the first that is found.
+// readAll reads the first tag of each id or, if found is set, the first that is found.
 func (b Book) readAll(ctx context.Context, ids [][]tag, found bool) ([]record, error) {
 	records := make([]record, len(ids))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i, tags := range ids {
 		g.Go(func() (err error) {
-			records[i] = record{Deleted: true} // where none is found
+			records[i] = record{Deleted: true} // if none is found
 			for _, t := range tags {
 				r, err := b.readOne(ctx, t)
 				if found && errors.Is(err, oci.ErrNotFound) {
@@ -171,7 +171,7 @@ func (b Book) readOne(ctx context.Context, t tag) (record, error) {
 	return r, nil
 }
 
-// fetch reads the manifest of a record, and which layer has it.
+// fetch reads the manifest of a record, and returns the layer with the record.
 func (b Book) fetch(ctx context.Context, t tag) (oci.Manifest, oci.Descriptor, error) {
 	m, err := b.Repo.Fetch(ctx, t.String())
 	if err != nil {
@@ -191,13 +191,13 @@ func (b Book) corrupt(t tag) error {
 	return fmt.Errorf("%s:%s is no variable, set or use of one: %w", b.Repo, t, oci.ErrCorrupt)
 }
 
-// listing is what a list of tags tells.
+// listing is a list of tags by record.
 type listing struct {
 	ids    map[string][]tag // by kind and id, the newest first
-	marked bool             // that this is a copy, or was one
+	marked bool             // the repository is or was a copy
 }
 
-// wanted are the tags of the ids of which the tags are wanted.
+// wanted returns the tags of the ids whose newest tag is wanted.
 func (l listing) wanted(want func(tag) bool) [][]tag {
 	var ids [][]tag
 	for _, tags := range l.ids {
@@ -208,7 +208,7 @@ func (l listing) wanted(want func(tag) bool) [][]tag {
 	return ids
 }
 
-// list lists the records; a repository that is not there has none.
+// list lists the records; none if the repository does not exist.
 func (b Book) list(ctx context.Context) (l listing, err error) {
 	list, err := b.Repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -227,13 +227,13 @@ func (b Book) list(ctx context.Context) (l listing, err error) {
 	return l, err
 }
 
-// newer has the record first that counts.
+// newer sorts the record that counts first.
 func newer(a, b tag) int {
 	return cmp.Or(cmp.Compare(b.seq, a.seq), strings.Compare(b.nonce, a.nonce))
 }
 
-// replica reports whether the repository is a copy: the mark stays where one was taken
-// over.
+// replica reports whether the repository is a copy: one that was taken over keeps the
+// mark.
 func (b Book) replica(ctx context.Context, l listing) (bool, error) {
 	if !l.marked {
 		return false, nil
@@ -249,13 +249,13 @@ func (b Book) replica(ctx context.Context, l listing) (bool, error) {
 	return !mark.Promoted, err
 }
 
-// PutVariable keeps a variable, or deletes it.
+// PutVariable stores a variable, or deletes it.
 func (b Book) PutVariable(ctx context.Context, v Variable, deleted bool, by string) error {
 	return b.write(ctx, record{Variable: &v, Deleted: deleted, By: by})
 }
 
-// PutSet keeps a set, or deletes it with its variables and who uses it: these first, so
-// that a deletion that is cut off can be repeated.
+// PutSet stores a set, or deletes it with its variables and uses. These are deleted first,
+// so that an interrupted deletion can be repeated.
 func (b Book) PutSet(ctx context.Context, s Set, deleted bool, by string) error {
 	if deleted {
 		its := of(kindSet, s.ID)
@@ -268,12 +268,12 @@ func (b Book) PutSet(ctx context.Context, s Set, deleted bool, by string) error 
 	return b.write(ctx, record{Set: &s, Deleted: deleted, By: by})
 }
 
-// PutUse keeps who uses a set, or that he does not any more.
+// PutUse stores a use of a set, or deletes it.
 func (b Book) PutUse(ctx context.Context, u Use, deleted bool, by string) error {
 	return b.write(ctx, record{Use: &u, Deleted: deleted, By: by})
 }
 
-// EndWorkspace deletes what is of a workspace.
+// EndWorkspace deletes the variables of a workspace and its uses of sets.
 func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
 	its := of("workspace", workspace)
 	return b.end(ctx, by, func(t tag) bool { return t.kind == kindUse || t.parent == its }, func(r record) bool {
@@ -283,8 +283,8 @@ func (b Book) EndWorkspace(ctx context.Context, workspace, by string) error {
 	})
 }
 
-// Reseal writes each record anew that is not sealed as it is to be, and returns how many
-// those were.
+// Reseal writes each record again whose seal is not right, and returns the number of
+// those.
 func (b Book) Reseal(ctx context.Context, by string, right func(seal map[string]string) bool) (n int, err error) {
 	records, err := b.read(ctx, func(tag) bool { return true })
 	if err != nil {
@@ -322,8 +322,8 @@ func (b Book) end(ctx context.Context, by string, read func(tag) bool, its func(
 	return nil
 }
 
-// write writes the next record of an id, and removes those before it as far as the
-// registry can.
+// write writes the next record of an id, and removes the older ones if the registry
+// deletes.
 func (b Book) write(ctx context.Context, r record) error {
 	l, err := b.list(ctx)
 	if err != nil {
@@ -358,8 +358,8 @@ func (b Book) write(ctx context.Context, r record) error {
 	for _, old := range before {
 		gone = b.remove(ctx, old) && gone
 	}
-	if r.Deleted && gone { // nothing is left that it would have to hide
-		_ = b.Repo.Delete(ctx, oci.Descriptor{Digest: m.Digest}) // a courtesy
+	if r.Deleted && gone { // no older record is left that this one must hide
+		_ = b.Repo.Delete(ctx, oci.Descriptor{Digest: m.Digest}) // best effort
 	}
 	return nil
 }
@@ -383,7 +383,7 @@ func (b Book) put(ctx context.Context, t tag, r record) (oci.Manifest, error) {
 	if err := artifact.EnsureBlobs(ctx, b.Repo, blob); err != nil {
 		return m, err
 	}
-	for n := 1; ; n++ { // its tag is its own, so that it may be sent again
+	for n := 1; ; n++ { // no other record uses the tag, so it may be sent again
 		err := b.Repo.PutTag(ctx, t.String(), m)
 		if !errors.Is(err, oci.ErrUncertain) || n == tries {
 			return m, err

@@ -29,8 +29,8 @@ type Requested struct {
 	Value string `json:"value"`
 }
 
-// Parse turns variables of a run into JSON, which the tools take literally. Nothing
-// of their text reaches a file in which it could be more than a value.
+// Parse converts variables of a run to JSON, which the tools read literally. Their text
+// never reaches a file in which it could be more than a value.
 func Parse(list []Requested) (map[string]json.RawMessage, error) {
 	if len(list) > maxVariables {
 		return nil, fmt.Errorf("more than %d variables", maxVariables)
@@ -58,8 +58,8 @@ func Parse(list []Requested) (map[string]json.RawMessage, error) {
 
 const maxVariableName = 255
 
-// parseLiteral reads an expression that is a value: no function, reference, loop or
-// operator. The error never shows the value, which may be a secret.
+// parseLiteral reads an expression that is a literal value, without function, reference,
+// loop or operator. The error never contains the value, which may be a secret.
 func parseLiteral(words string) (json.RawMessage, error) {
 	if !utf8.ValidString(words) {
 		return nil, fmt.Errorf("the value is not UTF-8")
@@ -85,11 +85,10 @@ func parseLiteral(words string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// maxLiteralLevels is how deep a value may be nested.
+// maxLiteralLevels bounds the nesting of a value.
 const maxLiteralLevels = 64
 
-// literal reports whether an expression says its value itself, with at most so many
-// levels.
+// literal reports whether an expression is a literal, nested at most levels deep.
 func literal(e hclsyntax.Expression, levels int) bool {
 	if levels--; levels < 0 {
 		return false

@@ -16,14 +16,14 @@ import (
 
 // Categories of variables.
 const (
-	Terraform   = "terraform" // of the configuration
-	Environment = "env"       // of the process of the tool
+	Terraform   = "terraform" // a variable of the configuration
+	Environment = "env"       // an environment variable of the tool
 )
 
-// Variable is one of a workspace or of a set.
+// Variable is a variable of a workspace or of a set.
 type Variable struct {
 	ID          string `json:"-"`
-	Workspace   string `json:"workspace,omitempty"` // whose it is; "": that of a set
+	Workspace   string `json:"workspace,omitempty"` // the owner; "": the set is the owner
 	Set         string `json:"set,omitempty"`       // id
 	Key         string `json:"key"`
 	Value       string `json:"value"`
@@ -39,7 +39,7 @@ type Set struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Global      bool   `json:"global,omitempty"`   // all workspaces use it
-	Priority    bool   `json:"priority,omitempty"` // it counts more than what is nearer
+	Priority    bool   `json:"priority,omitempty"` // it takes precedence over nearer values
 }
 
 // Use says that a workspace, or each workspace of a project, uses a set.
@@ -49,7 +49,7 @@ type Use struct {
 	Project   string `json:"project,omitempty"`
 }
 
-// record is what lies under a tag. One of the pointers is set.
+// record is the content of a tag. Exactly one of the pointers is set.
 type record struct {
 	tag      tag
 	seal     map[string]string // annotations of its layer
@@ -61,7 +61,7 @@ type record struct {
 	Updated  time.Time         `json:"updated"`
 }
 
-// gone makes it the record of what was deleted.
+// gone turns the record into that of a deleted object.
 func (r *record) gone(by string, now time.Time) {
 	if r.Variable != nil {
 		r.Variable.Value = ""
@@ -81,9 +81,9 @@ const (
 // tag names a record: variable-KIND-PARENT-ID-SEQ-NONCE.
 type tag struct {
 	kind   string
-	parent string // 8 hex digits of a hash of whose it is
+	parent string // 8 hex digits of a hash of the owner
 	id     string // 16 letters and digits
-	seq    int    // from 1 on; the highest counts, of several the one with the larger nonce
+	seq    int    // from 1 on; the highest counts, and of equal ones the larger nonce
 	nonce  string // 8 hex digits
 }
 
@@ -119,23 +119,23 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Letters returns n letters and digits that follow from a text.
+// Letters returns n letters and digits that are derived from a text.
 func Letters(s string, n int) string {
 	sum := sha256.Sum256([]byte(s))
 	b := make([]byte, n)
-	for i := range b { // the bias of a byte is no matter for a name
+	for i := range b { // the bias of a byte does not matter in a name
 		b[i] = idLetters[int(sum[i])%len(idLetters)]
 	}
 	return string(b)
 }
 
-// of is the parent of a tag: what a record belongs to.
+// of returns the parent in a tag, the hash of the owner of a record.
 func of(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name))
 	return hex.EncodeToString(sum[:4])
 }
 
-// place is where a record belongs, by what it says.
+// place returns the parts of the tag that follow from the content of a record.
 func (r record) place() (kind, parent, id string) {
 	switch {
 	case r.Variable != nil && r.Variable.Set != "":

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Replicated is what a copy of variables, sets and uses of sets came to.
+// Replicated is the result of replicating variables, sets and uses of sets.
 type Replicated struct {
 	Copied, Removed int
 	Left            int // sealed for the path of the source, so that no reader of the copy could open them
 }
 
-// Replicate makes a copy have what b has, which needs no key, but where what is sealed is
-// to be sealed for another path, by reseal, or where the registry of the copy deletes
-// nothing. The copy must be marked as one: [statebackend.ErrReplica].
+// Replicate makes a copy of the records of b in dst. It needs a key only to seal records
+// for another path, with reseal, or if the registry of the copy does not delete. dst must
+// be marked as a copy, else the error is [statebackend.ErrReplica].
 func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicated, err error) {
 	from, err := b.list(ctx)
 	if err != nil {
@@ -56,12 +56,12 @@ func (b Book) Replicate(ctx context.Context, dst Book, reseal bool) (n Replicate
 	return n, nil
 }
 
-// replicate copies the record of a tag, and removes what dst has of its id beside it.
+// replicate copies the record of a tag, and removes other records of its id from dst.
 func (b Book) replicate(ctx context.Context, dst Book, t tag, there []tag, reseal bool, n *Replicated) error {
 	if !slices.Contains(there, t) {
 		copied, err := b.copyTo(ctx, dst, t, reseal)
 		switch {
-		case errors.Is(err, oci.ErrNotFound): // replaced meanwhile: the next run finds the other
+		case errors.Is(err, oci.ErrNotFound): // replaced meanwhile; the next run finds the new one
 			return nil
 		case err != nil:
 			return err
@@ -79,7 +79,7 @@ func (b Book) replicate(ctx context.Context, dst Book, t tag, there []tag, resea
 	return nil
 }
 
-// copyTo copies a record as it is stored, or seals it for dst; false: it is sealed for b.
+// copyTo copies a record unchanged, or seals it for dst; false if it stays sealed for b.
 func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, error) {
 	m, layer, err := b.fetch(ctx, t)
 	if err != nil {
@@ -103,8 +103,8 @@ func (b Book) copyTo(ctx context.Context, dst Book, t tag, reseal bool) (bool, e
 	return err == nil, err
 }
 
-// withdraw removes the records of an id from a copy, or writes that it is deleted where
-// the registry deletes nothing; false: that is written.
+// withdraw removes the records of an id from a copy or, if the registry does not delete,
+// writes one that says deleted; false if such a record was there already.
 func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	gone := true
 	for _, t := range tags {

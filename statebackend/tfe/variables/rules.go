@@ -22,7 +22,7 @@ const (
 	maxDescription = 512
 )
 
-// Check reports what keeps a variable from being kept. It shows no value.
+// Check returns the reason why a variable cannot be stored. It shows no value.
 func (v Variable) Check() error {
 	switch {
 	case v.Category != Terraform && v.Category != Environment:
@@ -43,7 +43,7 @@ func (v Variable) Check() error {
 	return err
 }
 
-// literal is the value of a variable of the configuration.
+// literal returns the JSON value of a variable of the configuration.
 func (v Variable) literal() (json.RawMessage, error) {
 	if v.HCL {
 		return parseLiteral(v.Value)
@@ -51,10 +51,10 @@ func (v Variable) literal() (json.RawMessage, error) {
 	return json.Marshal(v.Value)
 }
 
-// Scope is how near a set is to a workspace that uses it.
+// Scope is how closely a set is related to a workspace that uses it.
 type Scope int
 
-// Scopes, the nearest first.
+// Scopes, the closest first.
 const (
 	OfWorkspace Scope = iota
 	OfProject
@@ -68,8 +68,8 @@ type Applied struct {
 	Variables []Variable
 }
 
-// Applying are the sets that a workspace uses, each by the nearest use, without their
-// variables.
+// Applying returns the sets that a workspace uses, each with its closest scope, without
+// their variables.
 func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	var list []Applied
 	for _, s := range sets {
@@ -93,8 +93,8 @@ func Applying(sets []Set, uses []Use, workspace, project string) []Applied {
 	return list
 }
 
-// rank is how much the variables of a set count; what is higher wins. Those of the
-// workspace itself have 0, and what a run brings along counts above them and below sets
+// rank is the precedence of the variables of a set; the higher wins. Those of the
+// workspace itself have rank 0. Variables of the request rank above them and below sets
 // with priority.
 func (a Applied) rank() int {
 	if a.Priority {
@@ -103,22 +103,22 @@ func (a Applied) rank() int {
 	return -1 - int(a.Scope)
 }
 
-// Given is what a run gets.
+// Given is the set of variables that a run gets.
 type Given struct {
 	Variables   map[string]json.RawMessage // of the configuration
 	Environment map[string]string
-	Masked      []string // values that no log may show
+	Masked      []string // values to hide in logs
 }
 
-// layer has variables of one rank.
+// layer is the variables of one rank.
 type layer struct {
 	rank int
 	name string // of the set; "": the workspace
 	list []Variable
 }
 
-// layers are the variables of a workspace and of the sets that it uses. Of several values
-// of one name the last one counts.
+// layers returns the variables of a workspace and of its sets by rank. Of several values
+// for one name the last one counts.
 func layers(own []Variable, sets []Applied) []layer {
 	all := []layer{{0, "", own}}
 	for _, s := range sets {
@@ -128,7 +128,7 @@ func layers(own []Variable, sets []Applied) []layer {
 	return all
 }
 
-// Counting are the variables that count for a workspace, whatever a run brings along.
+// Counting returns the variables in effect for a workspace, without those of a request.
 func Counting(own []Variable, sets []Applied) []Variable {
 	counts := map[string]Variable{}
 	for _, l := range layers(own, sets) {
@@ -139,9 +139,9 @@ func Counting(own []Variable, sets []Applied) []Variable {
 	return slices.SortedFunc(maps.Values(counts), compare)
 }
 
-// Give tells what a run gets, of the variables of its workspace, of the sets that it uses
-// and of what it brings along. Of several values of one name that of the highest rank
-// counts, and of those the one of the set whose name comes first.
+// Give returns what a run gets, from the variables of its workspace, of the workspace's sets,
+// and of the request. Of several values for one name the one with the highest rank
+// counts, and among equal ranks that of the set whose name sorts first.
 func Give(own []Variable, sets []Applied, requested map[string]json.RawMessage) (Given, error) {
 	g := Given{Variables: map[string]json.RawMessage{}, Environment: map[string]string{}}
 	counts := map[string]Variable{}
@@ -174,7 +174,7 @@ func (g *Given) take(v Variable) error {
 		return nil
 	}
 	value, err := v.literal()
-	if err != nil { // of another version, which took more
+	if err != nil { // stored by another version, which accepted more
 		return fmt.Errorf("variable %q: %w", v.Key, err)
 	}
 	if v.Sensitive {
@@ -184,7 +184,7 @@ func (g *Given) take(v Variable) error {
 	return nil
 }
 
-// texts are the strings in a JSON value.
+// texts returns the strings in a JSON value.
 func texts(raw json.RawMessage) []string {
 	var list []string
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -199,7 +199,7 @@ func texts(raw json.RawMessage) []string {
 	}
 }
 
-// Of reads the variables of a workspace, and the sets that it uses with theirs.
+// Of reads the variables of a workspace, and the sets that it uses with their variables.
 func (b Book) Of(ctx context.Context, workspace, project string) ([]Variable, []Applied, error) {
 	own, err := b.Variables(ctx, workspace)
 	if err != nil {
