@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// rights are the verbs that the account of the operator has, by resource and the name
-// of an object; in every namespace, in that of a tenant, and in its own.
+// rights returns the verbs that the account of the operator has in every namespace, in that
+// of a tenant, and in its own, by resource and name of an object.
 func (s *site) rights() map[string]map[string]string {
 	all := map[string]string{
 		"okara.dev/depots": "get list watch update patch", "okara.dev/depots/status": "update",
@@ -32,7 +32,7 @@ func (s *site) rights() map[string]map[string]string {
 		"rbac.authorization.k8s.io/rolebindings":                        "create",
 		"rbac.authorization.k8s.io/rolebindings okara-operator-secrets": "create get delete",
 		"rbac.authorization.k8s.io/clusterroles okara-operator-secrets": "bind",
-		// every account: system:basic-user
+		// These are rights of every account: system:basic-user.
 		"authorization.k8s.io/selfsubjectaccessreviews": "create", "authorization.k8s.io/selfsubjectrulesreviews": "create",
 		"authentication.k8s.io/selfsubjectreviews": "create",
 	}
@@ -44,7 +44,7 @@ func (s *site) rights() map[string]map[string]string {
 	return map[string]map[string]string{"": all, s.ns: secrets, s.operatorNamespace: own}
 }
 
-// may reports whether a right is among those that the test knows.
+// may reports whether a right is among those that the test expects.
 func may(rights map[string]map[string]string, namespace, resource, name, verb string) bool {
 	return slices.ContainsFunc([]string{"", namespace}, func(ns string) bool {
 		has := func(key string) bool { return slices.Contains(strings.Fields(rights[ns][key]), verb) }
@@ -52,8 +52,8 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 	})
 }
 
-// TestAccount has an operator do all that it does with the account that the chart gives
-// it, and nothing else that there is to do in the cluster be allowed.
+// TestAccount runs an operator with the account of the chart through all that it does, and
+// checks that the account has no other rights in the cluster.
 //
 // Shows: operator 5 | the account of the operator can do what it does, and of every verb on every
 // resource nothing else; Secrets only where an administrator said so; with runs, too
@@ -176,7 +176,7 @@ func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.
 	}
 }
 
-// TestAccountBindsNothingElse has the account try to hand out more than it has.
+// TestAccountBindsNothingElse checks that the account cannot grant more than it has.
 //
 // Shows: operator 5
 func TestAccountBindsNothingElse(t *testing.T) {
@@ -196,8 +196,8 @@ func TestAccountBindsNothingElse(t *testing.T) {
 	}
 }
 
-// TestTenantNoMore: where an administrator takes the mark of a tenant away, no Secret is read
-// from then on, and the right to them goes.
+// TestTenantNoMore checks that without the label of a tenant no Secret is read, and the
+// right to them is revoked.
 //
 // Shows: operator 31 | where the mark of a tenant is taken away no Secret is read, and the right
 // goes
@@ -226,7 +226,7 @@ func TestTenantNoMore(t *testing.T) {
 	}
 	s.tenant(s.ns, true)
 	s.says(m, true, v1alpha1.ReasonSynced)
-	// The right that an earlier operator left goes when the next one starts.
+	// The next operator revokes the right that an earlier one left.
 	s.stop()
 	s.tenant(s.ns, false)
 	s.start()

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// annotate sets the addresses of a namespace.
+// annotate sets the allowed addresses of a namespace.
 func (s *site) annotate(name, addresses string) {
 	s.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	s.change(ns, func() { metav1.SetMetaDataAnnotation(&ns.ObjectMeta, v1alpha1.AnnotationAddresses, addresses) })
 }
 
-// TestAddressesOfANamespace has a namespace use its own addresses, and others once an
-// administrator says so.
+// TestAddressesOfANamespace checks that a namespace may use its own addresses, and others
+// once an administrator allows them.
 //
 // Shows: operator 2 | a namespace has its own addresses, and what its annotation lists; the older
 // object has an address; no inheritance
@@ -49,7 +49,7 @@ func TestAddressesOfANamespace(t *testing.T) {
 	s.says(other, false, v1alpha1.ReasonAddressNotAllowed)
 }
 
-// TestTheOlderObjectOwnsAnAddress has two objects of two namespaces want one address.
+// TestTheOlderObjectOwnsAnAddress lets objects of two namespaces compete for one address.
 //
 // Shows: operator 2
 func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 	second := s.namespace(map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	barred := s.namespace(nil)
 	s.publish("1.0.0")
-	s.module(barred, "barred", nil) // the oldest, but it may not have the address
+	s.module(barred, "barred", nil) // the oldest, but its namespace may not use the address
 	first := s.module(s.ns, "first", nil)
 	s.older(first)
 	late := s.module(second, "late", nil)
@@ -67,15 +67,15 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 	if want := "module net/vpc/aws belongs to Module " + s.ns + "/first"; message != want || !stalled(late) {
 		t.Errorf("%q, stalled %t", message, stalled(late))
 	}
-	// The address is free, and an administrator gave it to the other namespace.
+	// The address is free, and an administrator allowed it to the other namespace.
 	if err := s.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	s.says(late, true, v1alpha1.ReasonSynced)
 }
 
-// TestANamespaceMadeAnewDoesNotInherit deletes a namespace and makes another one of
-// its name.
+// TestANamespaceMadeAnewDoesNotInherit deletes a namespace and creates another one of
+// the same name.
 //
 // Shows: operator 2
 func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
@@ -88,7 +88,7 @@ func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	if err := s.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range s.versions() { // there is no garbage collector
+	for _, v := range s.versions() { // no garbage collector runs
 		if err := s.Delete(t.Context(), &v); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	if message := s.says(heir, false, v1alpha1.ReasonAddressTaken); !strings.Contains(message, v1alpha1.AnnotationAddresses) || !stalled(heir) {
 		t.Errorf("%q, stalled %t", message, stalled(heir))
 	}
-	// What it does not own it does not delete.
+	// Without owning the address it deletes nothing in the registry.
 	if err := s.Delete(t.Context(), heir); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
 	s.says(heir, true, v1alpha1.ReasonSynced)
 }
 
-// gone waits until an object is.
+// gone waits until an object is deleted.
 func (s *site) gone(o client.Object) {
 	s.t.Helper()
 	s.until(o.GetName()+" gone", func() (bool, any) {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// alone makes a Version of vpc without a target.
+// alone creates a Version of vpc without a target.
 func (s *site) alone(ns, name, version string, change func(*v1alpha1.VersionSpec)) *v1alpha1.Version {
 	s.t.Helper()
 	v := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
@@ -32,14 +32,14 @@ func (s *site) alone(ns, name, version string, change func(*v1alpha1.VersionSpec
 	return v
 }
 
-// older waits until an object is older than the next one. The API server counts seconds.
+// older waits until a new object would be younger. The API server counts seconds.
 func (s *site) older(o client.Object) {
 	s.t.Helper()
 	s.until("older", func() (bool, any) { return metav1.Now().Unix() > o.GetCreationTimestamp().Unix(), nil })
 }
 
-// TestVersionWithoutTarget has an object take one version of several: the registry has
-// what the engine puts there without an operator, and the next operator writes nothing.
+// TestVersionWithoutTarget takes one of several versions: the registry gets what the engine
+// writes without an operator, and the next operator writes nothing.
 //
 // Shows: operator 13 | a Version without a target is taken alone, by the rules of Modules; those of
 // one namespace share an address and take turns with its record
@@ -90,7 +90,7 @@ func TestVersionWithoutTarget(t *testing.T) {
 	}
 }
 
-// TestVersionWithoutTargetIsListed yanks a version by its own object, and takes it back.
+// TestVersionWithoutTargetIsListed yanks a version by its own object, and reverts that.
 //
 // Shows: operator 13
 func TestVersionWithoutTargetIsListed(t *testing.T) {
@@ -117,8 +117,8 @@ func TestVersionWithoutTargetIsListed(t *testing.T) {
 	}
 }
 
-// TestVersionsOfOneAddress has Versions of one namespace share an address, which nobody
-// else gets.
+// TestVersionsOfOneAddress checks that Versions of one namespace share an address, and
+// that no other object gets it.
 //
 // Shows: operator 13
 func TestVersionsOfOneAddress(t *testing.T) {
@@ -159,8 +159,8 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestVersionWithoutTargetIsDeleted deletes Versions that share an address: each takes
-// with it what it was about, and nothing of the others.
+// TestVersionWithoutTargetIsDeleted deletes Versions that share an address: each withdraws
+// its own version, and no other.
 func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
 	policy := func(p v1alpha1.DeletionPolicy) func(*v1alpha1.VersionSpec) {
@@ -190,8 +190,8 @@ func TestVersionWithoutTargetIsDeleted(t *testing.T) {
 	}
 }
 
-// TestVersionWithoutTargetIsRefused wants the rules of Modules to hold for Versions, and
-// one that the origin does not have to say so.
+// TestVersionWithoutTargetIsRefused checks that the rules of Modules hold for Versions, and
+// that a version missing at the origin is reported.
 //
 // Shows: operator 13
 func TestVersionWithoutTargetIsRefused(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestEntryOfAVersion has a Version without a target be an entry with all that it says.
+// TestEntryOfAVersion checks the entry of a Version without a target.
 func TestEntryOfAVersion(t *testing.T) {
 	v := &v1alpha1.Version{Spec: v1alpha1.VersionSpec{
 		Address: "net/vpc/aws", Source: "github.com/acme/modules", Subdir: "modules/vpc", TagPrefix: "vpc-", Version: "1.0.0", DeletionPolicy: v1alpha1.DeletionYank,

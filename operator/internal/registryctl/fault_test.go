@@ -21,13 +21,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// trying reports whether an object is still being worked on.
+// trying reports whether the operator is still working on an object.
 func trying(o client.Object) bool {
 	list, _ := conditions(o)
 	return meta.IsStatusConditionTrue(list, v1alpha1.ConditionReconciling) && !stalled(o)
 }
 
-// TestRegistryThatIsDown has the registry come back after some tries.
+// TestRegistryThatIsDown checks recovery when the registry comes back after some tries.
 func TestRegistryThatIsDown(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	s.in.close(ocitest.Refuse)
@@ -43,7 +43,7 @@ func TestRegistryThatIsDown(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 }
 
-// TestOriginAtItsLimit parks an object: no try follows before the pause is over.
+// TestOriginAtItsLimit checks that no try follows before the pause of a limit is over.
 //
 // Shows: operator 6
 func TestOriginAtItsLimit(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOriginAtItsLimit(t *testing.T) {
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
 	}
-	// A second Module of the origin has to wait, too; a third one has a credential.
+	// A second Module of the origin must wait, too; a third one has a credential.
 	runs, asked, revision := s.runs.Load(), s.out.asked.Load(), m.ResourceVersion
 	second := s.module(s.ns, "second", func(m *v1alpha1.Module) { m.Spec.Address = "net/other/aws" })
 	s.says(second, false, v1alpha1.ReasonRateLimited)
@@ -74,7 +74,7 @@ func TestOriginAtItsLimit(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 }
 
-// TestSourcesThatAreRefused are not asked, and nobody tries again.
+// TestSourcesThatAreRefused checks that refused sources get no request, and no second try.
 //
 // Shows: kinds 8
 func TestSourcesThatAreRefused(t *testing.T) {
@@ -92,8 +92,8 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSecretsHaveToAgree has a Module name Secrets that agree to nothing, or that are
-// no credentials, and one that agrees to be sent to the origin.
+// TestSecretsHaveToAgree lets a Module name Secrets that allow no host or hold no
+// credentials, and one that allows the origin.
 //
 // Shows: kinds 8 | what names a Secret that does not agree gets nothing of it; a source by `http`,
 // `file`, a path, `ext::`, inside the cluster or behind a redirect there, or another's module of
@@ -156,8 +156,8 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	}
 }
 
-// TestASlowOriginHoldsUpNobodyElse has one namespace wait for an origin that does not
-// answer, with more Modules than there are places, and another one go on.
+// TestASlowOriginHoldsUpNobodyElse lets one namespace, with more Modules than slots, wait
+// for an origin that does not answer. Another namespace must continue.
 //
 // Shows: operator 6
 func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
@@ -197,8 +197,8 @@ func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestSuspendedModulesAreHeld has a Module be suspended, and then get another deletion
-// policy: it is carried out all the same.
+// TestSuspendedModulesAreHeld suspends a Module and then changes its deletion policy, which
+// must take effect.
 //
 // Shows: operator 8 | a suspended object keeps its deletion policy
 func TestSuspendedModulesAreHeld(t *testing.T) {

@@ -21,11 +21,11 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// closed is a forge that answers who has a token only. It notes what it was asked, and
-// whether it had to answer more than that nothing changed.
+// closed is a forge that only answers requests with the token. It records requests, and
+// which of them it answered with 401 or 304.
 type closed struct {
 	*forge
-	token string // "": anybody is answered
+	token string // "": no token is needed
 
 	mu    sync.Mutex // guards the field below
 	asked []string
@@ -54,7 +54,7 @@ func (c *closed) answer(r *http.Request, next http.RoundTripper) (*http.Response
 	return resp, nil
 }
 
-// take returns what was asked since the last time.
+// take returns the requests since the last call.
 func (c *closed) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *closed) take() []string {
 	return out
 }
 
-// secret makes one for the host of an origin.
+// secret creates a Secret for the host of an origin.
 func (s *site) secret(host string, data map[string]string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge", Annotations: map[string]string{v1alpha1.AnnotationUse: host}}, StringData: data}
@@ -72,9 +72,9 @@ func (s *site) secret(host string, data map[string]string) {
 	}
 }
 
-// TestAnIdleRunAsksItsOriginOnce counts the requests of a run in which nothing is new to
-// origins that anybody may ask, and to those that want a token: they are as many, and none
-// is answered with what is known.
+// TestAnIdleRunAsksItsOriginOnce counts the requests of a run in which nothing is new, to
+// origins with and without a token: the numbers are equal, and no answer repeats what is
+// known.
 //
 // Shows: operator 10 | a run in which nothing is new asks an origin once, with a credential as
 // without one
@@ -126,7 +126,7 @@ func TestAnIdleRunAsksItsOriginOnce(t *testing.T) {
 	}
 }
 
-// module answers the protocol of modules, whose trees are on GitHub.
+// module serves the module protocol, with trees on GitHub.
 func (f *forge) module(w http.ResponseWriter, parts []string) bool {
 	switch {
 	case len(parts) == 5 && parts[0] == "m" && parts[4] == "versions":

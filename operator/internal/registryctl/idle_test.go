@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// rouse has the entries of the namespace run once more, without a request, and waits
-// until they have begun.
+// rouse makes the entries of the namespace run once more, without a request, and waits
+// until a run has begun.
 func (s *site) rouse(addresses string) {
 	s.t.Helper()
 	before := s.runs.Load()
@@ -40,7 +40,7 @@ func TestAnIdleRunAsksThrice(t *testing.T) {
 }
 
 // TestAMovedTagIsFoundWithinADay moves the tag of a version that is not the newest, and
-// has nobody ask for a run.
+// requests no run.
 func TestAMovedTagIsFoundWithinADay(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", nil)

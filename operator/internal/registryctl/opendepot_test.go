@@ -29,9 +29,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// openDepot has the forms in which OpenDepot's own examples write things: a Depot of
-// modules with an owner and a URL, constraints and one platform of a provider; a Module
-// and Providers of their own with lists of versions.
+// openDepot has the manifest forms of OpenDepot's own examples: a Depot of modules with an
+// owner and a URL, constraints and one platform of a provider; and a separate Module and
+// Providers with lists of versions.
 const openDepot = `apiVersion: opendepot.defdev.io/v1alpha1
 kind: Depot
 metadata: {name: demo, namespace: NS}
@@ -106,13 +106,13 @@ metadata: {name: random-1.2.0-darwin-arm64, namespace: NS}
 spec: {type: Provider, version: 1.2.0, operatingSystem: darwin, architecture: arm64, providerConfigRef: {name: random}}
 `
 
-// forge is github.com's API and a registry of providers in one: every module and
-// provider has the versions 1.0.0, 1.1.0 and 1.2.0.
+// forge serves the API of github.com and a provider registry: every module and provider has
+// the versions 1.0.0, 1.1.0 and 1.2.0.
 type forge struct {
 	t    *testing.T
 	key  *signing.Key
 	now  time.Time
-	text string // in each tree, besides its version
+	text string // in each tree, in addition to its version
 }
 
 func newForge(t *testing.T) *forge {
@@ -122,7 +122,7 @@ func newForge(t *testing.T) *forge {
 
 func offered() []string { return []string{"1.0.0", "1.1.0", "1.2.0"} }
 
-// answer is an ocitest.Act: nothing leaves this process.
+// answer is an ocitest.Act: no request leaves this process.
 func (f *forge) answer(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	switch r.URL.Host {
@@ -162,7 +162,7 @@ func (f *forge) gitHub(w http.ResponseWriter, r *http.Request) {
 			{Typeflag: tar.TypeDir, Name: "acme-" + version + "/", Mode: 0o755},
 			{Typeflag: tar.TypeReg, Name: "acme-" + version + "/main.tf", Mode: 0o644, Size: int64(len(text))},
 		} {
-			_ = t.WriteHeader(h) // into memory
+			_ = t.WriteHeader(h) // writing to memory
 		}
 		_, _ = io.WriteString(t, text)
 		_ = t.Close()
@@ -173,7 +173,7 @@ func (f *forge) gitHub(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// registry answers the protocol of providers. Packages are for darwin_arm64.
+// registry serves the provider protocol. Packages are for darwin_arm64.
 func (f *forge) registry(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // p/hashicorp/NAME/…
 	switch {
@@ -195,7 +195,7 @@ func (f *forge) registry(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// release is what a provider publishes.
+// release returns the files of a provider release.
 func (f *forge) release(name, version string) (file string, zip []byte, sums []byte) {
 	file = "terraform-provider-" + name + "_" + version + "_darwin_arm64.zip"
 	zip = depottest.NewZip(f.t, depottest.File("terraform-provider-"+name+"_v"+version, "a binary", 0o755))
@@ -229,8 +229,8 @@ func (f *forge) json(w http.ResponseWriter, v any) {
 	}
 }
 
-// TestOpenDepotSyncs imports manifests in the forms of OpenDepot's examples, gives them
-// to the API server with strict validation, and has the operator run them.
+// TestOpenDepotSyncs imports manifests in the forms of OpenDepot's examples, creates them
+// in the API server with strict validation, and has the operator run them.
 //
 // Shows: operator 16 | OpenDepot's forms of manifests, imported, sync
 func TestOpenDepotSyncs(t *testing.T) {
@@ -240,7 +240,7 @@ func TestOpenDepotSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the import says that an administrator has to do.
+	// The import lists what an administrator has to do.
 	allowed := "module:" + ns + "/**, mirror:registry.opentofu.org/hashicorp/aws, mirror:registry.opentofu.org/hashicorp/null, mirror:registry.opentofu.org/hashicorp/random"
 	if !strings.Contains(text, v1alpha1.AnnotationAddresses+"='"+allowed+"'") {
 		t.Fatalf("the import does not say which addresses to allow:\n%s", text)
@@ -303,7 +303,7 @@ func TestOpenDepotSyncs(t *testing.T) {
 	}
 }
 
-// has wants an entry to have these versions, the newest first.
+// has checks that an entry has these versions, the newest first.
 func (s *site) has(name string, list []v1alpha1.VersionSummary, want string) {
 	s.t.Helper()
 	var got []string

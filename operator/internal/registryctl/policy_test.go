@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// newNet is a site whose namespace may use the address of the module.
+// newNet returns a site whose namespace may use the address of the module.
 func newNet(t *testing.T, versions ...string) *site {
 	t.Helper()
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
@@ -32,14 +32,14 @@ func newNet(t *testing.T, versions ...string) *site {
 	return s
 }
 
-// repository is that of the module in a registry.
+// repository returns the repository of the module in a registry.
 func repository(t *testing.T, host string) *oci.Repo {
 	t.Helper()
 	_, c := depottest.NewDepot(t, host, oci.Options{})
 	return depottest.MustRepo(t, c, "p/modules/"+vpc)
 }
 
-// version is the Version of the module.
+// version returns the Version of the module.
 func (s *site) version(number string) *v1alpha1.Version {
 	s.t.Helper()
 	all := s.versions()
@@ -50,7 +50,7 @@ func (s *site) version(number string) *v1alpha1.Version {
 	return &all[i]
 }
 
-// listing is what the registry says of the module.
+// listing returns the listing of the module in the registry.
 func (s *site) listing() *depot.Listing {
 	s.t.Helper()
 	l, err := depot.ReadListing(s.t.Context(), repository(s.t, s.fill), nil)
@@ -99,7 +99,7 @@ func TestDriftIsReported(t *testing.T) {
 	s.says(m, true, v1alpha1.ReasonSynced)
 }
 
-// TestPruneKeepsPins has retention remove what is not pinned.
+// TestPruneKeepsPins checks that retention removes only versions that are not pinned.
 //
 // Shows: operator 9
 func TestPruneKeepsPins(t *testing.T) {
@@ -130,7 +130,7 @@ func join(versions []addr.Version) string {
 	return strings.Join(all, " ")
 }
 
-// TestApprovalHoldsVersions has versions wait until a person approves one, and the
+// TestApprovalHoldsVersions checks that versions wait until a user approves one and the
 // other is old enough.
 //
 // Shows: operator 9
@@ -158,7 +158,7 @@ func TestApprovalHoldsVersions(t *testing.T) {
 	}
 }
 
-// TestApprovalPublishes has an Approval publish exactly the content that it names.
+// TestApprovalPublishes checks that an Approval publishes exactly the content it names.
 func TestApprovalPublishes(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Approval = &v1alpha1.ApprovalPolicy{Mode: v1alpha1.ApprovalVersion} })
@@ -200,8 +200,8 @@ func TestApprovalPublishes(t *testing.T) {
 	s.gone(yes)
 }
 
-// TestPruneKeepsWhatRuns has retention keep what an Instance runs, and what an object of
-// a generated kind runs.
+// TestPruneKeepsWhatRuns checks that retention keeps what an Instance or an object of a
+// generated kind runs.
 func TestPruneKeepsWhatRuns(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 	m := s.module(s.ns, "m", nil)
@@ -232,7 +232,7 @@ func TestPruneKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-// runsObject makes a kind, as a ModuleKind does, with an object that runs a version.
+// runsObject creates a kind, as a ModuleKind does, with an object that runs a version.
 func (s *site) runsObject(digest string) {
 	s.t.Helper()
 	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "vpcs.apps.okara.dev"}}
@@ -268,7 +268,7 @@ func (s *site) runsObject(digest string) {
 	})
 }
 
-// TestVersionSaysHowItIsListed yanks, deprecates and takes both back by objects.
+// TestVersionSaysHowItIsListed yanks and deprecates by objects, and reverts both.
 //
 // Shows: operator 12 | a Version says how it is listed
 func TestVersionSaysHowItIsListed(t *testing.T) {
@@ -318,7 +318,7 @@ func TestDeletionPolicies(t *testing.T) {
 			if held := len(m.Finalizers) == 1; held != want.yanked {
 				t.Errorf("finalizers %v", m.Finalizers)
 			}
-			if want.yanked { // it stays while the registry is down
+			if want.yanked { // the version stays while the registry is down
 				s.in.close(ocitest.Refuse)
 			}
 			if err := s.Delete(t.Context(), m); err != nil {
@@ -339,7 +339,7 @@ func TestDeletionPolicies(t *testing.T) {
 					t.Errorf("version %s is yanked by %+v", v, e)
 				}
 			}
-			for _, v := range s.versions() { // there is no garbage collector
+			for _, v := range s.versions() { // no garbage collector runs
 				s.says(&v, false, v1alpha1.ReasonTargetMissing)
 			}
 		})
@@ -373,8 +373,8 @@ func TestDepotLetsItsEntriesGo(t *testing.T) {
 	}
 }
 
-// TestDepotReleases: an entry that a Depot does not have any more, and those of a Depot that
-// is gone, are their tenant's own. An entry that comes back is taken back.
+// TestDepotReleases checks that entries removed from a Depot, and those of a deleted Depot,
+// become independent objects of the tenant. An entry that comes back is taken back.
 //
 // Shows: operator 30 | what a Depot has no more is its tenant's, and is taken back when the entry
 // comes back

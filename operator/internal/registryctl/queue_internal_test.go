@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// queue is what turns wake.
+// queue records the entries that it wakes.
 type queue struct {
 	*fairQueue
 	woken []entryKey
@@ -27,7 +27,7 @@ func (q *queue) ask(p entryKey, origin string) bool {
 	return q.acquire(p, origin, p.name.String(), func() { q.woken = append(q.woken, p) })
 }
 
-// fill has entries of a namespace ask for places, and counts those that got one.
+// fill makes entries of a namespace acquire slots, and counts those that got one.
 func (q *queue) fill(namespace, origin string, n int) int {
 	got := 0
 	for i := range n {
@@ -50,7 +50,7 @@ func TestFairQueue(t *testing.T) {
 	if !q.ask(entryAt("few", 0), "other.example.com") {
 		t.Error("an origin that is slow holds up another one")
 	}
-	for i := range 3 { // they wait for the slow one, behind 46
+	for i := range 3 { // they wait behind 46 entries for the slow origin
 		if q.ask(entryAt("few", 1+i), "slow.example.com") {
 			t.Error("too many runs of one origin")
 		}
@@ -77,7 +77,7 @@ func TestFairQueue(t *testing.T) {
 	}
 }
 
-// TestFairQueueOfOrigins has the origins of one namespace take turns, and bounds them all.
+// TestFairQueueOfOrigins checks that origins of a namespace take turns, and the total bound.
 //
 // Shows: operator 6
 func TestFairQueueOfOrigins(t *testing.T) {
@@ -100,8 +100,8 @@ func TestFairQueueOfOrigins(t *testing.T) {
 	}
 }
 
-// TestStartsPerSecond has as many runs begin at once as a burst has, and then no more
-// than the rate allows.
+// TestStartsPerSecond checks that a burst of runs may begin at once, and then no more than
+// the rate allows.
 //
 // Shows: operator 6
 func TestStartsPerSecond(t *testing.T) {
@@ -121,7 +121,7 @@ func TestStartsPerSecond(t *testing.T) {
 		for second := range 5 {
 			time.Sleep(time.Second)
 			synctest.Wait()
-			for len(q.woken) > 0 { // each run is over at once
+			for len(q.woken) > 0 { // each run ends at once
 				p := q.woken[0]
 				q.woken = q.woken[1:]
 				if q.ask(p, "o") {
@@ -139,8 +139,8 @@ func TestStartsPerSecond(t *testing.T) {
 	})
 }
 
-// TestFairQueueOfARecord has one run at a time of those that write one record, which holds up
-// nobody behind them.
+// TestFairQueueOfARecord checks that of entries that share a record only one runs at a time,
+// and that this holds up no entry behind them.
 //
 // Shows: operator 13
 func TestFairQueueOfARecord(t *testing.T) {
@@ -165,7 +165,7 @@ func TestFairQueueOfARecord(t *testing.T) {
 	}
 }
 
-// TestLimitOfAnOrigin has nobody ask until the time that an origin names.
+// TestLimitOfAnOrigin checks that no request is made before the time that an origin names.
 //
 // Shows: operator 6
 func TestLimitOfAnOrigin(t *testing.T) {

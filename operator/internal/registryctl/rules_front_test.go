@@ -29,7 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// issuer is an OpenID Connect issuer.
+// issuer serves an OpenID Connect issuer.
 type issuer struct {
 	*httptest.Server
 	signer jose.Signer
@@ -51,13 +51,13 @@ func newIssuer(t *testing.T) *issuer {
 		if r.URL.Path == "/keys" {
 			doc = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}
 		}
-		_ = json.NewEncoder(w).Encode(doc) // the client may be gone
+		_ = json.NewEncoder(w).Encode(doc) // the client may have disconnected
 	}))
 	t.Cleanup(i.Close)
 	return i
 }
 
-// token is that of a person who is in groups.
+// token returns the token of a user in groups.
 func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
 	t.Helper()
 	now := time.Now()
@@ -70,13 +70,13 @@ func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
 	return token
 }
 
-// frontEnd is an okara serve, which is a process of its own.
+// frontEnd is an okara serve in its own process.
 type frontEnd struct {
 	url string
 	log buffer
 }
 
-// newFrontEnd builds and starts one with a configuration.
+// newFrontEnd builds an okara serve and starts it with a configuration.
 func newFrontEnd(t *testing.T, config string) *frontEnd {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func newFrontEnd(t *testing.T, config string) *frontEnd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
 	})
 	first, err := bufio.NewReader(out).ReadString('\n')
@@ -111,7 +111,7 @@ func newFrontEnd(t *testing.T, config string) *frontEnd {
 	return f
 }
 
-// ask reads the versions of a module, of which there are none: 404 is who may.
+// ask requests the versions of a module without any: 404 means that access is allowed.
 func (f *frontEnd) ask(t *testing.T, address, token string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/v1/modules/"+address+"/versions", nil)
@@ -141,7 +141,7 @@ func (s *site) clusterKeys() string {
 	return file
 }
 
-// podToken is one of a service account, as a kubelet gives it to a pod.
+// podToken returns a service account token, as a kubelet gives it to a pod.
 func (s *site) podToken(namespace string) string {
 	s.t.Helper()
 	accounts := s.clientset().CoreV1().ServiceAccounts(namespace)
@@ -155,9 +155,9 @@ func (s *site) podToken(namespace string) string {
 	return token.Status.Token
 }
 
-// TestRulesCountInTheFrontEnd has a new rule count in an okara serve that has the
-// ConfigMap as a file, as a kubelet mounts it. A broken file keeps the rules from
-// before.
+// TestRulesCountInTheFrontEnd checks that a new rule takes effect in an okara serve that
+// reads the ConfigMap as a file, as a kubelet mounts it. After a broken file the earlier
+// rules stay.
 //
 // Shows: operator 3
 // Shows: operator 4 | pods read with the tokens of their service accounts; the keys of an issuer

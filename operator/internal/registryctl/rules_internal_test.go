@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// newRule is the rule with a number, of which each is younger than the one before.
+// newRule returns a rule with a number; higher numbers are younger.
 func newRule(namespace string, number, groups int) v1alpha1.AccessRule {
 	o := v1alpha1.AccessRule{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: fmt.Sprint("r", number), UID: types.UID(fmt.Sprint(number)),
@@ -30,8 +30,8 @@ func newRule(namespace string, number, groups int) v1alpha1.AccessRule {
 	return o
 }
 
-// judge wants a verdict, and the file, without a cluster: each rule is about what its
-// namespace may use by its name.
+// judge returns the judged rules and the file, without a cluster: the rules use only
+// addresses that their namespace has by its name.
 func judge(t *testing.T, list []v1alpha1.AccessRule) ([]judged, string) {
 	t.Helper()
 	all, err := (&rules{}).judge(t.Context(), list)
@@ -51,16 +51,16 @@ func judge(t *testing.T, list []v1alpha1.AccessRule) ([]judged, string) {
 	return all, text
 }
 
-// TestRoomForRules has more rules than there is room for: the youngest do not count.
+// TestRoomForRules has more rules than the limits allow: the youngest have no effect.
 //
 // Shows: operator 3
 func TestRoomForRules(t *testing.T) {
 	var many, long, all []v1alpha1.AccessRule
 	for i := range maxRules + 2 {
-		many = append(many, newRule("many", maxRules+1-i, 1)) // the youngest is listed first
+		many = append(many, newRule("many", maxRules+1-i, 1)) // the youngest comes first in the list
 	}
 	for i := range 6 {
-		long = append(long, newRule("long", i, 50)) // each has some 13 KiB
+		long = append(long, newRule("long", i, 50)) // each has about 13 KiB
 	}
 	for i := range 15 {
 		for j := range 5 {
@@ -86,8 +86,8 @@ func TestRoomForRules(t *testing.T) {
 	}
 }
 
-// FuzzAccessRule: whatever a rule says, it gives nothing beyond its namespace, and the
-// front-end reads the file.
+// FuzzAccessRule checks that no rule grants anything beyond its namespace, and that the
+// front-end can read the file.
 //
 // Shows: operator 3
 func FuzzAccessRule(f *testing.F) {
@@ -97,7 +97,7 @@ func FuzzAccessRule(f *testing.F) {
 	f.Add("read:module:**", "", "", "", "", "b/x/y")
 	f.Fuzz(func(t *testing.T, right, group, claim, glob, value, address string) {
 		if strings.Count(right, "**") > 4 || len(right)+len(address) > 100 {
-			return // matching takes long for many **
+			return // matching many ** takes long
 		}
 		o := newRule("a", 0, 0)
 		o.Spec.Groups, o.Spec.Claims = []string{group}, map[string]v1alpha1.ClaimGlob{claim: v1alpha1.ClaimGlob(glob)}

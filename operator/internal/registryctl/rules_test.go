@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
 
-// rule makes an AccessRule for a group.
+// rule creates an AccessRule for a group.
 func (s *site) rule(ns, name string, change func(*v1alpha1.AccessRuleSpec), allow ...v1alpha1.Right) *v1alpha1.AccessRule {
 	s.t.Helper()
 	r := &v1alpha1.AccessRule{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
@@ -29,7 +29,7 @@ func (s *site) rule(ns, name string, change func(*v1alpha1.AccessRuleSpec), allo
 	return r
 }
 
-// rulesMap is the ConfigMap with the file of rules.
+// rulesMap returns the ConfigMap with the rules file.
 func (s *site) rulesMap() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operatorNamespace, Name: registryctl.RulesConfigMap}}
 }
@@ -46,12 +46,12 @@ func (s *site) rulesAre(text string) {
 	})
 }
 
-// line is a rule for display in the file.
+// line returns the text of a rule in the file.
 func line(ns, name, allow string) string {
 	return `{"name":"` + ns + "/" + name + `","groups":["people"],"allow":["` + allow + `"]}`
 }
 
-// TestAccessRules has rules within what their namespace may use, and beyond it.
+// TestAccessRules checks rules within and beyond the addresses of their namespace.
 //
 // Shows: operator 3 | rules of a namespace give no more than its addresses, whatever claim fills
 // them; the oldest have the room there is; the front-end counts a new one, and a broken file keeps
@@ -61,7 +61,7 @@ func TestAccessRules(t *testing.T) {
 	s := newSite(t, nil)
 	s.issuers = []string{"https://idp.example.com"}
 	s.start()
-	s.rulesAre(`{"rules":[]}`) // the front-end waits for it
+	s.rulesAre(`{"rules":[]}`) // the front-end waits for the file
 	own := v1alpha1.Right("read:module:" + s.ns + "/**")
 	first := s.rule(s.ns, "b", nil, own)
 	s.says(first, true, v1alpha1.ReasonSynced)
@@ -104,8 +104,8 @@ func TestAccessRules(t *testing.T) {
 	s.rulesAre(`{"rules":[` + line(s.ns, "b", string(own)) + `]}`)
 }
 
-// TestAccessRulesOfAnAdministrator has the annotation of a namespace open what a rule
-// gives, and close it again.
+// TestAccessRulesOfAnAdministrator checks that the annotation of a namespace allows a rule,
+// and without the annotation it is refused again.
 //
 // Shows: operator 3
 func TestAccessRulesOfAnAdministrator(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAccessRulesOfAnAdministrator(t *testing.T) {
 	r := s.rule(s.ns, "r", nil, "read:module:net/**")
 	s.says(r, false, v1alpha1.ReasonAddressNotAllowed)
 	s.annotate(s.ns, "module:net/*/aws")
-	s.says(r, false, v1alpha1.ReasonAddressNotAllowed) // it gives more than that
+	s.says(r, false, v1alpha1.ReasonAddressNotAllowed) // the rule allows more than that
 	s.annotate(s.ns, "mirror:example.com/**, module:net/**")
 	s.says(r, true, v1alpha1.ReasonSynced)
 	s.rulesAre(`{"rules":[` + line(s.ns, "r", "read:module:net/**") + `]}`)
@@ -123,8 +123,8 @@ func TestAccessRulesOfAnAdministrator(t *testing.T) {
 	s.rulesAre(`{"rules":[]}`)
 }
 
-// TestRulesFileIsKept has somebody else write the ConfigMap, and delete it; and nobody,
-// when an operator that starts anew writes nothing.
+// TestRulesFileIsKept checks that a foreign ConfigMap is not overwritten, that an edited
+// one is restored, and that a new operator writes nothing.
 //
 // Shows: operator 3
 func TestRulesFileIsKept(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestNothingMatches wants an entry of which no version is there not to be Ready.
+// TestNothingMatches checks that an entry without a matching version is not Ready.
 func TestNothingMatches(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Versions = "~> 9.0" })
@@ -27,7 +27,7 @@ func TestNothingMatches(t *testing.T) {
 	s.publish("9.0.1")
 	s.again(m)
 	s.says(m, true, v1alpha1.ReasonSynced)
-	// What was taken before does not help.
+	// Versions that matched before do not change that.
 	s.change(m, func() { m.Spec.Versions = "~> 10.0" })
 	s.says(m, false, v1alpha1.ReasonVersionMissing)
 	d := &v1alpha1.Depot{}
@@ -41,7 +41,7 @@ func TestNothingMatches(t *testing.T) {
 	}
 }
 
-// TestDeletedIsNotReady deletes a Module, and a Depot of one, while the registry is away.
+// TestDeletedIsNotReady deletes a Module, and a Depot with one, while the registry is down.
 func TestDeletedIsNotReady(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
@@ -59,8 +59,8 @@ func TestDeletedIsNotReady(t *testing.T) {
 	s.gone(m)
 }
 
-// TestRegistryGoesAway has the registry go between two runs: the Module says so, an event
-// and the log do, and all of it before another try.
+// TestRegistryGoesAway stops the registry between two runs: the status of the Module, an
+// event and the log report that before another try.
 func TestRegistryGoesAway(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)
@@ -77,8 +77,8 @@ func TestRegistryGoesAway(t *testing.T) {
 	}
 }
 
-// TestEntryThatCannotBeMade has a Depot with an entry that no object can be called after:
-// it says so, and the other entry is there all the same.
+// TestEntryThatCannotBeMade has a Depot with an entry whose address is no object name: the
+// Depot reports it, and the other entry is created all the same.
 func TestEntryThatCannotBeMade(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	d := &v1alpha1.Depot{}
@@ -101,8 +101,8 @@ func TestEntryThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestLongRequests: whatever somebody writes to ask for a run, there is one, and the status
-// is written.
+// TestLongRequests checks that a request by annotation of any length leads to a run and a
+// written status.
 func TestLongRequests(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	m := s.module(s.ns, "m", nil)
@@ -115,7 +115,7 @@ func TestLongRequests(t *testing.T) {
 	s.until("the run is told", func() (bool, any) { s.read(m); return m.Status.Latest == "1.1.0", m.Status })
 }
 
-// TestApprovalOfNothing: an Approval that nobody judges says so, and goes after its time.
+// TestApprovalOfNothing checks that an unjudged Approval is marked, and deleted later.
 func TestApprovalOfNothing(t *testing.T) {
 	s := newNet(t)
 	s.clock.Add(int64(2 * time.Minute))
@@ -133,7 +133,7 @@ func TestApprovalOfNothing(t *testing.T) {
 		})
 		s.clock.Add(int64(v1alpha1.ApprovalLife))
 		look := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/look":"again"}}}`))
-		if err := client.IgnoreNotFound(s.Patch(t.Context(), a, look)); err != nil { // it may be gone by itself
+		if err := client.IgnoreNotFound(s.Patch(t.Context(), a, look)); err != nil { // it may be deleted already
 			t.Fatal(err)
 		}
 		s.gone(a)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// newScanner writes a scanner that finds one high problem in files that say so.
+// newScanner writes a scanner that finds one high problem in files that contain "insecure".
 func newScanner(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scanner")
@@ -31,8 +31,8 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 	return file
 }
 
-// TestScans has a version be scanned before it is published, and one be held back by
-// what the scan finds. Without a scanner nothing is published.
+// TestScans checks that a version is scanned before it is published, and that findings hold
+// one back. Without a scanner nothing is published.
 //
 // Shows: operator 7 | a version is scanned before it is published; without a scanner nothing is
 func TestScans(t *testing.T) {
@@ -83,7 +83,7 @@ func TestScans(t *testing.T) {
 	}
 }
 
-// TestScanOfTheSourceRepository has a provider be clean, and its source repository not.
+// TestScanOfTheSourceRepository has a clean provider whose source repository is not clean.
 func TestScanOfTheSourceRepository(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "mirror:registry.opentofu.org/hashicorp/null"})
 	f := newForge(t)

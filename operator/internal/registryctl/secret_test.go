@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestCredentialOfASecret wants a Secret to agree, and to have a credential.
+// TestCredentialOfASecret checks that a Secret must name the hosts and have a credential.
 //
 // Shows: operator 11 | a Secret has to agree, and is never quoted
 func TestCredentialOfASecret(t *testing.T) {
@@ -32,7 +32,7 @@ func TestCredentialOfASecret(t *testing.T) {
 		name, use string
 		kind      corev1.SecretType
 		data      map[string]string
-		wrong     string // "": it is taken
+		wrong     string // "": it is accepted
 	}{
 		{"token", "git.example.com", "", map[string]string{keyToken: "t"}, ""},
 		{"ssh", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: ssh, keyKnown: ""}, ""},

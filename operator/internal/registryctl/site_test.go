@@ -50,16 +50,16 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+// patience bounds each wait. Slow machines may need much of it; a passing test waits less.
 const patience = time.Minute
 
 // vpc is the module of most tests.
 const vpc = "net/vpc/aws"
 
-// gate is the way to a registry, which a test can close.
+// gate is the access to a registry, which a test can close.
 type gate struct {
 	base   http.RoundTripper
-	act    atomic.Pointer[ocitest.Act] // in place of each request; nil: none
+	act    atomic.Pointer[ocitest.Act] // replaces each request; nil: none
 	asked  atomic.Int64
 	writes atomic.Int64
 
@@ -102,19 +102,19 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// site is an operator between a cluster, a registry with an origin, and one to fill.
+// site is an operator with a cluster, an origin registry, and a registry to fill.
 type site struct {
 	client.Client
 	t                     *testing.T
-	config                *rest.Config // of who looks at it
+	config                *rest.Config // of the test
 	account               *rest.Config // of the operator
 	elect                 bool
-	alsoInside            []string // hosts that may be origins, besides the origin
+	alsoInside            []string // further hosts inside that may be origins
 	origin, fill          string   // HOST:PORT
 	from, to              *depot.Depot
 	out, in               gate // to the origin and to the registry that is filled
 	runs                  atomic.Int64
-	clock                 atomic.Int64 // how far it is ahead
+	clock                 atomic.Int64 // how far the clock is ahead, in ns
 	log                   buffer
 	ns, operatorNamespace string // of the objects and of the operator
 	issuers               []string
@@ -124,7 +124,7 @@ type site struct {
 	asked                 int
 }
 
-// newSite makes what an operator needs. It does not start it.
+// newSite sets up what an operator needs. It does not start the operator.
 func newSite(t *testing.T, annotations map[string]string) *site {
 	t.Helper()
 	s := &site{t: t, config: cluster.Admin(t), origin: ocitest.New(t, ocitest.Quirks{}), fill: ocitest.New(t, ocitest.Quirks{})}
@@ -151,7 +151,7 @@ func (s *site) scheme() *runtime.Scheme {
 	return scheme
 }
 
-// namespace makes another namespace that the operator looks at.
+// namespace creates another namespace that the operator watches.
 func (s *site) namespace(annotations map[string]string) string {
 	ns := cluster.Namespace(s.t, annotations)
 	s.watched = append(s.watched, ns.Name)
@@ -159,7 +159,7 @@ func (s *site) namespace(annotations map[string]string) string {
 	return ns.Name
 }
 
-// tenant marks a namespace as a tenant's, or takes the mark away.
+// tenant sets the label of a tenant on a namespace, or removes it.
 func (s *site) tenant(name string, is bool) {
 	s.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -171,7 +171,7 @@ func (s *site) tenant(name string, is bool) {
 	})
 }
 
-// start starts the operator, as one that knows nothing of an earlier one.
+// start starts the operator, without knowledge of an earlier one.
 func (s *site) start() {
 	s.t.Helper()
 	namespaces := map[string]cache.Config{}
@@ -217,7 +217,7 @@ func (s *site) start() {
 
 func (s *site) now() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 
-// publish gives the origin versions of the module.
+// publish publishes versions of the module at the origin.
 func (s *site) publish(versions ...string) {
 	s.t.Helper()
 	for _, v := range versions {
@@ -229,7 +229,7 @@ func (s *site) publish(versions ...string) {
 
 func (s *site) source() string { return "oci://" + s.origin + "/p/modules/" + vpc }
 
-// module makes a Module of vpc.
+// module creates a Module of vpc.
 func (s *site) module(ns, name string, change func(*v1alpha1.Module)) *v1alpha1.Module {
 	s.t.Helper()
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
@@ -243,7 +243,7 @@ func (s *site) module(ns, name string, change func(*v1alpha1.Module)) *v1alpha1.
 	return m
 }
 
-// until waits until something is so; what it looks at is told if that never comes.
+// until waits until a condition holds; on timeout it reports the last observation.
 func (s *site) until(what string, is func() (bool, any)) {
 	s.t.Helper()
 	var last any
@@ -263,7 +263,7 @@ func (s *site) read(o client.Object) {
 	}
 }
 
-// conditions are those of an object, and the generation that they are about.
+// conditions returns the conditions of an object, and the generation they are about.
 func conditions(o client.Object) ([]metav1.Condition, int64) {
 	switch o := o.(type) {
 	case *v1alpha1.Depot:
@@ -280,8 +280,7 @@ func conditions(o client.Object) ([]metav1.Condition, int64) {
 	return nil, 0
 }
 
-// says waits until an object is Ready for a reason, or is not for that reason, and
-// returns the message.
+// says waits until an object is Ready, or not Ready, for a reason, and returns the message.
 func (s *site) says(o client.Object, ready bool, reason string) string {
 	s.t.Helper()
 	var message string
@@ -303,7 +302,7 @@ func stalled(o client.Object) bool {
 	return meta.IsStatusConditionTrue(list, v1alpha1.ConditionStalled)
 }
 
-// again asks for a run of a Module and waits until there was one.
+// again requests a run of a Module and waits for it.
 func (s *site) again(m *v1alpha1.Module) {
 	s.t.Helper()
 	s.clock.Add(int64(time.Minute))
@@ -316,7 +315,7 @@ func (s *site) again(m *v1alpha1.Module) {
 	})
 }
 
-// change changes an object as it is now.
+// change changes the current version of an object.
 func (s *site) change(o client.Object, how func()) {
 	s.t.Helper()
 	s.read(o)
@@ -327,7 +326,7 @@ func (s *site) change(o client.Object, how func()) {
 	}
 }
 
-// states are the versions of a status with their states.
+// states lists the versions of a status with their states.
 func states(m *v1alpha1.Module) string {
 	var all []string
 	for _, v := range m.Status.Versions {
@@ -336,7 +335,7 @@ func states(m *v1alpha1.Module) string {
 	return strings.Join(all, ", ")
 }
 
-// reconciled is how often the controllers of all operators of this process finished.
+// reconciled is how many reconciles the controllers of this process have finished.
 func reconciled(t *testing.T, controller string) int {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -358,7 +357,7 @@ func reconciled(t *testing.T, controller string) int {
 	return int(sum)
 }
 
-// content is every tag of repositories with its digest.
+// content returns every tag of repositories with its digest.
 func content(t *testing.T, host string, names ...string) map[string]string {
 	t.Helper()
 	_, c := depottest.NewDepot(t, host, oci.Options{})
@@ -372,7 +371,7 @@ func content(t *testing.T, host string, names ...string) map[string]string {
 	return all
 }
 
-// tags are those of the module in the registry.
+// tags returns the tags of the module in the registry.
 func (s *site) tags() []string {
 	s.t.Helper()
 	var all []string
@@ -404,7 +403,7 @@ func (s *site) told(o client.Object, reason string) string {
 	return note
 }
 
-// clientset is for what the client of objects cannot do.
+// clientset returns a client for what the client of objects cannot do.
 func (s *site) clientset() *kubernetes.Clientset {
 	s.t.Helper()
 	set, err := kubernetes.NewForConfig(s.config)

@@ -21,7 +21,7 @@ import (
 
 const dns = "registry.example.com/acme/dns"
 
-// offer gives the origin a provider.
+// offer publishes a provider at the origin.
 func (s *site) offer() {
 	s.t.Helper()
 	src := depottest.NewRelease(s.t, depottest.NewKey(s.t, signing.KeyOptions{Name: "Test"}), "linux_amd64", "darwin_arm64")
@@ -58,8 +58,8 @@ func apply(t *testing.T, d *depot.Depot, from supply.Origins, set supply.Set) {
 	}
 }
 
-// TestDepotSyncs has a Depot fill a registry: it has what a run without the operator
-// puts there, and an operator that starts anew writes nothing.
+// TestDepotSyncs lets a Depot fill a registry: its content is that of a run without the
+// operator, and an operator that starts anew writes nothing.
 //
 // Shows: operator 1 | a Depot makes Modules, these Versions; the same bytes as without the
 // operator; a second run writes nothing
@@ -138,7 +138,7 @@ func TestDepotSyncs(t *testing.T) {
 	}
 }
 
-// everything is all that the registry has.
+// everything returns the whole content of the registry.
 func (s *site) everything() map[string]string {
 	s.t.Helper()
 	_, c := depottest.NewDepot(s.t, s.fill, oci.Options{})
@@ -149,7 +149,7 @@ func (s *site) everything() map[string]string {
 	return content(s.t, s.fill, names...)
 }
 
-// versions are the Versions of the namespace.
+// versions returns the Versions of the namespace.
 func (s *site) versions() []v1alpha1.Version {
 	s.t.Helper()
 	var list v1alpha1.VersionList
@@ -159,7 +159,7 @@ func (s *site) versions() []v1alpha1.Version {
 	return list.Items
 }
 
-// revisions are the resource versions of all objects of the namespace.
+// revisions returns the resource versions of all objects of the namespace.
 func (s *site) revisions() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
