@@ -16,13 +16,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// asked is an Instance that somebody made with kubectl.
+// asked is an Instance that a user created with kubectl.
 type asked struct {
 	*site
 	id string
 }
 
-// ask makes an Instance with kubectl, as a user of the cluster.
+// ask creates an Instance with kubectl, as a user of the cluster.
 func (s *asked) ask(user string) {
 	s.t.Helper()
 	o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
@@ -34,7 +34,7 @@ func (s *asked) ask(user string) {
 	}
 }
 
-// change has somebody edit the Instance.
+// change edits the Instance as a user.
 func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
 	s.t.Helper()
 	o := s.all()[s.id]
@@ -46,7 +46,7 @@ func (s *asked) change(user string, edit func(*v1alpha1.InstanceSpec)) {
 	}
 }
 
-// approve has somebody approve what an Instance shows now, and returns what became of it.
+// approve approves the plan of an Instance as a user, and returns the result.
 func (s *asked) approve(c *instancectl.Controller, who string) v1alpha1.ApprovalStatus {
 	s.t.Helper()
 	return s.decide(c, who, v1alpha1.DecisionApprove)
@@ -54,7 +54,7 @@ func (s *asked) approve(c *instancectl.Controller, who string) v1alpha1.Approval
 
 func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decision) v1alpha1.ApprovalStatus {
 	s.t.Helper()
-	s.advance(time.Minute) // the cluster's clock says when it was made, and goes on by itself
+	s.advance(time.Minute) // the API server's clock sets the creation time, and runs on
 	o := s.all()[s.id]
 	a := &v1alpha1.Approval{Spec: v1alpha1.ApprovalSpec{
 		Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: s.id}, Plan: o.Status.Plan, Generation: o.Generation, Approver: who, Decision: d,
@@ -62,7 +62,7 @@ func (s *asked) decide(c *instancectl.Controller, who string, d v1alpha1.Decisio
 	return s.hear(c, a)
 }
 
-// hear makes an Approval, and returns what became of it.
+// hear creates an Approval, and returns its result.
 func (s *asked) hear(c *instancectl.Controller, a *v1alpha1.Approval) v1alpha1.ApprovalStatus {
 	s.t.Helper()
 	a.Namespace, a.GenerateName = s.settings.Namespace, "a-"
@@ -78,7 +78,7 @@ func (s *asked) hear(c *instancectl.Controller, a *v1alpha1.Approval) v1alpha1.A
 	return a.Status
 }
 
-// refuses wants an approval to be refused, and the Instance to go on as it does.
+// refuses checks that an approval is refused, and that it starts no attempt.
 func (s *asked) refuses(c *instancectl.Controller, who, why string) {
 	s.t.Helper()
 	before, _ := s.engine.attempts(s.id)
@@ -90,8 +90,8 @@ func (s *asked) refuses(c *instancectl.Controller, who, why string) {
 	}
 }
 
-// TestApprovalDoors has one person come through kubectl and through the portal: who asked
-// or owns approves through neither, for launches, updates and later ends.
+// TestApprovalDoors lets one user come through kubectl and the portal: neither lets the
+// requester or owner approve launches, updates and later expiries.
 func TestApprovalDoors(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppa"}
 	var err error
@@ -145,8 +145,8 @@ func TestApprovalDoors(t *testing.T) {
 	s.run(leader, "it ends later", func() bool { return s.all()[s.id].Status.ExpiresAt.Time.Equal(later.Time) })
 }
 
-// TestApprovalUnknown refuses an approval of somebody who may be who asked: nobody told the
-// operator which users of the cluster are whom at the portal.
+// TestApprovalUnknown refuses an approval by a user who may be the requester, because the
+// operator does not know which users of the cluster and of the portal are the same.
 func TestApprovalUnknown(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppc"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })
@@ -159,8 +159,8 @@ func TestApprovalUnknown(t *testing.T) {
 	}
 }
 
-// TestAskedForIsNotReady: an Instance that asks for something that nobody let through yet, that
-// somebody rejected, or that was withdrawn, is not Ready, until it asks for what it is.
+// TestAskedForIsNotReady checks that an Instance is not Ready while its spec has a change
+// that is unapproved, rejected or withdrawn, until the spec matches the instance again.
 func TestAskedForIsNotReady(t *testing.T) {
 	s := &asked{newSite(t), "pppppppppd"}
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.Approval.Mode = "Request" })

@@ -13,20 +13,20 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// FoundChart is what charts are.
+// FoundChart is the result of resolving any chart.
 type FoundChart struct {
 	Version, Digest string
 	Err             error
 }
 
-// Resolve tells it of each.
+// Resolve returns it for each Template.
 func (f FoundChart) Resolve(_ context.Context, o *v1alpha1.Template) (template.Source, error) {
 	s := ChartSource(o.Spec.Chart)
 	s.Version, s.Digest = f.Version, f.Digest
 	return s, f.Err
 }
 
-// ResolvedChart has the controller of Templates look at one of a chart.
+// ResolvedChart runs the controller of Templates on a Template of a chart.
 func ResolvedChart(t *testing.T, c client.Client, o *v1alpha1.Template, found FoundChart) reconcile.Result {
 	t.Helper()
 	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Charts: found}}

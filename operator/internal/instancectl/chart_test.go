@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// chartTemplate makes a Template of a chart that nobody has looked at.
+// chartTemplate creates a Template of a chart that is not resolved yet.
 func (s *site) chartTemplate(change func(*v1alpha1.TemplateSpec)) *v1alpha1.Template {
 	s.t.Helper()
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.settings.Namespace, Name: "lab.web"}, Spec: v1alpha1.TemplateSpec{
@@ -48,8 +48,8 @@ func (s *site) chartTemplate(change func(*v1alpha1.TemplateSpec)) *v1alpha1.Temp
 
 var foundOne = instancectl.FoundChart{Version: "0123456789ab", Digest: "sha1:0123456789abcdef0123456789abcdef01234567"}
 
-// TestChart is one instance of a chart: its template once source-controller knows the
-// chart, its values, another version, and its end.
+// TestChart runs the life of an instance of a chart: its template once source-controller
+// knows the chart, its values, another version, and its end.
 //
 // Shows: operator 22
 func TestChart(t *testing.T) {
@@ -120,7 +120,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartRefused wants a Template to say what a chart does not have.
+// TestChartRefused checks that a Template reports the features that charts do not have.
 //
 // Shows: operator 22
 func TestChartRefused(t *testing.T) {
@@ -143,8 +143,8 @@ func TestChartRefused(t *testing.T) {
 	}
 }
 
-// TestChartKept leaves the namespace of a chart that is to be kept to people: what was
-// installed is in it.
+// TestChartKept checks that the namespace of a chart to be kept is orphaned, because it
+// holds what was installed.
 //
 // Shows: operator 22
 func TestChartKept(t *testing.T) {
@@ -175,7 +175,7 @@ func TestChartKept(t *testing.T) {
 	}
 }
 
-// TestChartDocs launches what the page of charts shows.
+// TestChartDocs launches the example of the page about charts.
 func TestChartDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/kubernetes/kubernetes-charts.md")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// mortals lets one operator after another lead until a condition holds, each of which is
-// killed at its nth write. It returns how many were.
+// mortals lets operators lead one after another until a condition holds, and kills each at
+// its nth write. It returns how many it killed.
 func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	s.t.Helper()
 	whole, err := client.NewWithWatch(s.operator, client.Options{Scheme: s.client.Scheme()})
@@ -43,9 +43,9 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	return deaths
 }
 
-// TestKilled (G1) kills operators at each write of an instance's life: one after each
-// write, of which it never hears, and one before each. The next one goes on, and nothing
-// is begun twice.
+// TestKilled (G1) kills operators at each write of an instance's life: once after the write,
+// before the operator gets the response, and once before it. The next operator continues,
+// and nothing begins twice.
 //
 // Shows: operator 39 | an operator killed at any write of an instance's life, before it and
 // after it: the next one goes on, and nothing is begun twice

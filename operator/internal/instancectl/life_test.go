@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// TestLife is one instance from a launch by the portal to its end.
+// TestLife follows an instance from its launch by the portal to its end.
 //
 // Shows: operator 38
 func TestLife(t *testing.T) {
@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 	s.gone(leader, id)
 }
 
-// TestMembers has 50 claims on 5 members.
+// TestMembers makes 50 claims on 5 members.
 //
 // Shows: operator 36 | of 50 who claim 5 members of a pool 5 win and 45 are refused, then it is
 // refilled; of 20 Instances over a quota of 5, made past the portal, 5 are provisioned
@@ -117,7 +117,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestPoolOfBrokenTemplate shows that a mistake in a Template, which the API server cannot
+// TestPoolOfBrokenTemplate checks that a mistake in a Template, which the API server cannot
 // see, does not drain its pool.
 func TestPoolOfBrokenTemplate(t *testing.T) {
 	s := newSite(t)
@@ -134,7 +134,7 @@ func TestPoolOfBrokenTemplate(t *testing.T) {
 		}
 	}
 	set("https://${nothing.url}/")
-	passes := 0 // in which its cache comes to have the mistake
+	passes := 0 // enough for the cache to show the mistake
 	s.run(leader, "it has looked often", func() bool { passes++; return passes == 100 })
 	if got := s.phases(); got["Available"] != 2 || len(s.all()) != 2 {
 		t.Errorf("with a mistake in its template the pool has %v", got)
@@ -145,7 +145,7 @@ func TestPoolOfBrokenTemplate(t *testing.T) {
 	s.run(leader, "the pool is drained", func() bool { return s.phases()["Destroyed"] == 2 })
 }
 
-// TestQuota is the other half of N1: 20 creates over a quota of 5, past the portal.
+// TestQuota covers the other half of N1: 20 creates over a quota of 5, past the portal.
 //
 // Shows: operator 36
 func TestQuota(t *testing.T) {
@@ -169,9 +169,9 @@ func TestQuota(t *testing.T) {
 	if s.engine.left() != 5 {
 		t.Errorf("%d were provisioned", s.engine.left())
 	}
-	// Another one is refused, and one that goes makes room under the next leader.
+	// One more is refused, and a deleted one makes room under the next leader.
 	p := s.portal()
-	if _, err := s.create(p, "anna", "sandbox/vpc", ""); err != nil { // of another issuer
+	if _, err := s.create(p, "anna", "sandbox/vpc", ""); err != nil { // an owner of another issuer
 		t.Error(err)
 	}
 	for id, o := range s.all() {
@@ -185,7 +185,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestExpiresAlone is N3: the Template is gone, the operator was down, a new one leads.
+// TestExpiresAlone (N3): the Template is gone, the operator was down, a new one leads.
 //
 // Shows: operator 38 | an instance ends though its Template is gone, the operator was down and
 // another one leads; one that cannot be destroyed keeps its phase
@@ -204,7 +204,7 @@ func TestExpiresAlone(t *testing.T) {
 	s.gone(s.leader(), a.Record.ID)
 }
 
-// TestDestroyFails keeps the phase and the object, and tries again.
+// TestDestroyFails checks that the phase and the object stay, and the destroy is retried.
 //
 // Shows: operator 38
 func TestDestroyFails(t *testing.T) {

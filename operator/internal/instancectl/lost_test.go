@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// TestErrorStays: one Instance that cannot be cleaned up says so, and stops no other one.
+// TestErrorStays checks that an Instance reports a failed clean-up, and stops no other.
 //
 // Shows: operator 28
 func TestErrorStays(t *testing.T) {
@@ -47,7 +47,7 @@ func TestErrorStays(t *testing.T) {
 	s.run(s.leader(), "it goes", func() bool { return s.ended("vpc-"+first) && s.all()[first] == nil })
 }
 
-// ready is an Instance that a leader has brought to be ready.
+// ready creates an Instance and waits until a leader has made it ready.
 func (s *site) ready(who string) string {
 	s.t.Helper()
 	a, err := s.create(s.portal(), who, "sandbox/vpc", "")
@@ -58,7 +58,7 @@ func (s *site) ready(who string) string {
 	return a.Record.ID
 }
 
-// empties takes the status from an Instance, as backups do.
+// empties removes the status of an Instance, as backups do.
 func (s *site) empties(id string) {
 	s.t.Helper()
 	o := s.all()[id]
@@ -68,7 +68,7 @@ func (s *site) empties(id string) {
 	}
 }
 
-// anew makes an Instance anew from what it was without its status: its UID is another one.
+// anew recreates an Instance without its status: its UID is another one.
 func (s *site) anew(id string) {
 	s.t.Helper()
 	o := s.all()[id]
@@ -87,8 +87,8 @@ func (s *site) anew(id string) {
 	}
 }
 
-// TestStatusLost empties statuses, and makes Instances anew, before, during and after a run:
-// each goes on as it was, is known by its first UID, and leaves nothing.
+// TestStatusLost empties statuses and recreates Instances before, during and after a run:
+// each continues, is known by its first UID, and leaves nothing behind.
 //
 // Shows: operator 29 | an Instance or an object of a kind whose status is emptied, or that is made
 // anew without it, before, during and after a run goes on as it was; nobody else gets what was made
@@ -140,7 +140,7 @@ func TestStatusLost(t *testing.T) {
 	}
 }
 
-// kept are the names of the records that the operator has.
+// kept returns the names of the records that the operator stores.
 func (s *site) kept() (names []string) {
 	s.t.Helper()
 	var list corev1.ConfigMapList
@@ -153,8 +153,8 @@ func (s *site) kept() (names []string) {
 	return names
 }
 
-// TestRecordOfAnother: who makes an Instance of the name of one that is gone does not get
-// what was made for it.
+// TestRecordOfAnother checks that another owner's new Instance with the name of a deleted
+// one does not get the resources of that.
 //
 // Shows: operator 29
 func TestRecordOfAnother(t *testing.T) {
@@ -181,8 +181,8 @@ func TestRecordOfAnother(t *testing.T) {
 	}
 }
 
-// TestRecordThatIsBroken: an Instance whose record can be neither read nor written says why
-// it does not go on, and goes on once that is mended.
+// TestRecordThatIsBroken checks that an Instance whose record can be neither read nor
+// written reports why it stops, and continues once that is repaired.
 func TestRecordThatIsBroken(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)
@@ -211,7 +211,7 @@ func TestRecordThatIsBroken(t *testing.T) {
 	s.run(s.leader(), "it is ready again", s.isReady(id))
 }
 
-// counted counts the requests about records.
+// counted counts the requests for records.
 type counted struct {
 	base http.RoundTripper
 	n    *atomic.Int64
@@ -224,8 +224,8 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(r)
 }
 
-// TestWhatIsNotLaunched: an Instance that waits for its Template costs no request in each
-// pass, which would be late for all others where there are many.
+// TestWhatIsNotLaunched checks that an Instance that waits for its Template costs no request
+// per reconcile: many of them would delay all others.
 func TestWhatIsNotLaunched(t *testing.T) {
 	s := newSite(t)
 	var requests atomic.Int64

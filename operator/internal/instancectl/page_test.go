@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestPage makes the objects that the page about instances shows.
+// TestPage creates the objects that the page about instances shows.
 //
 // Shows: operator 40 | the page about instances shows objects that the API server takes and the
 // operator carries out
@@ -36,7 +36,7 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o.GetKind() == "" {
-			continue // values of the chart
+			continue // these are values of the chart
 		}
 		o.SetNamespace(s.settings.Namespace)
 		if err := strict.Create(t.Context(), o); err != nil {

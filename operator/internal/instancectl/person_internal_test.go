@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestUsers knows a person by each name that an object may have for him.
+// TestUsers checks the actor for each name that an object may have for a user.
 func TestUsers(t *testing.T) {
 	users, err := ParseUsers([]string{"oidc:=https://idp.example.com"})
 	if err != nil {
@@ -45,7 +45,7 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%q was taken", text)
 		}
 	}
-	// Whatever is called system: is the cluster's, also where every user is of one issuer.
+	// Names with the prefix system: belong to the cluster, even if all users have one issuer.
 	if users, err = ParseUsers([]string{"=https://idp.example.com"}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestMaybeSame tells apart those of whom somebody knows who they are.
+// TestMaybeSame has pairs of actors that could and could not be the same user.
 func TestMaybeSame(t *testing.T) {
 	user := lifecycle.Actor{Issuer: issuerCluster, Subject: "anna"}
 	account := lifecycle.Actor{Issuer: issuerCluster, Subject: "system:serviceaccount:ci:deploy"}
@@ -68,9 +68,9 @@ func TestMaybeSame(t *testing.T) {
 		want bool
 	}{
 		{user, portal, true}, {portal, user, true},
-		{user, user, false}, {portal, portal, false}, // the machine itself compares them
+		{user, user, false}, {portal, portal, false}, // the machine compares these itself
 		{account, portal, false}, {portal, account, false},
-		{portal, other, false}, // issuers tell people apart
+		{portal, other, false}, // different issuers have different users
 		{lifecycle.Actor{}, portal, false}, {lifecycle.Actor{Admin: true}, user, false},
 	} {
 		if got := maybeSame(c.a, c.b); got != c.want {

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// TestPhaseIsWhatConditionsSay goes through all phases of records, of Instances that are as
-// they were, whose last change was refused, and that are deleted: what is called Ready or
-// Available is Ready, and what is Stalled is nothing that goes on.
+// TestPhaseIsWhatConditionsSay covers all phases of records, for unchanged Instances, those
+// whose last change was refused, and deleted ones: an Instance called Ready or Available is
+// Ready, and the phase of a Stalled one is not of something under way.
 func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	refused := &v1alpha1.Handled{Refused: "no such version", RefusedGeneration: 2}
 	deleted := metav1.NewTime(time.Unix(0, 0))
-	for phase, want := range map[lifecycle.Phase]string{ // by itself, with a refused change, deleted
+	for phase, want := range map[lifecycle.Phase]string{ // unchanged, with a refused change, deleted
 		lifecycle.Requested:     "Requested Reconciling, Failed Stalled, Requested Reconciling",
 		lifecycle.Planned:       "Planned Reconciling, Failed Stalled, Planned Reconciling",
 		lifecycle.Provisioning:  "Provisioning Reconciling, Failed Stalled, Provisioning Reconciling",
@@ -45,7 +45,7 @@ func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	}
 }
 
-// shown are the phase of an Instance, and which condition of kstatus holds.
+// shown returns the phase of an Instance, and its true conditions of kstatus.
 func shown(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) string {
 	v := verdictOf(o, h, r)
 	var list []metav1.Condition
@@ -60,7 +60,7 @@ func shown(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) strin
 	return text
 }
 
-// TestPhaseOfFailingReady: an error of the operator itself is no end of a run.
+// TestPhaseOfFailingReady checks that an error of the operator itself does not end a run.
 func TestPhaseOfFailingReady(t *testing.T) {
 	if got := phaseSaid("Ready", verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed}); got != "Updating" {
 		t.Errorf("it is %s", got)

@@ -16,8 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// says reports whether an Instance is not Ready, and is tried again or stalled, with a
-// message.
+// says reports whether an Instance is not Ready with a message, and a condition is true.
 func (s *site) says(id, kind, message string) func() bool {
 	return func() bool {
 		list := s.all()[id].Status.Conditions
@@ -26,7 +25,7 @@ func (s *site) says(id, kind, message string) func() bool {
 	}
 }
 
-// isReady reports whether an Instance is Ready, and nothing else.
+// isReady reports whether an Instance is Ready, and not Stalled.
 func (s *site) isReady(id string) func() bool {
 	return func() bool {
 		list := s.all()[id].Status.Conditions
@@ -34,7 +33,7 @@ func (s *site) isReady(id string) func() bool {
 	}
 }
 
-// told wants an event, among those since the last one that was wanted.
+// told checks that an event was recorded, and drops it and those before it.
 func (s *site) told(event string) {
 	s.t.Helper()
 	for {
@@ -50,7 +49,7 @@ func (s *site) told(event string) {
 	}
 }
 
-// TestSaysWhatFails: an attempt that failed and is tried again, and one that was the last.
+// TestSaysWhatFails checks a failed attempt that is retried, and one that was the last.
 func TestSaysWhatFails(t *testing.T) {
 	s := newSite(t)
 	s.events = events.NewFakeRecorder(1000)
@@ -69,8 +68,8 @@ func TestSaysWhatFails(t *testing.T) {
 	s.told("Warning Failed ")
 }
 
-// TestRefusedIsNotReady: an Instance whose change is refused is not as its object says,
-// until somebody changes that again. What is asked for besides is no change.
+// TestRefusedIsNotReady checks that an Instance whose change is refused is not Ready until
+// the spec changes again. Requests by annotation do not count as changes.
 func TestRefusedIsNotReady(t *testing.T) {
 	s := newSite(t)
 	s.events = events.NewFakeRecorder(1000)
@@ -94,7 +93,7 @@ func TestRefusedIsNotReady(t *testing.T) {
 		})
 		s.run(leader, "it heard", func() bool { return s.all()[id].Status.Handled.Request == what })
 	}
-	ask("now") // there is nothing to try again
+	ask("now") // there is nothing to retry
 	if !s.isReady(id)() {
 		t.Errorf("%+v", s.all()[id].Status)
 	}

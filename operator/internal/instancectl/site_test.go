@@ -35,13 +35,13 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// site is a namespace for instances with a clock of its own.
+// site is a namespace for instances with its own clock.
 type site struct {
 	t                 *testing.T
 	operator          *rest.Config // has the chart's rights
 	operatorNamespace string       // namespace of the operator
 	settings          instancectl.Settings
-	client            client.Client // an administrator's, without a cache
+	client            client.Client // of an administrator, without a cache
 	engine            *engine
 	events            *events.FakeRecorder // of leaders
 
@@ -66,7 +66,7 @@ func (s *site) time() time.Time {
 	return s.now
 }
 
-// advance lets time go by, and the moments between passes.
+// advance advances the clock.
 func (s *site) advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *site) newClient(config *rest.Config, reader client.Reader) client.Clien
 	return c
 }
 
-// cached returns a client with a cache of its own, as each process has.
+// cached returns a client with its own cache, as each process has.
 func (s *site) cached(config *rest.Config) client.Client {
 	s.t.Helper()
 	c, err := cache.New(config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}})
@@ -110,7 +110,7 @@ func (s *site) cached(config *rest.Config) client.Client {
 	return s.newClient(config, c)
 }
 
-// leader is an operator that leads.
+// leader returns an operator that leads.
 func (s *site) leader() *instancectl.Controller {
 	s.t.Helper()
 	return instancectl.NewController(s.cached(s.operator), s.newClient(s.operator, nil), s.events, instancectl.Options{
@@ -118,13 +118,13 @@ func (s *site) leader() *instancectl.Controller {
 	})
 }
 
-// portal is one process of the portal.
+// portal returns one process of the portal.
 func (s *site) portal() *instancectl.Store {
 	c := s.cached(cluster.Admin(s.t))
 	return instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.time)
 }
 
-// run lets an operator work until a condition holds.
+// run lets an operator reconcile until a condition holds.
 func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -140,7 +140,7 @@ func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
 	}
 }
 
-// gone lets an operator work until nothing is left of an instance.
+// gone lets an operator reconcile until nothing is left of an instance.
 func (s *site) gone(c *instancectl.Controller, id string) {
 	s.t.Helper()
 	operatorNamespace := s.all()[id].Status.Namespace
@@ -150,8 +150,8 @@ func (s *site) gone(c *instancectl.Controller, id string) {
 	}
 }
 
-// ended does with a namespace that is deleted what the namespace controller of a cluster
-// does, and reports whether it is gone.
+// ended plays the namespace controller of a cluster for a deleted namespace, and reports
+// whether the namespace is gone.
 func (s *site) ended(name string) bool {
 	s.t.Helper()
 	set, err := kubernetes.NewForConfig(cluster.Admin(s.t))
@@ -169,7 +169,7 @@ func (s *site) ended(name string) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// template makes a Template that the operator has looked at.
+// template creates a Template that the operator has resolved.
 func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alpha1.Template {
 	s.t.Helper()
 	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.settings.Namespace, Name: name}, Spec: v1alpha1.TemplateSpec{
@@ -188,7 +188,7 @@ func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alp
 	return o
 }
 
-// all are the Instances, by name.
+// all returns the Instances by name.
 func (s *site) all() map[string]*v1alpha1.Instance {
 	s.t.Helper()
 	var list v1alpha1.InstanceList
@@ -215,7 +215,7 @@ func (s *site) is(id string, p v1alpha1.InstancePhase) func() bool {
 	return func() bool { o := s.all()[id]; return o != nil && o.Status.Phase == p }
 }
 
-// create has a portal launch a template for somebody.
+// create has a portal launch a template for a user.
 func (s *site) create(p *instancectl.Store, who, tmpl, key string) (lifecycle.Answer, error) {
 	e, err := instancectl.CatalogOf(p).Pin(s.t.Context(), tmpl, "")
 	if err != nil {
@@ -236,12 +236,12 @@ func (s *site) do(p *instancectl.Store, who string, e lifecycle.Event) (lifecycl
 // engine is an executor of this process that outlives operators, as Flux does.
 type engine struct {
 	mu     sync.Mutex
-	did    map[lifecycle.Ref]int // how often an attempt was begun anew
+	did    map[lifecycle.Ref]int // how often an attempt began
 	made   map[string]int        // resources, by instance
 	fails  func(instancectl.Attempt) error
-	holds  bool                 // what runs does not end
-	keeps  map[string]error     // why what an instance made cannot be released
-	known  map[string]types.UID // by which instances were known last
+	holds  bool                 // attempts do not end
+	keeps  map[string]error     // errors of releasing what an instance made, by instance
+	known  map[string]types.UID // UID by which an instance was known last
 	planID string
 }
 
@@ -311,21 +311,21 @@ func (e *engine) held() bool {
 	return e.holds
 }
 
-// hold keeps what runs from its end, or lets it end.
+// hold keeps attempts from ending, or lets them end.
 func (e *engine) hold(on bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.holds = on
 }
 
-// keep has what an instance made not be released for a reason; nil: it is.
+// keep makes releasing an instance fail with an error; nil: it succeeds.
 func (e *engine) keep(id string, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.keeps = map[string]error{id: why}
 }
 
-// attempts are those of an instance that were begun, and the UID by which it was known.
+// attempts returns the number of attempts of an instance that began, and its UID in them.
 func (e *engine) attempts(id string) (n int, uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// TestNameTaken: a namespace of our name that somebody made before is left alone, with
-// what is in it, and nothing runs there.
+// TestNameTaken checks that an existing namespace with the name for an instance stays
+// untouched, with its content, and nothing runs there.
 //
 // Shows: operator 18
 func TestNameTaken(t *testing.T) {
@@ -54,7 +54,7 @@ func TestNameTaken(t *testing.T) {
 	s.untouched(theirs)
 }
 
-// untouched wants a namespace to be as it was made.
+// untouched checks that a namespace is as it was created.
 func (s *site) untouched(theirs *corev1.Namespace) {
 	s.t.Helper()
 	now := &corev1.Namespace{}
@@ -63,7 +63,7 @@ func (s *site) untouched(theirs *corev1.Namespace) {
 	}
 }
 
-// TestRetryOfTheEnd: one that could not be destroyed is tried again when somebody asks.
+// TestRetryOfTheEnd checks that a failed destroy is retried on request.
 func TestRetryOfTheEnd(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestTemplateWhen takes over what a parameter depends on, and its checks.
+// TestTemplateWhen checks the conditions of parameters, and their validation.
 func TestTemplateWhen(t *testing.T) {
 	when := func(name, value string) map[string][]apiextensions.JSON {
 		return map[string][]apiextensions.JSON{name: {{Raw: []byte(value)}}}

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestTook: who asks next waits for what the operator has not heard, and not for what it
-// refused.
+// TestTook checks that a later request waits for changes that the operator has not
+// processed, but not for those it refused.
 func TestTook(t *testing.T) {
 	o := &v1alpha1.Instance{}
 	o.Generation, o.Spec.Name = 2, "mine"
