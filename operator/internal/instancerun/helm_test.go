@@ -33,7 +33,7 @@ type installed struct {
 	*site
 	own      client.WithWatch  // has the chart's rights
 	operator string            // namespace
-	exec     *instancerun.Flux // hides that of a module
+	exec     *instancerun.Flux // hides that of site
 }
 
 func newInstalled(t *testing.T) *installed {
@@ -57,7 +57,7 @@ func newInstalled(t *testing.T) *installed {
 	return s
 }
 
-// release is the live one, nil if there is none.
+// release returns the HelmRelease in the cluster, nil if there is none.
 func (s *installed) release() *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -109,14 +109,14 @@ func (s *installed) status(want run.State) func(run.Status, error) run.Status {
 	}
 }
 
-// again is another attempt of a kind.
+// again begins another attempt of a kind.
 func (s *installed) again(kind lifecycle.RunKind) {
 	s.a.N++
 	s.a.Kind = kind
 }
 
-// TestHelm is a chart from nothing to its end: by an account that may edit one namespace,
-// failed and tried again, compared and repaired, and never deleted without its account.
+// TestHelm follows a chart from its install to its end: by an account that may edit one
+// namespace, failed and retried, compared and repaired, and not deleted without its account.
 //
 // Shows: operator 22
 func TestHelm(t *testing.T) {
@@ -146,7 +146,7 @@ func TestHelm(t *testing.T) {
 	if a := s.release().GetAnnotations(); a["reconcile.fluxcd.io/resetAt"] != a["reconcile.fluxcd.io/requestedAt"] {
 		t.Errorf("what failed is counted still: %v", a)
 	}
-	s.says(nil, "Ready=True", "Drifted=True") // of the attempt before: this one repairs
+	s.says(nil, "Ready=True", "Drifted=True") // from the attempt before: this one repairs it
 	if st := s.goesOn(run.Ended); st.Result.Outcome != lifecycle.Done {
 		t.Errorf("%+v", st)
 	}
@@ -162,7 +162,7 @@ func TestHelm(t *testing.T) {
 	s.ends()
 }
 
-// ends destroys it, though it fails at first, and its account is gone.
+// ends destroys the chart, though that fails at first, and the account was deleted.
 func (s *installed) ends() {
 	s.t.Helper()
 	o := s.release()
@@ -212,8 +212,8 @@ func (s *installed) gone(kind string) {
 	}
 }
 
-// TestHelmCancelled keeps an attempt from going on, and leaves what is installed to people
-// by a release that is suspended when it goes.
+// TestHelmCancelled cancels an attempt, and orphans what is installed by suspending the
+// release before it is deleted.
 //
 // Shows: operator 22
 func TestHelmCancelled(t *testing.T) {
@@ -256,7 +256,7 @@ func TestHelmCancelled(t *testing.T) {
 	t.Error("it does not end")
 }
 
-// TestCharts pins what source-controller found of each kind of chart, as attempts take it.
+// TestCharts pins what source-controller found of each kind of chart, as attempts do.
 //
 // Shows: operator 22
 func TestCharts(t *testing.T) {
@@ -302,7 +302,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestChartsResolve has source-controller look for the chart of a Template.
+// TestChartsResolve resolves the chart of a Template with source-controller.
 //
 // Shows: operator 22
 func TestChartsResolve(t *testing.T) {

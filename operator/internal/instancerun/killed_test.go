@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestHelmKilled (G1) kills the operator at each write of a chart's life, before it and
-// after it: the next one installs it once, and leaves nothing.
+// TestHelmKilled (G1) kills the operator before and after each write of a chart's life: the
+// next one installs the chart once, and leaves nothing behind.
 //
 // Shows: operator 34
 func TestHelmKilled(t *testing.T) {
@@ -71,7 +71,7 @@ func chartLife(t *testing.T, nth int, after bool) (deaths int) {
 	return deaths
 }
 
-// by is the executor of a process with a client.
+// by returns the executor of a process with a client.
 func (s *installed) by(c client.Client) *instancerun.Flux {
 	return instancerun.New(instancerun.Options{
 		Client: c, Flux: &fluxexec.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)},

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/instancectl"
 )
 
-// TestDestroyMeetsALock shows that a destroy which meets the lock of somebody else waits
+// TestDestroyMeetsALock checks that a destroy which meets the lock of another holder waits
 // for it, and does not use up one of its few tries.
 func TestDestroyMeetsALock(t *testing.T) {
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -36,10 +36,10 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// front is an okara serve that says yes, and keeps a state as long as it has resources.
+// front plays an okara serve that allows all, and keeps a state while it has resources.
 type front struct {
 	resources bool
-	lost      bool // the state is another's
+	lost      bool // the state belongs to another owner
 	released  int
 }
 
@@ -69,7 +69,7 @@ func (f *front) Release(ctx context.Context, r runaccess.Run) error {
 
 func (f *front) Clean(context.Context, runaccess.Run) (bool, error) { return true, nil }
 
-// site is an API server without controllers: what these would write, tests do.
+// site is an API server without controllers: tests write what these would write.
 type site struct {
 	t *testing.T
 	client.Client
@@ -125,7 +125,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// run asks for the attempt to go on, and wants a state.
+// run advances the attempt, and checks its state.
 func (s *site) run(want run.State) run.Status {
 	s.t.Helper()
 	st, err := s.exec.Run(s.t.Context(), s.a)
@@ -150,7 +150,7 @@ func (s *site) destroy(want run.State) run.Status {
 	return st
 }
 
-// terraform is the live one, nil if there is none.
+// terraform returns the Terraform in the cluster, nil if there is none.
 func (s *site) terraform() *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -184,7 +184,7 @@ func (s *site) says(ready, reason string, more map[string]any) {
 	}
 }
 
-// finalize has the Terraform kept as tofu-controller keeps it, or let go.
+// finalize keeps the Terraform by a finalizer as tofu-controller does, or removes that.
 func (s *site) finalize(keep bool) {
 	s.t.Helper()
 	o := s.terraform()
@@ -197,7 +197,7 @@ func (s *site) finalize(keep bool) {
 	}
 }
 
-// source is what source-controller says: why the source does not come, or "" if it did.
+// source writes the status of a source: why the fetch failed, or "" if it succeeded.
 func (s *site) source(wrong string) {
 	s.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -218,7 +218,7 @@ func (s *site) source(wrong string) {
 	}
 }
 
-// TestTerraform is an attempt from nothing to its outputs, and to its end.
+// TestTerraform follows an attempt from nothing to its outputs, and to its end.
 //
 // Shows: operator 41 | what runs of instances get, and what becomes of their states and Secrets
 func TestTerraform(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("%+v", st.Result)
 	}
 	s.a.Attempt, s.a.Started = 2, time.Now().Add(time.Minute)
-	s.destroy(run.Running) // it failed before this attempt
+	s.destroy(run.Running) // the failure is older than this attempt
 	s.a.Started = time.Now()
 	s.finalize(false)
 	if st := s.destroy(run.Ended); st.Result.Outcome != lifecycle.RunFailed || st.Result.Resources != 1 || !strings.Contains(st.Result.Error, "it has resources") {
@@ -293,8 +293,8 @@ func TestTerraform(t *testing.T) {
 	}
 }
 
-// TestTerraformNamespaceGone: what is left of an instance whose namespace is gone, or going,
-// counts as removed: the right to look there went with it.
+// TestTerraformNamespaceGone checks that what an instance left in a deleted namespace counts
+// as removed: the right to look there went with the namespace.
 //
 // Shows: operator 28
 func TestTerraformNamespaceGone(t *testing.T) {
@@ -347,8 +347,8 @@ func TestTerraformNamespaceGone(t *testing.T) {
 	release("it is gone")
 }
 
-// TestTerraformRestored: an instance whose state is another's by now, as a backup of the
-// cluster brings one back, runs no more, and its end destroys nothing.
+// TestTerraformRestored checks that an instance whose state has another owner, as after a
+// restored backup of the cluster, no longer runs, and its end destroys nothing.
 func TestTerraformRestored(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)
@@ -422,7 +422,7 @@ func TestTerraformPlans(t *testing.T) {
 	}
 }
 
-// TestCredentialsAgree wants a Secret that does not say so to be left alone.
+// TestCredentialsAgree checks that a Secret without the annotation is not used.
 //
 // Shows: operator 41
 func TestCredentialsAgree(t *testing.T) {
@@ -436,8 +436,8 @@ func TestCredentialsAgree(t *testing.T) {
 	}
 }
 
-// TestCancelWithoutCredentials: an attempt whose credentials are gone cannot go on, but can be
-// ended, before its Terraform is there and afterwards.
+// TestCancelWithoutCredentials checks that an attempt without its credentials cannot
+// continue, but can be cancelled, before its Terraform exists and afterwards.
 //
 // Shows: operator 28
 func TestCancelWithoutCredentials(t *testing.T) {
