@@ -43,9 +43,9 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	return deaths
 }
 
-// TestKilled (G1) kills operators at each write of an instance's life: once after the write,
-// before the operator gets the response, and once before it. The next operator continues,
-// and nothing begins twice.
+// TestKilled (G1) kills operators at each write of an instance's life: once after the
+// write, before the operator gets the response, and once before it. The next operator
+// continues, and nothing begins twice.
 //
 // Shows: operator 39 | an operator killed at any write of an instance's life, before it and
 // after it: the next one goes on, and nothing is begun twice

@@ -224,8 +224,8 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(r)
 }
 
-// TestWhatIsNotLaunched checks that an Instance that waits for its Template costs no request
-// per reconcile: many of them would delay all others.
+// TestWhatIsNotLaunched checks that an Instance that waits for its Template costs no
+// request per reconcile: many of them would delay all others.
 func TestWhatIsNotLaunched(t *testing.T) {
 	s := newSite(t)
 	var requests atomic.Int64

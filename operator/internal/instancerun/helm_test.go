@@ -116,7 +116,7 @@ func (s *installed) again(kind lifecycle.RunKind) {
 }
 
 // TestHelm follows a chart from its install to its end: by an account that may edit one
-// namespace, failed and retried, compared and repaired, and not deleted without its account.
+// namespace, with a retry, compared and repaired, and not deleted without its account.
 //
 // Shows: operator 22
 func TestHelm(t *testing.T) {

@@ -293,8 +293,8 @@ func TestTerraform(t *testing.T) {
 	}
 }
 
-// TestTerraformNamespaceGone checks that what an instance left in a deleted namespace counts
-// as removed: the right to look there went with the namespace.
+// TestTerraformNamespaceGone checks that what an instance left in a deleted namespace
+// counts as removed: the right to look there went with the namespace.
 //
 // Shows: operator 28
 func TestTerraformNamespaceGone(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// mortal is a client whose writes end with one: that is carried out, and nobody hears of
-// it; each later one fails, as those of an operator that was killed.
+// mortal is a client that dies at a write: that write is carried out but returns an error,
+// and each later one fails, like those of an operator that was killed.
 type mortal struct {
 	left atomic.Int64
 	dead chan struct{}
@@ -60,15 +60,15 @@ func (m *mortal) wrap(c client.Client) client.Client {
 	})
 }
 
-// withWatch is a client that nobody watches by.
+// withWatch is a client that does not support watches.
 type withWatch struct{ client.Client }
 
 func (withWatch) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
 	return nil, errors.New("no watch")
 }
 
-// TestDeaths (G1): an operator that is killed at any write of a kind, of its making or of
-// its end, leaves something that the next one finishes, with nothing twice.
+// TestDeaths (G1) kills an operator at each write of a kind's creation and removal: the
+// next one finishes the work, and nothing happens twice.
 //
 // Shows: operator 32 | an operator killed at any write of a kind, or of an object: the next one
 // finishes it, and leaves nothing

@@ -17,10 +17,10 @@
 //
 // status.module of an object is its version, and status.definition its revision of the
 // definition: a digest of all that a run takes from it. A ConfigMap beside the operator
-// keeps the revisions of objects, so that a waiting object continues unchanged, with fresh
-// tokens. A change of either goes to spec.upgrade.maxConcurrent objects at a time, and to no
-// further one once one of them is Stalled. A new object gets what is current at once, and
-// one whose spec.runOptions.version asks for a version gets that at once.
+// keeps the revisions of objects, so that a waiting object continues unchanged, with
+// fresh tokens. A change of either goes to spec.upgrade.maxConcurrent objects at a time,
+// and to no further one once one of them is Stalled. A new object gets what is current at
+// once, and one whose spec.runOptions.version asks for a version gets that at once.
 //
 // # Removal
 //

@@ -4,8 +4,8 @@ package kindctl
 
 import "testing"
 
-// TestWatchThatFailed shows that a kind whose watch has ended by itself counts as not
-// watched, so that the next look at its definition begins another one.
+// TestWatchThatFailed checks that a kind whose watch has ended by itself counts as not
+// watched, so that the next reconcile of its definition begins another watch.
 func TestWatchThatFailed(t *testing.T) {
 	k := &kind{done: make(chan struct{})}
 	s := &kinds{running: map[string]*kind{"vpcs": k}}

@@ -26,8 +26,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestKind is the life of a definition: it becomes a kind that is there with roles, its
-// objects are carried out, and it leaves nothing. An idle one writes nothing.
+// TestKind follows the life of a definition: it becomes a kind with roles, its objects are
+// reconciled, and it leaves nothing behind. Without changes nothing is written.
 //
 // Shows: operator 25 | what is wrong is refused, and nothing is made of it; the schema accepts
 // what the module accepts, and no more
@@ -69,7 +69,7 @@ func TestKind(t *testing.T) {
 		return [3]string{crd.ResourceVersion, def.ResourceVersion, view.ResourceVersion}
 	}
 	before := versions()
-	s.publish("0.9.0", network("")) // not allowed: the next look is one at nothing new
+	s.publish("0.9.0", network("")) // not allowed: the next check of the registry finds nothing new
 	change(s, o, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"a": "b"}) })
 	s.until("it was looked at", func() (bool, any) { return s.runs.by("good") != nil, nil })
 	if after := versions(); after != before {
@@ -94,7 +94,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestVerbs (M7): what the API server does with any kind it does with ours.
+// TestVerbs (M7) checks that the API server does with a generated kind all it usually does.
 //
 // Shows: operator 24 | objects of a kind are waited for, watched, patched, explained, tried,
 // listed as tables and deleted together
@@ -172,7 +172,7 @@ func TestVerbs(t *testing.T) {
 	s.remove(def)
 }
 
-// TestRefusals has a definition for each reason why there is no kind, or no other.
+// TestRefusals has a definition for each reason why a kind cannot be created or changed.
 //
 // Shows: operator 27 | a definition that cannot become a kind, or not yet, says why: its module,
 // its keys, a tag that was moved, another kind of its name, no tofu-controller
@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// newKey is a public key that signed nothing, as YAML has it.
+// newKey returns a public key that signed nothing, in YAML.
 func newKey(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

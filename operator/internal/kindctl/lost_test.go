@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// TestStatusLost empties the status of an object, and makes the object anew, after a newer
-// version of its module came that it does not take by itself: it keeps the version that it
-// had, and, where an administrator says so, all that was made for the first one.
+// TestStatusLost empties the status of an object, and recreates the object, after a newer
+// version of its module that it does not upgrade to by itself: it keeps its version and, if
+// an administrator says so, all that was made for the first object.
 //
 // Shows: operator 29
 func TestStatusLost(t *testing.T) {
@@ -61,7 +61,7 @@ func TestStatusLost(t *testing.T) {
 	s.remove(def)
 }
 
-// empties takes the status from an object, as backups do.
+// empties removes the status of an object, as backups do.
 func (s *site) empties(o *unstructured.Unstructured) {
 	s.t.Helper()
 	s.until("its status is emptied", func() (bool, any) {
@@ -81,9 +81,9 @@ func (s *site) uid(o *unstructured.Unstructured) string {
 	return string(o.GetUID())
 }
 
-// TestDefinitionAnew makes a definition anew, as a backup does that brings back with it what
-// was made for the first one, while the newest version of its module does not fit an object:
-// that goes on as it was all the same.
+// TestDefinitionAnew recreates a definition, as a backup does that also restores what was
+// made for the first one, while the newest version of its module does not fit an object:
+// that object continues unchanged.
 //
 // Shows: operator 29
 func TestDefinitionAnew(t *testing.T) {
@@ -120,8 +120,8 @@ func TestDefinitionAnew(t *testing.T) {
 	s.remove(def)
 }
 
-// TestRolloutBatchRemembers empties the status of the object at which an upgrade stopped: that goes on
-// for no other one.
+// TestRolloutBatchRemembers empties the status of the object at which an upgrade stopped:
+// the upgrade does not go on to other objects.
 //
 // Shows: operator 26
 func TestRolloutBatchRemembers(t *testing.T) {

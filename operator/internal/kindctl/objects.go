@@ -48,8 +48,8 @@ func recordOf(o *unstructured.Unstructured, def *v1alpha1.ModuleKind) records.Of
 	return records.Of{Plural: def.Spec.Names.Plural, Key: client.ObjectKeyFromObject(o)}
 }
 
-// restore returns the change that an object has, the rollout that it is part of, and the UID
-// by which its resources are known. If the status was lost, they come from the object's
+// restore returns the change that an object has, the rollout that it is part of, and the
+// UID by which its resources are known. If the status was lost, they come from the object's
 // record. From a record of an earlier object of its name only the change is taken, and the
 // UID is "", until an administrator adopts that one's resources or the object is Ready.
 func (k *kind) restore(ctx context.Context, def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (is change, rollout string, uid types.UID, err error) {

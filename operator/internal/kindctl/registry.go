@@ -167,8 +167,8 @@ func (r Registry) verify(ctx context.Context, m v1alpha1.KindModule, found *cata
 	return err
 }
 
-// item returns what a repository holds according to its name, not its content: if the layout
-// does not know the name, the module of its last three segments.
+// item returns what a repository holds according to its name, not its content: if the
+// layout does not know the name, the module of its last three segments.
 func (r Registry) item(repository string) addr.Item {
 	if it, ok := r.Catalog.Layout().Parse(repository); ok {
 		return it

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestItemOfRepository: what is verified is what was asked for, below any prefix.
+// TestItemOfRepository checks the item that is verified, below any prefix of a repository.
 func TestItemOfRepository(t *testing.T) {
 	r := Registry{Catalog: catalog.New(catalog.Options{})}
 	for repository, want := range map[string]string{
@@ -23,8 +23,8 @@ func TestItemOfRepository(t *testing.T) {
 	}
 }
 
-// TestRevisionKeepsDefinition: what is no part of a revision is as the definition has it, and
-// messages about objects name it.
+// TestRevisionKeepsDefinition checks that fields outside of a revision come from the
+// definition, whose name is in messages about objects.
 func TestRevisionKeepsDefinition(t *testing.T) {
 	def := &v1alpha1.ModuleKind{Spec: v1alpha1.ModuleKindSpec{
 		Module: v1alpha1.KindModule{Address: "net/vpc/aws", Version: "~> 1.4", Verify: &v1alpha1.KindVerify{Keys: []string{"key"}}},

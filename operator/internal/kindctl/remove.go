@@ -53,9 +53,9 @@ func (d *definitions) beside(def *v1alpha1.ModuleKind) []client.Object {
 	return all
 }
 
-// inherit gives a definition what was made for an earlier one of its name: a backup restores
-// all of it, and the definition with another UID. This is safe, because definitions have
-// unique names, and only the operator labels what it makes.
+// inherit gives a definition what was made for an earlier one of its name: a backup
+// restores all of it, and the definition with another UID. This is safe, because
+// definitions have unique names, and only the operator labels what it makes.
 func (d *definitions) inherit(ctx context.Context, def *v1alpha1.ModuleKind) error {
 	if d.heirs[def.Name] == def.UID {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// versions are those that the objects a, b, c and d run.
+// versions lists the versions that the objects a, b, c and d run.
 func (s *site) versions(kind string) string {
 	s.t.Helper()
 	var all []string
@@ -35,7 +35,7 @@ func (s *site) versions(kind string) string {
 	return strings.Join(all, " ")
 }
 
-// four makes four objects of a kind, and waits until they are carried out.
+// four creates four objects of a kind, and waits until they are reconciled.
 func (s *site) four(kind string) {
 	s.t.Helper()
 	for i, name := range []string{"a", "b", "c", "d"} {
@@ -48,8 +48,8 @@ func (s *site) four(kind string) {
 }
 
 // TestRolloutBatch (M11): an upgrade reaches as many objects at a time as the definition says,
-// and no further one after the first that fails. So does another change of the
-// definition; those that wait are carried out as they were.
+// and none after the first that fails. The same holds for other changes of the definition;
+// waiting objects are reconciled as they were.
 //
 // Shows: operator 26 | what changed reaches some objects at a time, and stops at the first
 // that fails; a schema that does not fit the objects is not written; a definition waits for its
@@ -98,7 +98,7 @@ func TestRolloutBatch(t *testing.T) {
 	s.remove(def)
 }
 
-// foreign puts something into the registry under a version of the module that is none.
+// foreign publishes something under a version of the module that is not a module.
 func (s *site) foreign(version string) {
 	s.t.Helper()
 	repo, err := s.registry.Repo("modules/net/vpc/aws")
@@ -126,8 +126,8 @@ func (s *site) foreign(version string) {
 	}
 }
 
-// TestRolloutBatchGoesOn: a version that one object would take by itself, and that cannot be read,
-// keeps no other object from a change.
+// TestRolloutBatchGoesOn checks that an unreadable version, which one object would upgrade
+// to, keeps no other object from a change.
 //
 // Shows: operator 26
 func TestRolloutBatchGoesOn(t *testing.T) {
@@ -159,8 +159,8 @@ func TestRolloutBatchGoesOn(t *testing.T) {
 	s.remove(def)
 }
 
-// TestRolloutBatchMeetsOthers: who writes an object at the moment at which it gets its turn makes no
-// trouble of its definition.
+// TestRolloutBatchMeetsOthers checks that a concurrent write to an object whose update
+// begins is not reported as an error of the definition.
 //
 // Shows: operator 26
 func TestRolloutBatchMeetsOthers(t *testing.T) {
@@ -203,8 +203,8 @@ func TestRolloutBatchMeetsOthers(t *testing.T) {
 	s.remove(def)
 }
 
-// TestVersions: what objects take by themselves says the policy; of others they tell, and
-// each may ask for one that the definition allows.
+// TestVersions checks that the policy decides which versions objects upgrade to by
+// themselves. Others are reported, and an object may ask for any allowed one.
 //
 // Shows: operator 26
 func TestVersions(t *testing.T) {
@@ -237,7 +237,7 @@ func TestVersions(t *testing.T) {
 }
 
 // TestNarrowed (M11): a schema under which an object would be invalid is not written, and
-// its version is not taken; a wider one is at once.
+// its version is not used; a wider schema is written at once.
 //
 // Shows: operator 26
 func TestNarrowed(t *testing.T) {
@@ -271,7 +271,7 @@ func TestNarrowed(t *testing.T) {
 	s.remove(def)
 }
 
-// TestMoved: a version whose tag was moved is not taken again.
+// TestMoved checks that a version is refused after its tag was moved.
 //
 // Shows: operator 27
 func TestMoved(t *testing.T) {
@@ -300,7 +300,7 @@ func TestMoved(t *testing.T) {
 	s.remove(def)
 }
 
-// TestTaken leaves a CRD alone that somebody else made, and goes on when it is gone.
+// TestTaken leaves a foreign CRD unchanged, and continues once that is deleted.
 //
 // Shows: operator 27
 func TestTaken(t *testing.T) {
@@ -326,8 +326,8 @@ func TestTaken(t *testing.T) {
 	s.remove(def)
 }
 
-// TestNameOfAnother: a definition whose kind another one has says so, and its end, whatever
-// becomes of its objects by it, leaves those of the other one alone.
+// TestNameOfAnother checks that a definition reports that its kind belongs to another one,
+// and that its deletion, with any policy, does not touch the objects of the other one.
 //
 // Shows: operator 27
 func TestNameOfAnother(t *testing.T) {
@@ -359,8 +359,8 @@ func TestNameOfAnother(t *testing.T) {
 	s.remove(first)
 }
 
-// TestExecutorMissing: without tofu-controller there is the kind, and its definition says
-// what is missing until it comes.
+// TestExecutorMissing checks that the kind exists without tofu-controller, and its
+// definition reports that as missing until it is installed.
 //
 // Shows: operator 27
 func TestExecutorMissing(t *testing.T) {

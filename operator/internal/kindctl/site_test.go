@@ -41,11 +41,11 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+// patience bounds each wait. Slow machines may need much of it; a passing test waits less.
 const patience = time.Minute
 
-// site is an operator that makes kinds, with the rights that the chart gives it. What
-// becomes of objects says the test.
+// site is an operator that creates kinds, with the rights that the chart gives it. The test
+// decides the results of objects.
 type site struct {
 	client.WithWatch          // of an administrator
 	t                         *testing.T
@@ -116,7 +116,7 @@ func (s *site) start(wrap func(client.Client) client.Client) {
 	s.t.Cleanup(s.stop)
 }
 
-// fresh looks at the registry anew for each question.
+// fresh reads the registry without a cache.
 type fresh struct{ c *oci.Client }
 
 func (f fresh) now() kindctl.Registry {
@@ -136,7 +136,7 @@ func network(more string) string {
 	return "variable \"cidr\" {\n  type = string\n  nullable = false\n}\n" + more + "\noutput \"vpc_id\" { value = var.cidr }\n"
 }
 
-// publish puts a version of the module into the registry.
+// publish publishes a version of the module.
 func (s *site) publish(version, source string) depot.Published {
 	s.t.Helper()
 	p, err := depot.New(depot.Options{Client: s.registry}).PublishModule(s.t.Context(), fstest.MapFS{"main.tf": {Data: []byte(source)}}, depottest.MustModule(s.t, "net/vpc/aws", version), depot.ModuleOptions{})
@@ -146,7 +146,7 @@ func (s *site) publish(version, source string) depot.Published {
 	return p
 }
 
-// define makes a definition, and has it gone when the test ends.
+// define creates a definition, and removes it when the test ends.
 func (s *site) define(plural, kind, more string) *v1alpha1.ModuleKind {
 	s.t.Helper()
 	def := &v1alpha1.ModuleKind{}
@@ -167,7 +167,7 @@ spec:
 	return def
 }
 
-// change changes an object as it is now.
+// change changes the current version of an object.
 func change[O client.Object](s *site, o O, how func(O)) {
 	s.t.Helper()
 	s.read(o)
@@ -178,7 +178,7 @@ func change[O client.Object](s *site, o O, how func(O)) {
 	}
 }
 
-// ask is an object that asks for a version.
+// ask sets the version that an object asks for.
 func ask(o *unstructured.Unstructured, version string) {
 	spec, _ := o.Object["spec"].(map[string]any)
 	spec["runOptions"] = map[string]any{"version": version}
@@ -200,7 +200,7 @@ func (s *site) there(o client.Object) bool {
 	return err == nil
 }
 
-// until waits until something is so; what it looks at is told if that never comes.
+// until waits until a condition holds; on timeout it reports the last observation.
 func (s *site) until(what string, is func() (bool, any)) {
 	s.t.Helper()
 	var last any
@@ -230,7 +230,7 @@ func (s *site) ready(def *v1alpha1.ModuleKind) {
 	s.says(def, metav1.ConditionTrue, v1alpha1.ReasonEstablished)
 }
 
-// object is one of a kind, which is not there yet.
+// object returns an object of a kind, which is not created yet.
 func (s *site) object(kind, name, cidr string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": cidr}}}
 	o.SetAPIVersion("apps.okara.dev/v1alpha1")
@@ -247,7 +247,7 @@ func (s *site) create(o client.Object) {
 	}
 }
 
-// remove deletes a definition with all that is left of it, and waits for that.
+// remove deletes a definition with its objects, and waits for that.
 func (s *site) remove(def *v1alpha1.ModuleKind) {
 	s.t.Helper()
 	change(s, def, func(def *v1alpha1.ModuleKind) { def.Spec.Deletion.Orphan = v1alpha1.OrphanKeep })
@@ -267,15 +267,15 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// runs stand for what carries objects out: they say what the test wants, and leave at
-// once.
+// runs replaces the reconciler of objects: it writes the result that the test wants, and
+// deletes at once.
 type runs struct {
 	t      *testing.T
 	client client.Client
 
 	mu   sync.Mutex                      // guards the fields below
 	says map[string]string               // reason of Ready=False, by name of the object; "": Ready=True
-	seen map[string]*v1alpha1.ModuleKind // what each was carried out by last
+	seen map[string]*v1alpha1.ModuleKind // definition that each object was last reconciled with
 	made int                             // objects that got their finalizer
 }
 
@@ -285,7 +285,7 @@ func (r *runs) fail(name, reason string) {
 	r.says[name] = reason
 }
 
-// by is what an object was carried out by last.
+// by returns the definition that an object was last reconciled with.
 func (r *runs) by(name string) *v1alpha1.ModuleKind {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// planned is what tofu-controller and the plan gate do when a plan waits.
+// planned plays tofu-controller and the plan gate when a plan waits.
 func (s *site) planned(o *unstructured.Unstructured, id string) string {
 	s.t.Helper()
 	run := s.terraform(o)
@@ -46,7 +46,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// approve makes an Approval, and returns what tells what became of it.
+// approve creates an Approval, and returns a function that reads its result.
 func (s *site) approve(o *unstructured.Unstructured, name, plan string, generation int64, decision v1alpha1.Decision) func() v1alpha1.ApprovalResult {
 	s.t.Helper()
 	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}, Spec: v1alpha1.ApprovalSpec{
@@ -67,7 +67,7 @@ func pending(o *unstructured.Unstructured) bool {
 	return is
 }
 
-// TestApproval: a plan waits for an Approval of exactly it, at this generation.
+// TestApproval checks that a plan waits for an Approval of that plan, at this generation.
 //
 // Shows: kinds 1
 func TestApproval(t *testing.T) {
@@ -105,7 +105,7 @@ func TestApproval(t *testing.T) {
 	}
 	s.applied(o)
 	s.step(o)
-	s.applied(o) // the approval is taken back, which is a change
+	s.applied(o) // approvePlan is removed again, which is a change
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonApplied)
 	if right() != v1alpha1.ApprovalApplied || pending(o) || text(s.terraform(o), "spec", "approvePlan") != "" {
@@ -127,7 +127,7 @@ func TestApproval(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
-// request changes what an object asks for.
+// request changes the spec of an object.
 func (s *site) request(o *unstructured.Unstructured, value any, path ...string) {
 	s.t.Helper()
 	s.read(o, s.tenant, o.GetName())
@@ -139,9 +139,9 @@ func (s *site) request(o *unstructured.Unstructured, value any, path ...string) 
 	}
 }
 
-// TestNotAppliedIsNotReady: an object that was applied, and asks for something else since, is
-// not Ready while it is suspended, nor where the plan for that is rejected; it is once it asks
-// for what it has.
+// TestNotAppliedIsNotReady checks that an object with an unapplied change is not Ready
+// while it is suspended, or if the plan for the change is rejected; it is once its spec
+// matches what was applied.
 //
 // Shows: kinds 1
 func TestNotAppliedIsNotReady(t *testing.T) {
@@ -178,8 +178,8 @@ func TestNotAppliedIsNotReady(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
-// TestPlansOfTwoKinds: the plan of an object is shown beside that of one of another kind with
-// the same name and prefix.
+// TestPlansOfTwoKinds checks that the plan of an object is shown beside that of an object
+// of another kind with the same name and prefix.
 //
 // Shows: kinds 1
 func TestPlansOfTwoKinds(t *testing.T) {
@@ -195,7 +195,7 @@ func TestPlansOfTwoKinds(t *testing.T) {
 		m := &corev1.ConfigMap{}
 		s.read(m, s.tenant, text(o, "status", "plan", "configMap"))
 		shown[m.Name] = true
-		// It is another object, of another kind, that has this name from now on.
+		// From now on the object of this name is of another kind.
 		m.Labels[v1alpha1.LabelKind] = "Database"
 		for _, change := range []client.Object{m, o} {
 			change.SetFinalizers(nil)
@@ -212,14 +212,14 @@ func TestPlansOfTwoKinds(t *testing.T) {
 	}
 }
 
-// dying is a client of an operator that is killed at a write.
+// dying returns a client of an operator that is killed at a write.
 func (s *site) dying(nth int, after bool) (client.Client, func() int) {
 	s.t.Helper()
 	return rig.Dying(s.operator, nth, after)
 }
 
-// TestKilled kills the operator at each of its writes, and another one goes on: an object
-// runs, and goes, as if nothing had been.
+// TestKilled kills the operator at each of its writes, and another one continues: an object
+// runs, and is deleted, as without kills.
 //
 // Shows: operator 32
 func TestKilled(t *testing.T) {
@@ -270,7 +270,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestPlanIsMadeAgain: a plan that has waited for a day is asked for once more.
+// TestPlanIsMadeAgain checks that a plan that has waited for a day is made again.
 func TestPlanIsMadeAgain(t *testing.T) {
 	s := newSite(t, func(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan })
 	o := s.vpc(nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// cleanUp returns whether the Terraform of an object is an orphan, and how many states are.
-// Beside the definition of the object there is one that never became a kind.
+// cleanUp reports whether the Terraform of an object is an orphan, and counts orphaned
+// states. It passes the definition of the object, and one that never became a kind.
 func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 	s.t.Helper()
 	wrong := v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "wrongs"}}
@@ -32,8 +32,8 @@ func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 	return slices.Contains(orphans, client.ObjectKey{Namespace: runs(o), Name: "vpc-prod"}), states
 }
 
-// TestCleanUp: what runs for an object that is gone is suspended, and told; what such an
-// object leaves goes with its Terraform. The state stays, and is counted.
+// TestCleanUp checks that the run of a deleted object is suspended and reported, and its
+// leftovers go with its Terraform. The state stays, and is counted.
 //
 // Shows: kinds 6 | what objects that are gone left behind is removed, a Terraform of theirs
 // suspended and told, their state counted
@@ -83,14 +83,13 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
-// TestCleanUpBeside: beside objects the source of a run goes, and what the run read; not
-// those of an object that is there, nor of somebody else.
-//
+// TestCleanUpBeside checks that beside objects the source of a run is removed, and what the
+// run read, but not those of an existing object or of another owner.
 // Shows: kinds 6
 func TestCleanUpBeside(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
-	s.step(o) // the operator may read Secrets of the namespace from now on
+	s.step(o) // gives the operator the right to Secrets of the namespace
 	made := map[string]bool{}
 	for name, labels := range map[string]map[string]string{
 		"gone":  {v1alpha1.LabelManaged: "", v1alpha1.LabelUID: "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b", v1alpha1.LabelKind: "VPC", v1alpha1.LabelObject: "old"},
@@ -124,8 +123,8 @@ func TestCleanUpBeside(t *testing.T) {
 	}
 }
 
-// TestCleanUpApprovals: Approvals of objects go after 30 days, whatever became of them;
-// those of Instances and Versions go elsewhere.
+// TestCleanUpApprovals checks that Approvals of objects are deleted after 30 days, whatever
+// their result; those of Instances and Versions are not deleted here.
 //
 // Shows: kinds 10 | Approvals of objects go after 30 days
 func TestCleanUpApprovals(t *testing.T) {

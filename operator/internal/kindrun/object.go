@@ -141,8 +141,8 @@ func (c *Objects) Report(ctx context.Context, o *unstructured.Unstructured, err 
 	return errors.Join(err, x.describe(ctx))
 }
 
-// passing reports errors that say nothing about an object: another client wrote it first, or
-// this process ends.
+// passing reports errors that say nothing about an object: another client wrote it first,
+// or this process ends.
 func passing(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }

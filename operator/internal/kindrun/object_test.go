@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxrun"
 )
 
-// TestObjectRuns is the life of an object: it runs in a namespace of its own, shows what
-// its definition allows, and leaves nothing when it goes.
+// TestObjectRuns follows the life of an object: it runs in its own namespace, shows what
+// its definition allows, and leaves nothing behind.
 //
 // Shows: operator 23
 // Shows: kinds 2
@@ -94,9 +94,8 @@ func TestObjectRuns(t *testing.T) {
 	}
 }
 
-// TestStateStays: what the state names is not given up with the object: by a failed
-// destroy, by a finalizer that somebody stripped. The next object of the name waits for
-// an administrator.
+// TestStateStays checks that neither a failed destroy nor a finalizer removed by hand loses
+// the resources of a state. The next object of the name waits for an administrator.
 //
 // Shows: kinds 9
 func TestStateStays(t *testing.T) {
@@ -115,7 +114,7 @@ func stateStays(t *testing.T, byNamespace bool) {
 	}
 	s.step(o)
 	run := s.terraform(o)
-	run.SetFinalizers(nil) // which is no destroy
+	run.SetFinalizers(nil) // so nothing is destroyed
 	if err := s.Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +156,12 @@ func stateStays(t *testing.T, byNamespace bool) {
 	}
 	s.controller(next, "True", "TerraformAppliedSucceed", "", map[string]any{"lastAppliedRevision": "1.4.0@" + digest, "lastPlannedRevision": "1.4.0@" + digest})
 	s.raw(next)
-	s.step(next) // what the object before showed gives way
+	s.step(next) // it replaces what users were shown of the object before
 	s.says(next, true, v1alpha1.ReasonApplied)
 }
 
-// TestRestored: an object whose state belongs to another one by now is suspended, and
-// its deletion destroys nothing: it goes without a run.
+// TestRestored checks that an object whose state has another owner is suspended, and that
+// its deletion destroys nothing: its Terraform is deleted without a run.
 //
 // Shows: kinds 9
 // Shows: kinds 11
@@ -198,7 +197,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// destroying wants the end of an object to go on.
+// destroying checks that the object is still being destroyed.
 func (s *site) destroying(o *unstructured.Unstructured) {
 	s.t.Helper()
 	if text(o, "status", "phase") != "Destroying" || s.condition(o, v1alpha1.ConditionReconciling) != "True" {
@@ -206,8 +205,8 @@ func (s *site) destroying(o *unstructured.Unstructured) {
 	}
 }
 
-// TestAbandon: a destroy that fails again and again waits for a day, or for somebody. An
-// administrator gives up what is outside, and keeps its state.
+// TestDestroyFails checks that a repeatedly failed destroy waits for a day or a request. An
+// administrator abandons the resources, and their state stays.
 //
 // Shows: kinds 4
 func TestDestroyFails(t *testing.T) {
@@ -225,7 +224,7 @@ func TestDestroyFails(t *testing.T) {
 		s.destroying(o)
 		s.fails(o, n)
 		s.step(o)
-		s.step(o) // it is the same failure
+		s.step(o) // the same failure is not counted again
 	}
 	s.says(o, false, v1alpha1.ReasonDestroyFailed)
 	if !s.suspended(o) {
@@ -264,7 +263,7 @@ func TestDestroyFails(t *testing.T) {
 	s.says(next, false, v1alpha1.ReasonStateExists)
 }
 
-// TestNameTaken: objects of our names that somebody made before are left alone, and
+// TestNameTaken checks that existing objects with the names for a run stay untouched, and
 // nothing runs.
 //
 // Shows: operator 18
@@ -300,7 +299,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// TestSecretsAgree: a Secret reaches a run only if it says so.
+// TestSecretsAgree checks that a Secret reaches a run only if its annotation allows it.
 //
 // Shows: kinds 8
 func TestSecretsAgree(t *testing.T) {

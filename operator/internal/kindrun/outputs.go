@@ -139,8 +139,8 @@ func (x published) publishRole(ctx context.Context, secret, plan string) error {
 	})
 }
 
-// show writes o for users beside the object. An o that a deleted object of the same kind and
-// name left behind is replaced: there is only one such object at a time.
+// show writes o for users beside the object. An o that a deleted object of the same kind
+// and name left behind is replaced: there is only one such object at a time.
 func show[T client.Object](ctx context.Context, x *object, o T, set func(T) error) error {
 	anew := o.DeepCopyObject().(T)
 	write := func(o T) error {

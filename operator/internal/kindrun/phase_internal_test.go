@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// TestPhaseIsWhatConditionsSay has everything happen to objects in each phase: what is
-// called Ready is Ready, and what is Stalled is nothing that goes on.
+// TestPhaseIsWhatConditionsSay applies all results to objects in each phase: an object
+// called Ready is Ready, and the phase of a Stalled one is not of something under way.
 func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	happens := map[string]func(*status){
 		"an error":  func(s *status) { s.fails(errors.New("away"), 2) },
@@ -31,7 +31,7 @@ func TestPhaseIsWhatConditionsSay(t *testing.T) {
 	for _, from := range []string{"", phaseProvisioning, phaseUpdating, phasePlanned, phaseReady, phaseFailed, phaseRejected, phaseDestroying, phaseDestroyFailed} {
 		for what, happens := range happens {
 			s := status{}
-			if from == phaseReady { // and says so
+			if from == phaseReady { // with the conditions that belong to it
 				s.project(fluxexec.Status{Phase: fluxexec.Applied, AppliedRevision: "sha256:0"}, false, "a", 2, time.Unix(0, 0))
 			}
 			s.Phase = from

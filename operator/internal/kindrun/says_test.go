@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// told is the event that was told, "" if none was.
+// told returns the next event, "" if there is none.
 func (s *site) told() string {
 	select {
 	case e := <-s.events.Events:
@@ -30,7 +30,7 @@ func (s *site) told() string {
 	}
 }
 
-// failing wants an object not to be Ready, with what went wrong, and one Warning of it.
+// failing checks that an object is not Ready, with a message, and one Warning was sent.
 func (s *site) failing(o *unstructured.Unstructured, reason, message string) {
 	s.t.Helper()
 	s.says(o, false, reason)
@@ -46,7 +46,7 @@ func (s *site) failing(o *unstructured.Unstructured, reason, message string) {
 	}
 }
 
-// condition is the status of one, "" if there is none.
+// condition returns the status of a condition, "" if there is none.
 func (s *site) condition(o *unstructured.Unstructured, kind string) string {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range list {
@@ -58,7 +58,7 @@ func (s *site) condition(o *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// source is what source-controller says.
+// source writes the status of source-controller.
 func (s *site) source(o *unstructured.Unstructured, ready, reason, message string) {
 	s.t.Helper()
 	source := &unstructured.Unstructured{}
@@ -73,15 +73,15 @@ func (s *site) source(o *unstructured.Unstructured, ready, reason, message strin
 	}
 }
 
-// TestSaysWhatFails: a fetch, a plan, an apply and a destroy that fail are told with the
-// words of the source or the tool, once each.
+// TestSaysWhatFails checks that a failed fetch, plan, apply or destroy is reported once,
+// in the words of the source or the tool.
 func TestSaysWhatFails(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
 	s.step(o)
 	s.controller(o, "False", "ArtifactFailed", "Source is not ready, artifact not found", nil)
 	s.step(o)
-	s.says(o, false, v1alpha1.ReasonRunning) // it is being fetched
+	s.says(o, false, v1alpha1.ReasonRunning) // the source is being fetched
 	if e := s.told(); e != "" {
 		t.Errorf("told %q", e)
 	}
@@ -109,7 +109,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.failing(o, "ApplyFailed", "destroying: no credentials\nmore")
 }
 
-// TestSaysThatItTries: an error which the operator meets itself is in the status, too.
+// TestSaysThatItTries checks that an error of the operator itself is in the status, too.
 func TestSaysThatItTries(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -142,7 +142,7 @@ func TestSaysThatItTries(t *testing.T) {
 	s.says(o, true, v1alpha1.ReasonApplied)
 }
 
-// TestSaysThatASecretOfTheOperatorIsMissing: it is not the object that is gone.
+// TestSaysThatASecretOfTheOperatorIsMissing: the error is not taken for a missing object.
 func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 	s := newSite(t, nil)
 	s.pull = "registry"
@@ -158,8 +158,8 @@ func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 	}
 }
 
-// TestSaysThatTheExecutorIsGone: an object that ran says so when tofu-controller is removed,
-// and goes on when it is back.
+// TestSaysThatTheExecutorIsGone checks that an object that ran reports when tofu-controller
+// is removed, and continues when it is back.
 func TestSaysThatTheExecutorIsGone(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -167,7 +167,7 @@ func TestSaysThatTheExecutorIsGone(t *testing.T) {
 	s.applied(o)
 	s.step(o)
 	s.says(o, true, v1alpha1.ReasonApplied)
-	all := &unstructured.UnstructuredList{} // of other tests, too
+	all := &unstructured.UnstructuredList{} // also those of other tests
 	all.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
 	all.SetKind("TerraformList")
 	if err := s.List(t.Context(), all); err != nil {
@@ -184,7 +184,7 @@ func TestSaysThatTheExecutorIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); s.ready(o).Reason != v1alpha1.ReasonExecutorMissing; time.Sleep(100 * time.Millisecond) {
-		err := s.try(o) // the API server serves the kind for a moment still
+		err := s.try(o) // the API server may serve the kind a little longer
 		if time.Now().After(deadline) {
 			t.Fatalf("%v: the status is %+v", err, o.Object["status"])
 		}

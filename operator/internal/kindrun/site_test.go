@@ -43,9 +43,9 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
 const digest = "sha256:14f2e7e1314ddc4b1b1e1bcb4b8c9f80ce4b5a3a2b7aa1f3c6a9b1d9f7a55d2b"
 
-// site is an operator that carries out objects of one kind, without Flux: the test is.
+// site is an operator of the objects of one kind. The test plays Flux.
 type site struct {
-	client.Client     // an administrator's
+	client.Client     // of an administrator
 	t                 *testing.T
 	operator          client.WithWatch // has the chart's rights
 	states            *rig.States
@@ -109,7 +109,7 @@ func newSite(t *testing.T, change func(*v1alpha1.ModuleKindSpec)) *site {
 	return s
 }
 
-// install makes the CRD of the kind, once for all tests.
+// install creates the CRD of the kind, once for all tests.
 func (s *site) install() {
 	s.t.Helper()
 	open := apiextensions.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
@@ -135,7 +135,7 @@ func (s *site) install() {
 	}
 }
 
-// restart makes what carries objects out, by a client that may fail.
+// restart creates a new reconciler of objects, with a client that may fail.
 func (s *site) restart(c client.Client) {
 	s.t.Helper()
 	a, err := runaccess.New(runaccess.Options{
@@ -147,7 +147,7 @@ func (s *site) restart(c client.Client) {
 	s.objects = kindrun.New(kindrun.Options{Client: c, Access: a, Records: records.Store{Client: c, Namespace: s.operatorNamespace}, Executor: &fluxexec.Executor{Client: c}, Want: s.want, Readers: kindspec.OutputsRole, Gate: "https://gate.example.com/plan", Events: s.events, Now: func() time.Time { return time.Now().Add(s.later) }})
 }
 
-// want is what a definition and an object ask for.
+// want returns what a definition and an object ask for.
 func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kindrun.Wanted, error) {
 	w := kindrun.Wanted{Address: "net/vpc/aws", Copies: s.copies}
 	w.Run.Module = fluxexec.Module{Repository: "registry.example.com/modules/net/vpc/aws", Digest: digest, Version: "1.4.0"}
@@ -170,7 +170,7 @@ func (s *site) want(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) (kin
 	return w, nil
 }
 
-// vpc makes an object.
+// vpc creates an object.
 func (s *site) vpc(annotations map[string]string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"cidr": "10.10.0.0/16"}}}
@@ -201,7 +201,7 @@ func (s *site) there(o client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-// step carries an object out once, as it is now.
+// step reconciles an object once, in its current version.
 func (s *site) step(o *unstructured.Unstructured) {
 	s.t.Helper()
 	if err := s.try(o); err != nil {
@@ -221,7 +221,7 @@ func (s *site) try(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// ready is the condition of an object.
+// ready returns the condition Ready of an object.
 func (s *site) ready(o *unstructured.Unstructured) metav1.Condition {
 	s.t.Helper()
 	var status struct {
@@ -238,7 +238,7 @@ func (s *site) ready(o *unstructured.Unstructured) metav1.Condition {
 	return *c
 }
 
-// says wants an object to be Ready, or not, for a reason.
+// says checks that an object is Ready, or not, for a reason.
 func (s *site) says(o *unstructured.Unstructured, ready bool, reason string) {
 	s.t.Helper()
 	if c := s.ready(o); (c.Status == metav1.ConditionTrue) != ready || c.Reason != reason {
@@ -262,8 +262,8 @@ func (s *site) terraform(o *unstructured.Unstructured) *unstructured.Unstructure
 	return t
 }
 
-// controller writes the status of a Terraform, as tofu-controller does, which also keeps
-// it by a finalizer.
+// controller writes the status of a Terraform, as tofu-controller does, and adds its
+// finalizer.
 func (s *site) controller(o *unstructured.Unstructured, ready, reason, message string, more map[string]any) {
 	s.t.Helper()
 	t := s.terraform(o)
@@ -286,7 +286,7 @@ func (s *site) controller(o *unstructured.Unstructured, ready, reason, message s
 	}
 }
 
-// fails is what tofu-controller says when it cannot destroy.
+// fails plays tofu-controller when it cannot destroy.
 func (s *site) fails(o *unstructured.Unstructured, n int) {
 	s.t.Helper()
 	s.controller(o, "False", "ApplyFailed", "no credentials\nmore", nil)
@@ -304,7 +304,7 @@ func (s *site) suspended(o *unstructured.Unstructured) bool {
 	return is
 }
 
-// applied is what tofu-controller does after a run that ended well.
+// applied plays tofu-controller after a successful run.
 func (s *site) applied(o *unstructured.Unstructured) {
 	s.t.Helper()
 	s.write(o, 1, resource)
@@ -312,7 +312,7 @@ func (s *site) applied(o *unstructured.Unstructured) {
 	s.raw(o)
 }
 
-// raw is the Secret of outputs that tofu-controller writes.
+// raw creates the Secret of outputs that tofu-controller writes.
 func (s *site) raw(o *unstructured.Unstructured) {
 	s.t.Helper()
 	raw := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: runs(o), Name: "vpc-prod-okara-raw", OwnerReferences: []metav1.OwnerReference{
@@ -325,7 +325,7 @@ func (s *site) raw(o *unstructured.Unstructured) {
 	}
 }
 
-// finish is what tofu-controller does when it has destroyed everything: it needs what it
+// finish plays tofu-controller after it has destroyed everything: for that it needs what it
 // read before.
 func (s *site) finish(o *unstructured.Unstructured, serial int) {
 	s.t.Helper()
@@ -346,7 +346,7 @@ func (s *site) finish(o *unstructured.Unstructured, serial int) {
 
 const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
 
-// write is a write of the state with the token of the run.
+// write writes the state with the token of the run.
 func (s *site) write(o *unstructured.Unstructured, serial int, resources string) {
 	s.t.Helper()
 	body := fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"a","outputs":{},"resources":[%s]}`, serial, resources)
@@ -376,13 +376,13 @@ func (s *site) ask(o *unstructured.Unstructured, method, body string) (int, stri
 	return resp.StatusCode, string(b)
 }
 
-// emptied is what the namespace controller does with a namespace that is deleted.
+// emptied plays the namespace controller for a deleted run namespace.
 func (s *site) emptied(o *unstructured.Unstructured) {
 	s.t.Helper()
 	s.endNamespace(runs(o))
 }
 
-// endNamespace ends a namespace that is being deleted, as the controller of namespaces does.
+// endNamespace ends a namespace that is being deleted, as the namespace controller does.
 func (s *site) endNamespace(namespace string) {
 	s.t.Helper()
 	ns := &corev1.Namespace{}
@@ -399,7 +399,7 @@ func (s *site) endNamespace(namespace string) {
 	}
 }
 
-// gone carries an object out until it is not there.
+// gone reconciles an object until it no longer exists.
 func (s *site) gone(o *unstructured.Unstructured) {
 	s.t.Helper()
 	for range 20 {
@@ -412,7 +412,7 @@ func (s *site) gone(o *unstructured.Unstructured) {
 	s.t.Fatalf("it is there still: %+v", o.Object["status"])
 }
 
-// ownedBy changes the owner of a workspace.
+// ownedBy returns a change of the owner of a workspace.
 func ownedBy(who string) func(*statebackend.Record) error {
 	return func(r *statebackend.Record) error {
 		r.Owner = who

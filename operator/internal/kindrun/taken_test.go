@@ -11,9 +11,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestNameTakenBeside: where objects run beside themselves a tenant can make, before the
-// operator does, whatever a run is made of. It is left alone, nothing runs, and goes on
-// when it is gone.
+// TestNameTakenBeside: if runs are beside their objects, a tenant can create the objects of
+// a run before the operator does. They stay untouched, and nothing runs until they are
+// gone.
 //
 // Shows: operator 18 | what somebody made under a name of a run is left alone, and nothing
 // runs: Terraform, source, Secrets, account, namespace
@@ -70,7 +70,7 @@ func TestNameTakenBeside(t *testing.T) {
 	}
 }
 
-// untouched wants an object to be as it was made.
+// untouched checks that an object is as it was created.
 func (s *site) untouched(theirs client.Object) {
 	s.t.Helper()
 	now := theirs.DeepCopyObject().(client.Object)

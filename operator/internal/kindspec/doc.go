@@ -7,11 +7,11 @@
 //
 // # The schema
 //
-// The schema of an object's spec comes from the JSON Schema of the inputs in the description
-// of the module. A CRD can express less than JSON Schema: what it cannot express is dropped
-// if the module checks it itself (types in a tuple), and else refused with its path. A kind
-// accepts what its module accepts, and refuses what that refuses; the fuzz target compares
-// the two. They differ in these points:
+// The schema of an object's spec comes from the JSON Schema of the inputs in the
+// description of the module. A CRD can express less than JSON Schema: what it cannot
+// express is dropped if the module checks it itself (types in a tuple), and else refused
+// with its path. A kind accepts what its module accepts, and refuses what that refuses;
+// the fuzz target compares the two. They differ in these points:
 //
 //   - A string without a bound has at most 4096 characters, a list and a map at most 1000
 //     elements, so that rules in CEL stay within the API server's budget.
@@ -20,8 +20,8 @@
 //   - A sensitive input is never a value: NAMEFrom names a key of a Secret.
 //   - A default that the schema itself would refuse is left to the module.
 //
-// The API server's own code checks the CRD, including the cost of its rules, before anything
-// is written.
+// The API server's own code checks the CRD, including the cost of its rules, before
+// anything is written.
 //
 // # Versions
 //

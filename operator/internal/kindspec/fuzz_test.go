@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
 
-// choices are decisions that bytes make; where they end each is 0.
+// choices are decisions that come from bytes; once those run out, each is 0.
 type choices struct{ left []byte }
 
 func (c *choices) next(n int) int {
@@ -28,7 +28,7 @@ func (c *choices) next(n int) int {
 	return b % n
 }
 
-// typed is a schema as the description of a module has it. exact: a CRD says the same.
+// typed returns a schema as in the description of a module. exact: a CRD says the same.
 func (c *choices) typed(depth int, exact *bool) map[string]any {
 	kind := c.next(9)
 	if depth == 0 {
@@ -48,13 +48,13 @@ func (c *choices) typed(depth int, exact *bool) map[string]any {
 	case 5:
 		items := c.typed(depth-1, exact)
 		if name, _ := items["type"].(string); name == "" || name == "array" || name == "object" {
-			*exact = false // what is equal among them the module finds out
+			*exact = false // only the module compares such elements
 		}
 		return map[string]any{"type": "array", "uniqueItems": true, "items": items}
 	case 6:
 		return map[string]any{"type": "object", "additionalProperties": c.typed(depth-1, exact)}
 	case 7:
-		*exact = false // and which element has which type
+		*exact = false // nor can a CRD say which element has which type
 		n := 1 + c.next(2)
 		items := []any{}
 		for range n {
@@ -82,7 +82,7 @@ func orNull(s map[string]any) {
 	}
 }
 
-// value is one that a schema may accept.
+// value returns a value that a schema may accept.
 func (c *choices) value(s map[string]any, depth int) any {
 	kind, _ := s["type"].(string)
 	if list, ok := s["type"].([]any); ok {
@@ -133,14 +133,14 @@ func (c *choices) value(s map[string]any, depth int) any {
 	return nil
 }
 
-// FuzzSchema wants a kind to accept what the schema of its module accepts, and to refuse
+// FuzzSchema checks that a kind accepts what the schema of its module accepts, and refuses
 // what that refuses.
 //
 // Shows: operator 25
 func FuzzSchema(f *testing.F) {
 	f.Add([]byte{8, 2, 4, 0, 1, 1, 7, 1, 1, 2, 3, 0})
 	f.Add([]byte{5, 1, 0, 3, 1, 1})
-	f.Add([]byte("0010A")) // null of a field that takes anything
+	f.Add([]byte("0010A")) // null for a field that accepts anything
 	f.Add([]byte{6, 4, 0, 1, 1, 3, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		c, exact := &choices{src}, true

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/kindspec"
 )
 
-// mustModule is what okara publish says of a module in a folder.
+// mustModule returns what okara publish describes of a module in a folder.
 func mustModule(t testing.TB, dir fs.FS, folder string) kindspec.Module {
 	t.Helper()
 	tree, err := archive.List(t.Context(), dir, archive.Options{})
@@ -42,7 +42,7 @@ func mustModule(t testing.TB, dir fs.FS, folder string) kindspec.Module {
 	return m
 }
 
-// vpc is the definition of the example with a change.
+// vpc returns the definition of the example with a change.
 func vpc(t testing.TB, change string) *v1alpha1.ModuleKind {
 	t.Helper()
 	src, err := os.ReadFile("testdata/vpc.yaml")
@@ -102,8 +102,7 @@ func TestCRD(t *testing.T) {
 	golden(t, "crd", mustKind(t, "").CRD())
 }
 
-// TestExample compares the object that users begin with, and wants it to be valid once it
-// has a range, which this kind asks for.
+// TestExample compares the object that users begin with, and checks that it is valid.
 func TestExample(t *testing.T) {
 	k := mustKind(t, "")
 	golden(t, "copy", strings.Split(k.Example(), "\n"))
@@ -116,7 +115,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// object is one of the example.
+// object returns an object of the example with a change.
 func object(t testing.TB, change string) *unstructured.Unstructured {
 	t.Helper()
 	o := map[string]any{}
@@ -142,7 +141,7 @@ func object(t testing.TB, change string) *unstructured.Unstructured {
 	return u
 }
 
-// TestInvalid wants objects to be refused for what their module, or a rule, refuses.
+// TestInvalid checks that an object is refused if its module, or a rule, refuses it.
 //
 // Shows: operator 25
 func TestInvalid(t *testing.T) {
@@ -173,7 +172,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestSchema has a row for each way of writing a type.
+// TestSchema has a row for each way to write a type.
 //
 // Shows: operator 25
 func TestSchema(t *testing.T) {
@@ -219,7 +218,7 @@ func mustYAML(t *testing.T, v any) string {
 	return string(b)
 }
 
-// TestSchemaInvalid wants what cannot become a kind to be refused with its path.
+// TestSchemaInvalid checks that a schema unfit for a kind is refused with its path.
 //
 // Shows: operator 25
 func TestSchemaInvalid(t *testing.T) {
@@ -289,7 +288,7 @@ output "p" {
 	}
 }
 
-// TestBomb wants a schema whose references stand for much more to be refused.
+// TestBomb checks that a schema whose references expand to a huge one is refused.
 func TestBomb(t *testing.T) {
 	var defs strings.Builder
 	defs.WriteString(`d0: {type: string}`)

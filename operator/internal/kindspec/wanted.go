@@ -121,7 +121,7 @@ func approvalOf(a v1alpha1.RunApproval) fluxexec.Approval {
 
 func length(d *v1alpha1.Duration) metav1.Duration { return metav1.Duration{Duration: d.Length()} }
 
-// runLabels returns the labels of the objects of a run, without the two that name the owner.
+// runLabels returns the labels of a run's objects, without the two that name the owner.
 func runLabels(def *v1alpha1.ModuleKind, o *unstructured.Unstructured) map[string]string {
 	all := map[string]string{}
 	for key, value := range o.GetLabels() {

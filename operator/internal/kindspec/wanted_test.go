@@ -33,8 +33,8 @@ func mustWant(t testing.TB, def *v1alpha1.ModuleKind, o *unstructured.Unstructur
 	return w
 }
 
-// TestWanted compares the objects of Flux that the example becomes, and those of a
-// definition that says everything (M1-M6).
+// TestWanted compares the objects of Flux for the example, and for a definition with all
+// fields set (M1-M6).
 //
 // Shows: operator 23
 func TestWanted(t *testing.T) {
@@ -79,7 +79,7 @@ spec: {cidr: 10.10.0.0/16, region: null, zones: [of the user], ports: [1, x], pe
 	}
 }
 
-// TestWantedInputs has a row for where an input comes from.
+// TestWantedInputs has a row for each source of an input.
 //
 // Shows: operator 23
 func TestWantedInputs(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWantedInputs(t *testing.T) {
 	}
 }
 
-// TestWantedVersion: an object runs its own version, a new one that of the definition.
+// TestWantedVersion checks that an object runs its version, and a new one the definition's.
 //
 // Shows: operator 23
 func TestWantedVersion(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWantedVersion(t *testing.T) {
 	}
 }
 
-// TestOutputsAreListed: without a list the run writes no Secret.
+// TestOutputsAreListed checks that without a list the run writes no Secret of outputs.
 //
 // Shows: operator 23
 func TestOutputsAreListed(t *testing.T) {

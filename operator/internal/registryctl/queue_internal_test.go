@@ -77,7 +77,7 @@ func TestFairQueue(t *testing.T) {
 	}
 }
 
-// TestFairQueueOfOrigins checks that origins of a namespace take turns, and the total bound.
+// TestFairQueueOfOrigins checks that origins of a namespace take turns, up to the total.
 //
 // Shows: operator 6
 func TestFairQueueOfOrigins(t *testing.T) {
@@ -139,8 +139,8 @@ func TestStartsPerSecond(t *testing.T) {
 	})
 }
 
-// TestFairQueueOfARecord checks that of entries that share a record only one runs at a time,
-// and that this holds up no entry behind them.
+// TestFairQueueOfARecord checks that of entries that share a record only one runs at a
+// time, and that this holds up no entry behind them.
 //
 // Shows: operator 13
 func TestFairQueueOfARecord(t *testing.T) {

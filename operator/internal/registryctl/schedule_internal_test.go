@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestAskedDuringARun lets a Version change during a run that has read the Versions already:
-// in the first run of an object, then in a later one.
+// TestAskedDuringARun lets a Version change during a run that has read the Versions
+// already: in the first run of an object, then in a later one.
 func TestAskedDuringARun(t *testing.T) {
 	var s schedule
 	now := time.Now()
