@@ -201,7 +201,7 @@ func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	case o.Status.ObservedGeneration != o.Generation || ready == nil:
 		e.Problem = "the operator has not looked at it yet"
 		e.Unseen = true
-	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // it may name hosts
+	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // the message may name hosts
 		e.Problem = "what it runs cannot be read now"
 		e.Cause = ready.Message
 	case ready.Status != "True":

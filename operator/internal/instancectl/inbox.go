@@ -226,7 +226,7 @@ func (k *inbox) changes(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1al
 // abandon it, or to try once more.
 func (k *inbox) last(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
 	if abandoned(o, r) {
-		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // not while it is being destroyed
+		_ = k.step(lifecycle.Actor{Admin: true}, orphan(r)) // refused while it is being destroyed
 	}
 	var next v1alpha1.Handled
 	if o.Status.Handled != nil {

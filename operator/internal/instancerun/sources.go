@@ -131,7 +131,7 @@ func (m Modules) Versions(ctx context.Context, ref template.ModuleRef, n int) ([
 	var all []template.Source
 	for _, v := range taken[:min(len(taken), n)] {
 		found, err := m.Catalog.ModuleVersion(ctx, module, v)
-		if errors.Is(err, oci.ErrNotFound) { // a policy holds it back
+		if errors.Is(err, oci.ErrNotFound) { // a policy withholds the version
 			continue
 		}
 		if err != nil {

@@ -134,7 +134,7 @@ func (d *definitions) newer(ctx context.Context, def *v1alpha1.ModuleKind, o *un
 		if v.Compare(is) <= 0 {
 			break
 		}
-		if v.Compare(current) > 0 { // its schema is not the one of the kind
+		if v.Compare(current) > 0 { // the kind does not have its schema
 			continue
 		}
 		if upgradesTo(def.Spec.Upgrade.Policy, is, v) {

@@ -67,7 +67,7 @@ func (x *object) judge(ctx context.Context, a *v1alpha1.Approval, now fluxexec.S
 	}
 	if now.Plan == nil || now.Plan.ID != planOf(a) {
 		if now.Plan == nil && now.Phase == fluxexec.Running {
-			return "", "", nil // there will be one
+			return "", "", nil // a plan will follow
 		}
 		waiting := ""
 		if now.Plan != nil {

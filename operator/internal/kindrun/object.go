@@ -86,7 +86,7 @@ type object struct {
 type (
 	// ending removes what a deleted object had.
 	ending struct{ *object }
-	// published are the outputs and the plan in the cluster.
+	// published shows outputs and plans to users.
 	published struct{ *object }
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-// Kinds of entries.
+// These are the kinds of entries.
 const (
 	kindModule   = "Module"
 	kindProvider = "Provider"

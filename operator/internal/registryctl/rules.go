@@ -42,7 +42,7 @@ const (
 	RulesKey       = "rules.json"
 )
 
-// Bounds of rules. A ConfigMap has at most 1 MiB.
+// These bounds limit rules. A ConfigMap has at most 1 MiB.
 const (
 	maxRules      = 50        // per namespace
 	maxRulesText  = 64 << 10  // bytes of the rules of a namespace

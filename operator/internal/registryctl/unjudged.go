@@ -51,7 +51,7 @@ func (r *unjudged) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if a.Spec.Target.Kind == kindVersion {
 		err := r.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}, &v1alpha1.Version{})
 		if !apierrors.IsNotFound(err) {
-			return later, err // the next run of its entry judges
+			return later, err // the next run of its entry judges it
 		}
 	}
 	verdict.Decide(&a, "", fmt.Sprintf("it was not evaluated: is there a %s %s in this namespace, and does it wait for an Approval?", a.Spec.Target.Kind, a.Spec.Target.Name))
