@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// diary is a module that writes down in a file when it is made and destroyed, the latter
-// once another file is there.
+// diary returns a module that records its creation and destruction in a file. The
+// destruction waits until the file may exists.
 func diary(file, may string) string {
 	return fmt.Sprintf(`
 variable "name" {
@@ -55,8 +55,8 @@ func newLived(t *testing.T) *lived {
 	return l
 }
 
-// wrote is what happened outside of the cluster: the diary, the versions of the state and
-// its text.
+// wrote returns what happened outside the cluster: the diary, the versions of the state
+// and its text.
 func (l *lived) wrote() string {
 	l.t.Helper()
 	b, err := os.ReadFile(l.diary)
@@ -68,7 +68,7 @@ func (l *lived) wrote() string {
 	return fmt.Sprint(strings.Fields(string(b)), code, state, history)
 }
 
-// same wants nothing to have happened outside of the cluster.
+// same requires that nothing has happened outside the cluster.
 func (l *lived) same(since string) {
 	l.t.Helper()
 	if now := l.wrote(); now != since {
@@ -79,8 +79,8 @@ func (l *lived) same(since string) {
 	}
 }
 
-// comes wants an object to have come back, be changed as it may, not to run, for why, and
-// to go without a trace.
+// comes requires that an object was restored, can be changed, does not run for the reason
+// why, and can be deleted without a trace.
 func (l *lived) comes(o *unstructured.Unstructured, why string) {
 	l.t.Helper()
 	since := l.wrote()
@@ -118,10 +118,10 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 	l.carry(o, "it is gone", func() bool { return l.gone(o) })
 }
 
-// TestClusterRestored (A3) puts backups of etcd back from before, during and after the
-// destroy of an object. What comes back neither plans nor writes, whether its state was
-// deleted or is that of the next object of its name, which nobody knows any more; what
-// was destroyed is not destroyed twice.
+// TestClusterRestored (A3) restores backups of etcd from before, during and after the
+// destroy of an object. A restored object neither plans nor writes, whether its state was
+// deleted or belongs to the next object of its name, which the restored cluster does not
+// know. Nothing is destroyed twice.
 //
 // Shows: kinds 11 | etcd put back to before, during and after the destroy of an object: what comes
 // back neither plans nor writes, is told `StateNotOwned` and suspended, and goes without a run; a

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// chartSource and release are what Flux takes of a chart. %s: namespace, repository,
+// chartSource and release are Flux's objects for a chart. %s: namespace, repository,
 // digest; namespace.
 const (
 	chartSource = `
@@ -52,7 +52,7 @@ spec:
 `
 )
 
-// template is all that the chart has.
+// template is the only template of the chart.
 const template = `
 apiVersion: v1
 kind: ConfigMap
@@ -60,8 +60,8 @@ metadata: {name: "{{ .Release.Name }}"}
 data: {text: "{{ .Values.text }}"}
 `
 
-// TestFluxInstallsAChart shows a chart of okara's registry, installed by an account
-// that may edit its namespace, and uninstalled.
+// TestFluxInstallsAChart installs a chart from okara's registry, with an account that may
+// edit its namespace, and uninstalls it.
 //
 // Shows: rig 2 | helm-controller installs a chart that lies in okara's registry, and uninstalls it
 // while its account is there
@@ -70,7 +70,7 @@ func TestFluxInstallsAChart(t *testing.T) {
 	ns := cluster.Namespace(t, nil).Name
 	account := metav1.ObjectMeta{Namespace: ns, Name: "runner"}
 	for _, o := range []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: account}, // without it nothing is uninstalled, and the release goes
+		&corev1.ServiceAccount{ObjectMeta: account}, // without it nothing is uninstalled, and the release is removed
 		&rbacv1.RoleBinding{
 			ObjectMeta: account,
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account.Name}},
@@ -102,7 +102,7 @@ func TestFluxInstallsAChart(t *testing.T) {
 	f.gone(t, repository)
 }
 
-// chart is one as `helm push` stores it.
+// chart returns a chart as `helm push` stores it.
 func chart(t *testing.T) oci.Artifact {
 	t.Helper()
 	files := chartFiles("1.0.0")
@@ -115,7 +115,7 @@ func chart(t *testing.T) oci.Artifact {
 	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
 }
 
-// chartFiles are those of the chart.
+// chartFiles returns the files of the chart.
 func chartFiles(version string) fstest.MapFS {
 	return fstest.MapFS{
 		"Chart.yaml":           {Data: fmt.Appendf(nil, `{"apiVersion":"v2","name":"hello","version":%q}`, version)},
@@ -123,7 +123,7 @@ func chartFiles(version string) fstest.MapFS {
 	}
 }
 
-// pack makes the archive of a chart, as `helm package` does.
+// pack creates the archive of a chart as `helm package` does.
 func pack(t *testing.T, files fstest.MapFS) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// object is one of the run.
+// object returns an object of the run.
 func (e *executed) object(version, kind string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(version)
@@ -29,8 +29,8 @@ func (e *executed) object(version, kind string) *unstructured.Unstructured {
 	return o
 }
 
-// TestExecutor (T1, T7, T13): a run is applied, and destroyed whatever state it is in:
-// without a source, and suspended.
+// TestExecutor (T1, T7, T13) applies a run, and destroys it even without a source and
+// while it is suspended.
 //
 // Shows: rig 4 | the operator's executor has modules applied, waits for locks, tells of drift and
 // repairs it, destroys step by step or keeps
@@ -51,7 +51,7 @@ func TestExecutor(t *testing.T) {
 	if changed, err := e.exec.Apply(t.Context(), e.spec); err != nil || changed {
 		t.Errorf("it was written though nothing changed: %v", err)
 	}
-	// tofu-controller writes meanwhile, and a controller comes again.
+	// tofu-controller writes concurrently; a controller would reconcile again.
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Cancel(t.Context(), e.spec) }); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestExecutor(t *testing.T) {
 	e.gone(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: rawOutputs}})
 }
 
-// TestExecutorKeeps shows a run that leaves what it made.
+// TestExecutorKeeps removes a run whose resources are kept.
 //
 // Shows: rig 4
 func TestExecutorKeeps(t *testing.T) {
@@ -78,7 +78,8 @@ func TestExecutorKeeps(t *testing.T) {
 	}
 }
 
-// TestExecutorRepairs (T16): a source that was wrong is written anew, and a run follows.
+// TestExecutorRepairs (T16) checks that an invalid source is rewritten, and that a run
+// follows.
 //
 // Shows: traps T16
 func TestExecutorRepairs(t *testing.T) {
@@ -94,7 +95,8 @@ func TestExecutorRepairs(t *testing.T) {
 	e.ends()
 }
 
-// TestExecutorWaits shows a run that meets the lock of the state, and one that breaks it.
+// TestExecutorWaits checks a run that waits for the lock of the state, and one that
+// breaks it.
 //
 // Shows: rig 4
 func TestExecutorWaits(t *testing.T) {
@@ -120,7 +122,7 @@ func TestExecutorWaits(t *testing.T) {
 	e.ends()
 }
 
-// TestExecutorReports shows a run that tells of drift and repairs it when it is asked to.
+// TestExecutorReports checks a run that reports drift, and repairs it on request.
 //
 // Shows: rig 4
 // Shows: traps T18
@@ -150,7 +152,7 @@ func TestExecutorReports(t *testing.T) {
 	e.ends()
 }
 
-// TestExecutorSeals (T15): plans and states are what OpenTofu's encryption makes of them.
+// TestExecutorSeals (T15) checks that plans and states are encrypted by OpenTofu.
 //
 // Shows: traps T15 | plans lie in Secrets, with all variables
 func TestExecutorSeals(t *testing.T) {
@@ -179,7 +181,7 @@ plan {
 	e.ends()
 }
 
-// TestTrapDrift (T18): without a look for drift each run plans, and repairs.
+// TestTrapDrift (T18) shows that without drift detection each run plans, and repairs.
 //
 // Shows: traps T18 | without a look for drift each run repairs; with one, a plan that waits is
 // never made
@@ -192,12 +194,12 @@ func TestTrapDrift(t *testing.T) {
 	r.ready(t, terraform)
 	r.store(strings.ReplaceAll(r.stored(), "hello, okara", "hello, world"))
 	until(t, "it is repaired", func() (bool, any) { s := r.stored(); return strings.Contains(s, "hello, okara"), s })
-	r.delete(t, terraform) // it would run on, without okara, and hold up the next one
+	r.delete(t, terraform) // it would continue to run without okara, and delay the next one
 	r.gone(t, terraform)
 }
 
-// TestTrapManualDrift (T18): with a look for it, a run whose plans wait tells of drift and
-// has no plan to repair it. The executor's has.
+// TestTrapManualDrift (T18) shows that with drift detection, a run whose plans wait for
+// approval reports drift but never plans the repair. The executor's run plans it.
 //
 // Shows: traps T18
 func TestTrapManualDrift(t *testing.T) {
@@ -219,7 +221,8 @@ func TestTrapManualDrift(t *testing.T) {
 	e.ends()
 }
 
-// TestTrapValueFrom (T5): valueFrom of a variable does nothing; varsFrom does.
+// TestTrapValueFrom (T5) shows that valueFrom of a variable has no effect, while varsFrom
+// works.
 //
 // Shows: traps T5 | `valueFrom` of a variable does nothing
 func TestTrapValueFrom(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestFluxRunsAModule is a run without the operator: Flux fetches a module of okara's
-// registry by its digest, tofu applies it with its state in okara, and destroys it.
+// TestFluxRunsAModule runs a module without the operator: Flux fetches it from okara's
+// registry by its digest, and tofu applies it with its state in okara, and destroys it.
 //
 // Shows: rig 1 | Flux takes a module from okara's registry by its digest; tofu-controller applies
 // it with stock tofu and its state in `okara serve`, and destroys it
@@ -37,7 +37,7 @@ func TestFluxRunsAModule(t *testing.T) {
 	if got := string(outputs.Data["text"]); got != "hello, okara" {
 		t.Errorf("the output is %q", got)
 	}
-	if len(outputs.Data["list__type"]) == 0 { // T6: what is no string has a type beside it
+	if len(outputs.Data["list__type"]) == 0 { // T6: a value that is not a string has a type beside it
 		t.Errorf("the outputs are %q", outputs.Data)
 	}
 	if !r.applied() {
@@ -53,8 +53,8 @@ func TestFluxRunsAModule(t *testing.T) {
 	r.gone(t, repository)
 }
 
-// TestGarbageIsCollected shows what kube-controller-manager does here: what is owned
-// goes with its owner, and a namespace with all that is in it.
+// TestGarbageIsCollected checks what kube-controller-manager does here: owned objects are
+// deleted with their owner, and the contents of a namespace with the namespace.
 //
 // Shows: rig 9 | what is owned goes with its owner, and a namespace with all that is in it
 func TestGarbageIsCollected(t *testing.T) {

@@ -29,11 +29,11 @@ func newExecuted(t *testing.T) *executed {
 	r := newTrial(t)
 	e := &executed{trial: r, exec: fluxexec.Executor{Client: r.WithWatch}, spec: r.spec()}
 	e.spec.UID = "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
-	e.spec.RetryInterval.Duration = 2 * time.Second // tests do not wait for longer
+	e.spec.RetryInterval.Duration = 2 * time.Second // shortens the test
 	return e
 }
 
-// reaches applies the run, as a controller does again and again, until it is so far.
+// reaches applies the run repeatedly, like a controller, until it has the given phase.
 func (e *executed) reaches(want fluxexec.Phase) fluxexec.Status {
 	e.t.Helper()
 	var got fluxexec.Status
@@ -50,15 +50,15 @@ func (e *executed) reaches(want fluxexec.Phase) fluxexec.Status {
 	return got
 }
 
-// ends destroys the run and wants nothing to be left.
+// ends destroys the run and requires that nothing is left.
 func (e *executed) ends() {
 	e.t.Helper()
 	until(e.t, "it is destroyed", func() (bool, any) { gone, err := e.exec.Destroy(e.t.Context(), e.spec); return gone, err })
 	until(e.t, "nothing is left", func() (bool, any) { gone, err := e.exec.Clean(e.t.Context(), e.spec); return gone, err })
 }
 
-// TestGateHolds (T4, T7, T8, T17): what was approved is what is applied. When the world
-// changes after a plan was made, its approval is refused and a new plan waits.
+// TestGateHolds (T4, T7, T8, T17) checks that exactly the approved plan is applied. If
+// the state changes after a plan was made, its approval is refused and a new plan waits.
 //
 // Shows: traps T4
 // Shows: traps T6
@@ -110,13 +110,13 @@ func TestGateHolds(t *testing.T) {
 
 func (e *executed) approve(plan string) {
 	e.t.Helper()
-	// tofu-controller writes meanwhile, and a controller comes again.
+	// tofu-controller writes concurrently; a controller would reconcile again.
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return e.exec.Approve(e.t.Context(), e.spec, plan) }); err != nil {
 		e.t.Fatal(err)
 	}
 }
 
-// store writes a state in the place of that which is there, as another run would.
+// store replaces the stored state, as another run would.
 func (r *trial) store(state string) {
 	r.t.Helper()
 	var s map[string]any

@@ -57,7 +57,8 @@ func newReleased(t *testing.T) *released {
 	return r
 }
 
-// reaches applies the release, as a controller does again and again, until it is so far.
+// reaches applies the release repeatedly, like a controller, until it has the given
+// phase.
 func (r *released) reaches(want fluxexec.Phase) {
 	r.t.Helper()
 	until(r.t, "the release is "+string(want), func() (bool, any) {
@@ -78,8 +79,8 @@ func (r *released) ends() {
 	until(r.t, "nothing is left", func() (bool, any) { gone, err := r.exec.Clean(r.t.Context(), r.spec); return gone, err })
 }
 
-// TestExecutorInstalls shows a chart installed, changed and uninstalled, though it was
-// suspended (H3), and never without its account (H2).
+// TestExecutorInstalls installs, changes and uninstalls a chart, even though the release
+// is suspended (H3), and never without its account (H2).
 //
 // Shows: rig 3 | the operator's executor has charts installed from a registry, an index and a Git
 // repository whose branch moves; changed, and uninstalled even if suspended, or kept
@@ -108,7 +109,8 @@ func TestExecutorInstalls(t *testing.T) {
 	r.gone(t, r.made)
 }
 
-// TestExecutorKeepsRelease shows what a chart made stay when its release goes.
+// TestExecutorKeepsRelease checks that the resources of a chart stay when its release is
+// removed.
 //
 // Shows: rig 3
 func TestExecutorKeepsRelease(t *testing.T) {
@@ -119,7 +121,8 @@ func TestExecutorKeepsRelease(t *testing.T) {
 	r.read(t, r.made)
 }
 
-// TestTrapAccount (H2): without its account a release goes, and what it made stays.
+// TestTrapAccount (H2) shows that without its account a release is removed, and its
+// resources stay.
 //
 // Shows: rig 2
 func TestTrapAccount(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// guarded makes charts of the registry want a password to be read.
+// guarded makes the registry require a password for reading charts.
 func (p *platform) guarded() {
 	host, rest, _ := strings.Cut(p.repository, "/")
 	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -44,8 +44,8 @@ func (p *platform) guarded() {
 	p.repository = strings.TrimPrefix(server.URL, "http://") + "/" + rest
 }
 
-// launchChart makes a Template of a chart, named by a range and fetched with a credential
-// that stays beside the Template, and an instance that is ready.
+// launchChart creates a Template of a chart, which names a range and a credential that
+// stays in the Template's namespace, and an instance, and waits until it is ready.
 func (p *platform) launchChart() *v1alpha1.Instance {
 	p.t.Helper()
 	host, _, _ := strings.Cut(p.repository, "/")
@@ -92,9 +92,8 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 	return o
 }
 
-// TestInstanceOfChart has a Template of a chart, an instance that
-// helm-controller installed, with a URL, repaired and extended, its end, and nothing that
-// is left.
+// TestInstanceOfChart checks a Template of a chart and an instance that helm-controller
+// installed, with a URL, its repair and extension, its end, and that nothing is left.
 //
 // Shows: rig 7 | a Template of a chart becomes an instance with a URL, repaired and extended; at
 // its end nothing is left

@@ -40,7 +40,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// siteModule is one that says where it is reached.
+// siteModule is a module with a URL output.
 const siteModule = `
 variable "name" {
   type = string
@@ -55,7 +55,7 @@ output "text" {
 }
 `
 
-// stubborn is a module that is destroyed only once a file is there.
+// stubborn is a module that can be destroyed only once a file exists.
 const stubborn = `
 variable "name" {
   type = string
@@ -75,7 +75,7 @@ output "text" {
 }
 `
 
-// states are those of an okara serve that lets everybody in.
+// stateStore gives access to the states of an okara serve without access control.
 type stateStore struct{ url string }
 
 func (s stateStore) address(r runaccess.Run) string { return s.url + "/" + r.Workspace }
@@ -117,7 +117,7 @@ func (stateStore) ask(ctx context.Context, method, at string) ([]byte, error) {
 	return b, err
 }
 
-// platform is an operator with instances, on real controllers, and a clock of its own.
+// platform is an operator with instances on real controllers, with its own clock.
 type platform struct {
 	*trial
 	client.Client
@@ -133,7 +133,7 @@ func (p *platform) time() time.Time {
 	return p.now
 }
 
-// later lets time go by, and has the operator look.
+// later advances the clock, and makes the operator reconcile.
 func (p *platform) later(d time.Duration) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -155,10 +155,10 @@ func (p *platform) later(d time.Duration) {
 			p.t.Fatal(err)
 		}
 	}
-	time.Sleep(2 * time.Second) // who writes all the time keeps the operator from writing
+	time.Sleep(2 * time.Second) // continuous writes would keep the operator from writing
 }
 
-// newPlatform has the controller that carries instances out: Tofu or Helm.
+// newPlatform starts the controller that carries out instances: Tofu or Helm.
 func newPlatform(t *testing.T, engine string) *platform {
 	t.Helper()
 	p := &platform{trial: newTrialWith(t, engine), now: time.Now()}
@@ -175,14 +175,14 @@ func newPlatform(t *testing.T, engine string) *platform {
 	if p.Client, err = client.New(admin, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	cluster.Account(t, p.ns) // its roles are for all tests, whichever comes first
+	cluster.Account(t, p.ns) // its roles are shared by all tests, in any order
 	if err := p.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fluxobj.Account}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// operate starts an operator, and returns how to stop it.
+// operate starts an operator, and returns a function that stops it.
 func (p *platform) operate(c client.Client) (stop func()) {
 	p.t.Helper()
 	mgr, err := ctrl.NewManager(cluster.Admin(p.t), ctrl.Options{
@@ -197,7 +197,7 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	layout := addr.Layout{Prefix: "p"} // as the trial has it
+	layout := addr.Layout{Prefix: "p"} // as in the trial
 	options := instancerun.Options{
 		Client: c, Flux: &fluxexec.Executor{Client: c}, Access: p.states,
 		Registry: host, Layout: layout, PlainHTTP: true, Instances: p.ns, Operator: p.ns,
@@ -221,9 +221,9 @@ func (p *platform) operate(c client.Client) (stop func()) {
 	}
 }
 
-// mortals lets one operator after another lead until the test ends. The first is killed
-// after its first write, the second before its second one, and so on: each gets further,
-// as it repeats what was done already. The func stops them, and returns how many were
+// mortals runs one operator after another until the test ends. The first is killed after
+// its first write, the second before its second one, and so on. Each gets further, as it
+// repeats the earlier steps. The returned function stops them, and returns how many were
 // killed.
 func (p *platform) mortals() (stop func() int) {
 	p.t.Helper()
@@ -253,7 +253,8 @@ func (p *platform) mortals() (stop func() int) {
 	return func() int { close(over); return <-deaths }
 }
 
-// launch makes a Template of the published module, and an instance of it that is ready.
+// launch creates a Template of the published module and an instance, and waits until it
+// is ready.
 func (p *platform) launch(name string) *v1alpha1.Instance {
 	p.t.Helper()
 	template := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "sandbox.greeting"}, Spec: v1alpha1.TemplateSpec{
@@ -292,8 +293,8 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 	return b != nil && err == nil && has
 }
 
-// TestInstance has a Template, an instance that tofu made with a
-// URL from an output, its end, and nothing that is left.
+// TestInstance checks a Template and an instance that tofu created, with a URL from an
+// output, its end, and that nothing is left.
 //
 // Shows: rig 5 | a Template and an Instance become what tofu made, with an address from an
 // output; when its time is over nothing is left, the state included; one that cannot be destroyed
@@ -313,7 +314,8 @@ func TestInstance(t *testing.T) {
 	p.expires(o)
 }
 
-// expires lets the time of an instance be over, and waits until nothing is left.
+// expires advances the clock beyond the end of an instance, and waits until nothing is
+// left.
 func (p *platform) expires(o *v1alpha1.Instance) {
 	p.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Status.Namespace}}
@@ -329,8 +331,8 @@ func (p *platform) expires(o *v1alpha1.Instance) {
 	}
 }
 
-// TestInstanceKilled (G1) kills operators all through the life of an instance: tofu
-// applies it once, and nothing is left of it in the end.
+// TestInstanceKilled (G1) kills operators throughout the life of an instance: tofu
+// applies it once, and nothing is left in the end.
 //
 // Shows: rig 6 | operators killed all through the life of an instance: tofu applies it once,
 // and nothing is left in the end
@@ -352,8 +354,8 @@ func TestInstanceKilled(t *testing.T) {
 	}
 }
 
-// TestInstanceStays keeps the phase and the state of one that cannot be destroyed, until
-// it can.
+// TestInstanceStays checks that an instance that cannot be destroyed keeps its phase and
+// its state until it can.
 //
 // Shows: rig 5
 func TestInstanceStays(t *testing.T) {

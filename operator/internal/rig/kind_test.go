@@ -31,7 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/runaccess"
 )
 
-// page are the files that a page of the documentation shows, by name.
+// page returns the files on a page of the documentation, by name.
 func page(t *testing.T, name string) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Root(), "docs", name))
@@ -45,8 +45,8 @@ func page(t *testing.T, name string) map[string]string {
 	return files
 }
 
-// newOperatorSite is an okara serve, and an okara-operator with the rights of the chart
-// which runs modules with their states in it.
+// newOperatorSite starts an okara serve, and an okara-operator with the rights of the
+// chart that runs modules with their states in it.
 func newOperatorSite(t *testing.T) *kindSite {
 	t.Helper()
 	operator := filepath.Join(Root(), "bin", "okara-operator")
@@ -71,7 +71,7 @@ func newOperatorSite(t *testing.T) *kindSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := issuer.Keep(t.Context()); err != nil { // the chart brings the keys to okara serve
+	if err := issuer.Keep(t.Context()); err != nil { // with the chart, okara serve gets the keys
 		t.Fatal(err)
 	}
 	keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: runaccess.IssuerConfigMap}}
@@ -110,13 +110,13 @@ func (s *kindSite) operate(path, operatorNamespace string) {
 	})
 }
 
-// apply makes an object of a page.
+// apply creates an object of a page.
 func (s *kindSite) apply(file string) *unstructured.Unstructured {
 	s.t.Helper()
 	return s.create(s.t, object(s.t, file))
 }
 
-// comes waits until the condition Ready of an object has a reason.
+// comes waits until the condition Ready of an object has the given reason.
 func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 	s.t.Helper()
 	until(s.t, o.GetName()+" is "+reason, func() (bool, any) {
@@ -125,10 +125,10 @@ func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 	})
 }
 
-// TestRoundOfAKind is the page docs/kubernetes/kinds.md with the real programs: the definition is
-// applied, what is no range is refused before anything is made, what is one is run; one
-// group reads its outputs; its state is one of okara serve, and nothing is left of it, nor
-// of the kind.
+// TestRoundOfAKind follows the page docs/kubernetes/kinds.md with the real programs: the
+// definition is applied, an invalid range is refused before anything is created, and a
+// valid one is run. One group reads the outputs, the state is in okara serve, and in the
+// end nothing is left of the object or the kind.
 //
 // Shows: rig 8 | the page of [kinds](kubernetes/kinds.md) with `okara-operator run`: the kind, a
 // refusal, an object that is applied, its outputs for one group, its state in `okara serve`, its
@@ -197,7 +197,7 @@ func TestRoundOfAKind(t *testing.T) {
 	}
 }
 
-// outputs wants the outputs to be there for the group that the definition names, alone.
+// outputs requires that only the group in the definition can read the outputs.
 func (s *kindSite) outputs(id string) {
 	s.t.Helper()
 	for group, may := range map[string]bool{"tenant-acme": true, "tenant-other": false} {

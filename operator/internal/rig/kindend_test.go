@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// slow is a module that makes a file, is not done for some seconds, and destroys the file
-// by a command.
+// slow returns a module that creates a file, takes some seconds, and destroys the file
+// with a command.
 func slow(file, destroy string) string {
 	return fmt.Sprintf(`
 variable "name" {
@@ -42,8 +42,8 @@ output "text" {
 `, file, destroy)
 }
 
-// TestNamespaceGoes (M12): the namespace of a tenant is deleted while a run goes on. The
-// operator loses all that it may do there, and destroys all the same what was made.
+// TestNamespaceGoes (M12) deletes the namespace of a tenant during a run. The operator
+// loses all its rights there, and destroys the created resources anyway.
 //
 // Shows: kinds 3 | traps T1, T11, T12, T13, T16 are above. The namespace of a tenant goes in the
 // middle of a run, and with it the operator's rights there: all that was made is destroyed
@@ -75,8 +75,8 @@ func TestNamespaceGoes(t *testing.T) {
 	}
 }
 
-// TestAbandoned (M12): what cannot be destroyed is given up by an administrator. Its state
-// stays, and the next object of the name does not get it.
+// TestAbandoned (M12) checks that an administrator can abandon resources that cannot be
+// destroyed. The state stays, and the next object of the name does not get it.
 //
 // Shows: kinds 4 | a destroy that fails again and again waits for a day or for somebody; what is
 // given up keeps its state

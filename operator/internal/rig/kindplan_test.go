@@ -21,7 +21,7 @@ import (
 
 func manual(spec *v1alpha1.ModuleKindSpec) { spec.Run.Approval.Mode = v1alpha1.ApprovalPlan }
 
-// waits carries an object out until a plan waits for an Approval that is none of some.
+// waits reconciles an object until a plan that is not in not waits for approval.
 func (s *kindSite) waits(o *unstructured.Unstructured, not ...string) (plan string) {
 	s.t.Helper()
 	s.carry(o, "a plan waits", func() bool {
@@ -32,7 +32,8 @@ func (s *kindSite) waits(o *unstructured.Unstructured, not ...string) (plan stri
 	return plan
 }
 
-// approve makes an Approval, and carries the object out until something came of it.
+// approve creates an Approval, and reconciles the object until it has one of the wanted
+// results.
 func (s *kindSite) approve(o *unstructured.Unstructured, plan string, generation int64, want ...v1alpha1.ApprovalResult) {
 	s.t.Helper()
 	a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, GenerateName: "a-"}, Spec: v1alpha1.ApprovalSpec{
@@ -47,7 +48,7 @@ func (s *kindSite) approve(o *unstructured.Unstructured, plan string, generation
 	})
 }
 
-// store writes a state in the place of that which is there, as somebody else would.
+// store replaces the stored state, as another user would.
 func (s *kindSite) store(state string) {
 	s.t.Helper()
 	var is map[string]any
@@ -64,7 +65,7 @@ func (s *kindSite) store(state string) {
 	}
 }
 
-// has wants the state to have one greeting, and not another.
+// has requires that the state contains one greeting, and not the other.
 func (s *kindSite) has(yes, no string) {
 	s.t.Helper()
 	if got := s.pull(); yes != "" && !strings.Contains(got, "hello, "+yes) || no != "" && strings.Contains(got, "hello, "+no) {
@@ -72,9 +73,8 @@ func (s *kindSite) has(yes, no string) {
 	}
 }
 
-// TestNeverPending (M8): no plan of a kind that is applied by itself ever waits for
-// somebody to see, at any event of a watch, though tofu-controller has one pending for a
-// moment (T8).
+// TestNeverPending (M8) checks that a kind without approvals never shows a waiting plan
+// in any event of a watch, although tofu-controller briefly has a pending one (T8).
 //
 // Shows: kinds 1 | by itself: no event of a watch says that a plan waits; by hand: what was read
 // is applied, and no other plan, none of another generation, none that the world (T17) or the
@@ -113,8 +113,8 @@ func TestNeverPending(t *testing.T) {
 	}
 }
 
-// TestApprovals (M8): what somebody has read is applied, and nothing else: no other plan,
-// none of another generation, none that the world has changed under (T17), and no
+// TestApprovals (M8) checks that exactly the plan that was read is applied: no other
+// plan, none of another generation, none after a change of the state (T17), and no
 // variables that changed after the Approval (T4).
 //
 // Shows: kinds 1
@@ -145,7 +145,7 @@ func TestApprovals(t *testing.T) {
 	s.set(o, "three")
 	fourth := s.waits(o, first, second, third)
 	s.approve(o, fourth, 3, v1alpha1.ApprovalAccepted, v1alpha1.ApprovalApplied)
-	s.set(o, "four") // before or after that was applied
+	s.set(o, "four") // before or after the fourth plan was applied
 	fifth := s.waits(o, first, second, third, fourth)
 	s.has("", "four")
 	s.approve(o, fifth, 0, v1alpha1.ApprovalApplied)
@@ -154,8 +154,8 @@ func TestApprovals(t *testing.T) {
 	s.carry(o, "it is gone", func() bool { return s.gone(o) })
 }
 
-// TestTokensOfRuns (M13): a token that has expired opens nothing. The operator makes it
-// anew, and a plan that was made with the one before is applied (T12).
+// TestTokensOfRuns (M13) checks that an expired token is refused. The operator renews it,
+// and a plan that was made with the previous token is applied (T12).
 //
 // Shows: kinds 7
 func TestTokensOfRuns(t *testing.T) {

@@ -43,22 +43,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// kindSite is an okara serve that takes the tokens of an operator, which carries out
+// kindSite is an okara serve that accepts the tokens of an operator, which reconciles
 // objects of one kind.
 type kindSite struct {
 	flux
 	t       *testing.T
 	config  *rest.Config
 	tenant  string
-	past    *runaccess.Issuer // the operator's, whose tokens have expired
+	past    *runaccess.Issuer // the operator's issuer with expired tokens
 	okara   string            // HOST:PORT
-	admin   string            // token that may do everything there
+	admin   string            // token with all rights there
 	module  depot.Published
 	def     *v1alpha1.ModuleKind
 	objects *kindrun.Objects
 }
 
-// newKindSite has a module be a kind. The operator has the rights that the chart gives it.
+// newKindSite defines a kind for a module. The operator has the rights that the chart
+// grants.
 func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)) *kindSite {
 	t.Helper()
 	s := &kindSite{t: t, config: cluster.With(t, Manager, Source, Tofu), tenant: cluster.Namespace(t, nil).Name}
@@ -124,7 +125,7 @@ func newKindSite(t *testing.T, module string, how func(*v1alpha1.ModuleKindSpec)
 	return s
 }
 
-// serveConfig is what the chart gives okara serve for runs.
+// serveConfig returns the configuration for runs that the chart gives okara serve.
 func serveConfig(t *testing.T, issuer, keys string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,7 +153,7 @@ rule "modules of runs" {
 	return config
 }
 
-// token makes the token of the operator for the registry.
+// token creates the token of the operator for the registry.
 func (s *kindSite) token() (file string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -169,7 +170,7 @@ func (s *kindSite) token() (file string) {
 	return file
 }
 
-// registry is what the operator reads and writes as itself.
+// registry returns a client that reads and writes as the operator.
 func (s *kindSite) registry() *oci.Client {
 	s.t.Helper()
 	c, err := oci.New(s.okara, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
@@ -181,7 +182,7 @@ func (s *kindSite) registry() *oci.Client {
 	return c
 }
 
-// publish puts the module where okara serve has its modules.
+// publish publishes the module to okara serve.
 func (s *kindSite) publish(c *oci.Client, module string) {
 	s.t.Helper()
 	var err error
@@ -192,7 +193,7 @@ func (s *kindSite) publish(c *oci.Client, module string) {
 	}
 }
 
-// define makes the kind, by hand, and gives the namespace to tenants.
+// define creates the kind directly, and marks the namespace as a tenant's.
 func (s *kindSite) define() {
 	s.t.Helper()
 	s.def = &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "greetings"}}
@@ -244,7 +245,7 @@ func (s *kindSite) greet(name string) *unstructured.Unstructured {
 	return object(s.t, fmt.Sprintf("apiVersion: apps.okara.dev/v1alpha1\nkind: Greeting\nmetadata: {namespace: %s, name: hello}\nspec: {name: %q}\n", s.tenant, name))
 }
 
-// carry carries an object out until something is so.
+// carry reconciles an object until the condition is true.
 func (s *kindSite) carry(o *unstructured.Unstructured, what string, is func() bool) {
 	s.t.Helper()
 	until(s.t, what, func() (bool, any) {
@@ -277,7 +278,7 @@ func (s *kindSite) reason(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// state runs a command of okara about the state of the object.
+// state runs an okara state command on the state of the object.
 func (s *kindSite) state(args ...string) string {
 	s.t.Helper()
 	okara := exec.CommandContext(s.t.Context(), okaraPath(), append([]string{"state"}, args...)...)
@@ -289,7 +290,7 @@ func (s *kindSite) state(args ...string) string {
 	return string(out)
 }
 
-// reads is what somebody of a group gets for the outputs.
+// reads returns the error of reading the outputs as a member of a group.
 func (s *kindSite) reads(group string) error {
 	s.t.Helper()
 	config := rest.CopyConfig(s.config)
@@ -306,20 +307,20 @@ func (s *kindSite) set(o *unstructured.Unstructured, name string) {
 	s.change(s.t, o, func() { o.Object["spec"] = map[string]any{"name": name} })
 }
 
-// gone reports whether an object is not there.
+// gone reports whether an object does not exist.
 func (s *kindSite) gone(o client.Object) bool {
 	s.t.Helper()
 	return apierrors.IsNotFound(s.Get(context.WithoutCancel(s.t.Context()), client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object)))
 }
 
-// pull is the state, by who may read all of them.
+// pull returns the state, read with all rights.
 func (s *kindSite) pull() string {
 	s.t.Helper()
 	_, state := s.ask(s.admin, http.MethodGet, "")
 	return state
 }
 
-// ask is a request for the state of the object by a token, and how it was answered.
+// ask sends a request for the state of the object with a token, and returns the response.
 func (s *kindSite) ask(token, method, body string) (status int, said string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", strings.NewReader(body))

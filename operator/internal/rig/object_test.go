@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// TestRoundOfAnObject is the whole round: an object that is wrong is refused, one that is
-// right is applied with its state in okara serve, by a token of its own; its outputs are
-// for one group; and when it is deleted nothing is left.
+// TestRoundOfAnObject follows an object through its whole life: an invalid one is
+// refused, and a valid one is applied with its state in okara serve, by its own token.
+// Its outputs are readable for one group, and when it is deleted nothing is left.
 //
 // Shows: kinds 2 | an object, whole: refused, applied with its state in `okara serve` by a token
 // of its own, its outputs, a list too, read by one group and no other, changed, destroyed; nothing
@@ -75,10 +75,10 @@ func TestRoundOfAnObject(t *testing.T) {
 	}
 }
 
-// TestObjectMadeAnew (A3): whose finalizers were stripped leaves its state behind, and
-// the next object of its name does not get it. What runs for the first one goes on to
-// own the state, until an administrator gives it to the second.
-//
+// TestObjectMadeAnew (A3) checks that an object whose finalizers were stripped leaves its
+// state behind, and that the next object of its name does not get it. The run of the
+// first object continues to own the state, until an administrator assigns it to the
+// second.
 // Shows: kinds 6
 // Shows: kinds 9 | the finalizer of an object stripped, and the object made anew: no run, its
 // state kept, until an administrator gives it to the next one; then what runs for the first is

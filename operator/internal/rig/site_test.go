@@ -23,7 +23,7 @@ var cluster Cluster
 
 func TestMain(m *testing.M) { os.Exit(Main(m, &cluster)) }
 
-// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+// patience bounds each wait. Slow machines need much of it; passing tests usually do not.
 const patience = 4 * time.Minute
 
 // flux reads and writes objects of a cluster that has controllers.
@@ -38,7 +38,7 @@ func newFlux(t *testing.T, controllers ...string) flux {
 	return flux{c}
 }
 
-// object reads the YAML of one.
+// object parses an object in YAML.
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
@@ -48,7 +48,7 @@ func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	return o
 }
 
-// create makes an object. Fields that the cluster does not know are errors.
+// create creates an object. Unknown fields are errors.
 func (f flux) create(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	if err := client.WithFieldValidation(f, metav1.FieldValidationStrict).Create(t.Context(), o); err != nil {
@@ -64,7 +64,7 @@ func (f flux) read(t *testing.T, o client.Object) {
 	}
 }
 
-// change changes an object as it is now.
+// change reads an object and patches it.
 func (f flux) change(t *testing.T, o client.Object, how func()) {
 	t.Helper()
 	f.read(t, o)
@@ -82,14 +82,14 @@ func (f flux) delete(t *testing.T, o client.Object) {
 	}
 }
 
-// ready waits until an object of Flux is Ready as it is now.
+// ready waits until the current generation of an object of Flux is Ready.
 func (f flux) ready(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	f.says(t, o, "Ready", "True")
 }
 
-// says waits until a condition has a status. Where an object tells which generation it
-// is about, that must be the present one.
+// says waits until a condition has a status. If the object reports an observed
+// generation, it must be the current one.
 func (f flux) says(t *testing.T, o *unstructured.Unstructured, condition, status string) {
 	t.Helper()
 	until(t, o.GetName()+" has "+condition+"="+status, func() (bool, any) {
@@ -109,7 +109,7 @@ func about(generation any, o client.Object) bool {
 	return generation == nil || generation == o.GetGeneration()
 }
 
-// gone waits until an object is not there.
+// gone waits until an object does not exist.
 func (f flux) gone(t *testing.T, o client.Object) {
 	t.Helper()
 	until(t, o.GetName()+" is gone", func() (bool, any) {
@@ -118,10 +118,10 @@ func (f flux) gone(t *testing.T, o client.Object) {
 	})
 }
 
-// okaraPath is the okara that make builds.
+// okaraPath returns the path of the okara that make builds.
 func okaraPath() string { return filepath.Join(Root(), "bin", "okara") }
 
-// serve starts okara with its own registry and returns where it listens.
+// serve starts okara with its own registry and returns its listen address.
 func serve(t *testing.T, args ...string) string {
 	t.Helper()
 	port, err := freePorts(1)
@@ -140,7 +140,7 @@ func serve(t *testing.T, args ...string) string {
 	return port[0]
 }
 
-// text is a string of an object.
+// text returns a string field of an object.
 func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	t.Helper()
 	s, _, err := unstructured.NestedString(o.Object, path...)
@@ -150,7 +150,8 @@ func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-// until waits until something is so; what it looks at is told if that never comes.
+// until waits until the condition is true. If it never is, the test fails with the last
+// value.
 func until(t *testing.T, what string, is func() (bool, any)) {
 	t.Helper()
 	var last any

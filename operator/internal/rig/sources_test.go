@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
 )
 
-// TestExecutorInstallsFromAnIndex shows a chart of a Helm repository installed, as
-// another version of it once the release asks for that, and uninstalled.
+// TestExecutorInstallsFromAnIndex installs a chart from a Helm repository, then another
+// version of it, and uninstalls it.
 //
 // Shows: rig 3
 func TestExecutorInstallsFromAnIndex(t *testing.T) {
@@ -34,8 +34,8 @@ func TestExecutorInstallsFromAnIndex(t *testing.T) {
 	r.gone(t, r.made)
 }
 
-// TestExecutorInstallsFromGit shows a chart of a Git repository installed, of a branch
-// that moves, then of a commit, and uninstalled.
+// TestExecutorInstallsFromGit installs a chart from a branch of a Git repository that
+// moves, then from a commit, and uninstalls it.
 //
 // Shows: rig 3
 func TestExecutorInstallsFromGit(t *testing.T) {
@@ -43,7 +43,7 @@ func TestExecutorInstallsFromGit(t *testing.T) {
 	g := newGit(t)
 	g.commit(chartFiles("1.0.0"))
 	r.spec.Chart = fluxexec.Chart{Git: &fluxexec.Git{URL: g.url, Path: "charts/hello", Branch: "main"}}
-	r.spec.Interval.Duration = 2 * time.Second // tests do not wait for longer
+	r.spec.Interval.Duration = 2 * time.Second // shortens the test
 	r.installs("1.0.0", "hello")
 	g.commit(fstest.MapFS{"templates/hello.yaml": {Data: []byte(strings.Replace(template, "{text:", "{more: text, text:", 1))}})
 	until(t, "the branch has moved", func() (bool, any) {
@@ -61,7 +61,7 @@ func TestExecutorInstallsFromGit(t *testing.T) {
 	r.gone(t, r.made)
 }
 
-// installs wants a version of the chart to be installed with a text.
+// installs requires that a version of the chart is installed with a text.
 func (r *released) installs(version, text string) {
 	r.t.Helper()
 	until(r.t, "chart "+version+" is installed with "+text, func() (bool, any) {
@@ -71,7 +71,7 @@ func (r *released) installs(version, text string) {
 			r.t.Fatal(err)
 		}
 		r.read(r.t, r.made)
-		have, _, _ := strings.Cut(got.AppliedRevision, "+") // the commit
+		have, _, _ := strings.Cut(got.AppliedRevision, "+") // without the commit
 		return have == version && r.made.Data["text"] == text, got
 	})
 }
@@ -93,7 +93,7 @@ func chartIndex(t *testing.T, versions ...string) string {
 	return server.URL
 }
 
-// gitRepository is served over http by git itself.
+// gitRepository is served over HTTP by git itself.
 type gitRepository struct {
 	t          *testing.T
 	dir        string
@@ -129,7 +129,7 @@ func (g *gitRepository) git(args ...string) string {
 	return string(bytes.TrimSpace(out))
 }
 
-// commit writes files of the chart.
+// commit commits files of the chart.
 func (g *gitRepository) commit(files fstest.MapFS) {
 	g.t.Helper()
 	for name, f := range files {

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What tofu-controller does that those who write its objects have to know. The numbers
-// are those by which the rules of okara's operator name it.
+// Behaviour of tofu-controller that writers of its objects must know. The rules of
+// okara's operator use the same numbers.
 
-// name is the variables of a run.
+// name returns the variables of a run.
 func name(value string) []any { return []any{map[string]any{"name": "name", "value": value}} }
 
-// TestTrapSource (T1): a Terraform goes only while its source is there.
+// TestTrapSource (T1) shows that a Terraform can be deleted only while its source exists.
 //
 // Shows: traps T1 | without its source a Terraform hangs when it is deleted
 func TestTrapSource(t *testing.T) {
@@ -46,7 +46,7 @@ func TestTrapSource(t *testing.T) {
 	}
 }
 
-// TestTrapNamespace (T2): a source of another namespace is refused.
+// TestTrapNamespace (T2) shows that a source in another namespace is refused.
 //
 // Shows: traps T2 | a source elsewhere is refused
 func TestTrapNamespace(t *testing.T) {
@@ -57,7 +57,8 @@ func TestTrapNamespace(t *testing.T) {
 	r.says(t, terraform, "Stalled", "True")
 }
 
-// TestTrapTag (T3): behind a tag a run takes what the tag names by now, without asking.
+// TestTrapTag (T3) shows that with a tag a run uses the current module of the tag,
+// without approval.
 //
 // Shows: traps T3 | behind a tag a plan runs what the tag names by then
 func TestTrapTag(t *testing.T) {
@@ -77,7 +78,8 @@ func TestTrapTag(t *testing.T) {
 	})
 }
 
-// TestTrapApproval (T4): an approval that is left in place approves what comes next.
+// TestTrapApproval (T4) shows that an approval that stays in place approves the next
+// plan.
 //
 // Shows: traps T4 | an approval left in place approves what comes next
 func TestTrapApproval(t *testing.T) {
@@ -94,7 +96,7 @@ func TestTrapApproval(t *testing.T) {
 	until(t, "the next plan is applied", func() (bool, any) { s := r.stored(); return strings.Contains(s, "hello, unseen"), s })
 	r.ready(t, terraform)
 
-	// The same write has to take it away.
+	// The same write has to revoke it.
 	r.set(terraform, func(spec map[string]any) { spec["vars"], spec["approvePlan"] = name("seen"), "" })
 	r.waits(terraform)
 	if strings.Contains(r.stored(), "hello, seen") {
@@ -102,7 +104,7 @@ func TestTrapApproval(t *testing.T) {
 	}
 }
 
-// TestTrapPending (T8): a plan is pending for a moment where nobody has to approve it.
+// TestTrapPending (T8) shows that a plan is briefly pending even if it needs no approval.
 //
 // Shows: traps T8 | a plan is pending where nobody has to approve it
 func TestTrapPending(t *testing.T) {
@@ -133,8 +135,9 @@ func TestTrapPending(t *testing.T) {
 	}
 }
 
-// TestTrapSettings (T11, T16): the repair of a Secret is seen when somebody asks for a
-// run. A CLI configuration that tofu cannot read stops nothing: it does not count.
+// TestTrapSettings (T11, T16) shows that the repair of a Secret takes effect only with a
+// requested run. A CLI configuration that tofu cannot read does not stop a run: it is
+// ignored.
 //
 // Shows: traps T11 | a warning of the tool breaks each run
 // Shows: traps T16 | the repair of a Secret or source is not seen
@@ -151,8 +154,8 @@ func TestTrapSettings(t *testing.T) {
 	r.ready(t, terraform)
 }
 
-// TestTrapEnvironment (T12, T16): what the environment takes of a Secret is read for
-// each run.
+// TestTrapEnvironment (T12, T16) shows that environment variables from a Secret are read
+// for each run.
 //
 // Shows: traps T12 | a token in the backend's settings is stored in plans
 func TestTrapEnvironment(t *testing.T) {
@@ -177,7 +180,7 @@ func TestTrapEnvironment(t *testing.T) {
 	r.ready(t, terraform)
 }
 
-// TestTrapSuspend (T13): a suspended Terraform stays, though it is deleted.
+// TestTrapSuspend (T13) shows that a suspended Terraform stays when it is deleted.
 //
 // Shows: traps T13 | what is suspended is not destroyed
 func TestTrapSuspend(t *testing.T) {
@@ -189,7 +192,7 @@ func TestTrapSuspend(t *testing.T) {
 	other.ready(t, next)
 	r.set(terraform, func(spec map[string]any) { spec["suspend"] = true })
 	r.delete(t, terraform)
-	other.delete(t, next) // the controller takes one after the other
+	other.delete(t, next) // the controller reconciles one after the other
 	other.gone(t, next)
 	r.read(t, terraform)
 	if !r.applied() {
@@ -202,12 +205,12 @@ func TestTrapSuspend(t *testing.T) {
 	}
 }
 
-// TestTrapSize (T14): a module travels in one message of 4 MiB.
+// TestTrapSize (T14) shows that a module is sent in one message of 4 MiB.
 //
 // Shows: traps T14 | a module travels in one message of 4 MiB
 func TestTrapSize(t *testing.T) {
 	r := newTrial(t)
-	b := make([]byte, 5<<20) // nothing packs it smaller
+	b := make([]byte, 5<<20) // incompressible
 	if _, err := rand.Read(b); err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +222,8 @@ func TestTrapSize(t *testing.T) {
 	}
 }
 
-// TestTrapGate (T17): what is applied was planned anew, and a webhook sees that plan
-// first.
+// TestTrapGate (T17) shows that an approved plan is made anew, and that a webhook sees
+// the new plan before it is applied.
 //
 // Shows: traps T17 | what was approved is planned anew before it is applied
 func TestTrapGate(t *testing.T) {
@@ -253,7 +256,7 @@ func TestTrapGate(t *testing.T) {
 			"testExpression": "${{ .passed }}", "errorMessageTemplate": "refused",
 		}}
 	})
-	until(t, "the gate saw a plan", func() (bool, any) { // before, the source may not be there
+	until(t, "the gate saw a plan", func() (bool, any) { // until then the source may not exist
 		mu.Lock()
 		defer mu.Unlock()
 		return plans > 0, plans

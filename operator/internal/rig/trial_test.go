@@ -39,10 +39,10 @@ output "list" {
 }
 `
 
-// rawOutputs is the Secret of a run's outputs.
+// rawOutputs is the name of the Secret with the outputs of a run.
 const rawOutputs = "greeting-raw"
 
-// trial is a module in a registry of its own, and a namespace to run it in.
+// trial is a module in its own registry, and a namespace to run it in.
 type trial struct {
 	flux
 	t          *testing.T
@@ -50,7 +50,7 @@ type trial struct {
 	ns         string
 	repository string
 	digest     string // of version 1.0.0
-	state      string // where its state is
+	state      string // address of its state
 	token      string // Secret with the token for it
 }
 
@@ -59,7 +59,7 @@ func newTrial(t *testing.T) *trial {
 	return newTrialWith(t, Tofu)
 }
 
-// newTrialWith is a trial with another controller than that of modules.
+// newTrialWith returns a trial with the controller engine.
 func newTrialWith(t *testing.T, engine string) *trial {
 	t.Helper()
 	r := &trial{flux: newFlux(t, Manager, Source, engine), t: t, ns: cluster.Namespace(t, nil).Name}
@@ -81,7 +81,7 @@ func (r *trial) publish(version, content string) depot.Published {
 	return p
 }
 
-// spec is the run.
+// spec returns the run.
 func (r *trial) spec() fluxexec.Spec {
 	return fluxexec.Spec{
 		Namespace: r.ns, Name: "greeting",
@@ -92,7 +92,7 @@ func (r *trial) spec() fluxexec.Spec {
 	}
 }
 
-// built are the objects of a run, as the operator builds them.
+// built returns the objects of a run as the operator builds them.
 func (r *trial) built() (source, run *unstructured.Unstructured) {
 	r.t.Helper()
 	objects, err := fluxexec.Build(r.spec())
@@ -110,19 +110,19 @@ func (r *trial) built() (source, run *unstructured.Unstructured) {
 	return list[0], list[1]
 }
 
-// source makes the object that fetches the module.
+// source creates the object that fetches the module.
 func (r *trial) source() *unstructured.Unstructured {
 	r.t.Helper()
 	source, _ := r.built()
 	return r.create(r.t, source)
 }
 
-// run makes the object that applies it, with a spec that may differ.
+// run creates the object that applies the module, with changes to its spec.
 func (r *trial) run(how func(spec map[string]any)) *unstructured.Unstructured {
 	r.t.Helper()
 	_, run := r.built()
 	spec := run.Object["spec"].(map[string]any)
-	spec["retryInterval"] = "2s" // tests do not wait for longer
+	spec["retryInterval"] = "2s" // shortens the test
 	if how != nil {
 		how(spec)
 	}
@@ -144,7 +144,7 @@ func (r *trial) set(o *unstructured.Unstructured, how func(spec map[string]any))
 	r.change(r.t, o, func() { how(o.Object["spec"].(map[string]any)) })
 }
 
-// again asks for a run now.
+// again requests a run.
 func (r *trial) again(o *unstructured.Unstructured) {
 	r.t.Helper()
 	r.change(r.t, o, func() {
@@ -152,7 +152,7 @@ func (r *trial) again(o *unstructured.Unstructured) {
 	})
 }
 
-// waits waits until a run has a plan of its present spec, and returns the plan's id.
+// waits waits until a run has a plan of its current spec, and returns the plan's ID.
 func (r *trial) waits(o *unstructured.Unstructured) string {
 	r.t.Helper()
 	var id string
@@ -168,7 +168,7 @@ func (r *trial) waits(o *unstructured.Unstructured) string {
 	return id
 }
 
-// stored is the state, "" where there is none.
+// stored returns the state, or "" if there is none.
 func (r *trial) stored() string {
 	r.t.Helper()
 	resp, err := http.Get(r.state)
