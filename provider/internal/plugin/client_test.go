@@ -23,12 +23,12 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// program is the provider, which TestMain builds.
+// programName is the file name of the provider, which TestMain builds.
 const programName = "terraform-provider-okara_v0.0.1"
 
 func programFile() string { return filepath.Join(os.Getenv("OKARA_TEST_PROVIDER_DIR"), programName) }
 
-// TestMain builds the provider, as a process of which every test starts its own.
+// TestMain builds the provider. Each test starts its own process of it.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "provider-")
 	if err != nil {
@@ -45,16 +45,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is the provider as a tool runs it. The protocol's messages are those of its
-// own description, which the library registers but keeps to itself: they are read and
-// written as JSON.
+// process is the provider as a tool runs it. The Go types of the protocol's messages are
+// internal to the library, so messages are built from the registered descriptors, and
+// read and written as JSON.
 type process struct {
 	t      *testing.T
 	client *goplugin.Client
 	conn   *grpc.ClientConn
 }
 
-// connection is the plugin of protocol 6 for a client that needs no more than that.
+// connection is a minimal client plugin for protocol 6.
 type connection struct {
 	goplugin.NetRPCUnsupportedPlugin
 }
@@ -109,7 +109,7 @@ func (p *process) signal(sig os.Signal) {
 	}
 }
 
-// diagnostics are those of an answer, empty where all is well.
+// diagnostics holds the diagnostics of a response, and is empty on success.
 type diagnostics []struct{ Severity, Summary, Detail string }
 
 func (d diagnostics) failed() bool {
@@ -121,14 +121,14 @@ func (d diagnostics) failed() bool {
 	return false
 }
 
-// answer has what any answer of the protocol may have.
+// answer has the fields of all responses of the protocol.
 type answer struct {
 	Diagnostics diagnostics
 	LockID      string   `json:"lockId"`
 	StateIDs    []string `json:"stateIds"`
 }
 
-// must fails the test for an answer that is an error.
+// must fails the test if a response contains an error.
 func (p *process) must(a answer) answer {
 	p.t.Helper()
 	if a.Diagnostics.failed() {
@@ -137,7 +137,7 @@ func (p *process) must(a answer) answer {
 	return a
 }
 
-// message is one of the protocol, filled from JSON.
+// message creates a message of the protocol from JSON.
 func message(t *testing.T, name string, content any) *dynamicpb.Message {
 	t.Helper()
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("tfplugin6." + name))
@@ -155,7 +155,7 @@ func message(t *testing.T, name string, content any) *dynamicpb.Message {
 	return m
 }
 
-// read is the reverse of message.
+// read converts a message to JSON, the reverse of message.
 func read(t *testing.T, m *dynamicpb.Message, into any) {
 	t.Helper()
 	text, err := protojson.Marshal(m)
@@ -170,7 +170,7 @@ func read(t *testing.T, m *dynamicpb.Message, into any) {
 // object is a message as JSON.
 type object = map[string]any
 
-// config is a value as the protocol takes one.
+// config encodes a value for the protocol.
 func config(t *testing.T, value any) object {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -180,7 +180,7 @@ func config(t *testing.T, value any) object {
 	return object{"json": text}
 }
 
-// try asks for something; the error is that of the connection.
+// try sends a request. The error is that of the connection.
 func (p *process) try(ctx context.Context, method string, request object, into any) error {
 	p.t.Helper()
 	m, response := message(p.t, method+".Request", request), message(p.t, method+".Response", object{})
@@ -210,7 +210,7 @@ func (p *process) configure(values object) answer {
 
 const (
 	storeName = "okara_oci"
-	chunkSize = 8 << 20 // what the tools propose
+	chunkSize = 8 << 20 // the size that the tools propose
 )
 
 func (p *process) lock(workspace, operation string) answer {
@@ -249,7 +249,7 @@ func (p *process) write(workspace string, state []byte) answer {
 	return a
 }
 
-// state reads a state, whose chunks have the size that was agreed on.
+// state reads a state, whose chunks have the negotiated size.
 func (p *process) state(workspace string) []byte {
 	p.t.Helper()
 	stream, err := p.conn.NewStream(p.t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/tfplugin6.Provider/ReadStateBytes")
@@ -283,7 +283,7 @@ func (p *process) state(workspace string) []byte {
 	}
 }
 
-// kill ends the process as an operating system does.
+// kill kills the process as an operating system does.
 func (p *process) kill() {
 	p.t.Helper()
 	own, err := os.FindProcess(p.client.ReattachConfig().Pid)

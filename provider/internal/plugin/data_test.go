@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// readData reads a data source. The result is that of the protocol: msgpack.
+// readData reads a data source. The result is encoded in msgpack, as in the protocol.
 func (p *process) readData(name string, values object) (tfprotov6.DynamicValue, answer) {
 	p.t.Helper()
 	var a struct {
@@ -41,7 +41,7 @@ const manyOutputs = `{"version":4,"terraform_version":"1.12.6","serial":3,"linea
 	"password":{"value":"planted","type":"string","sensitive":true}
 },"resources":[]}`
 
-// TestStateData reads outputs of every type; the sensitive ones stay apart.
+// TestStateData reads outputs of every type, with the sensitive ones separate.
 func TestStateData(t *testing.T) {
 	values, store := registry(t)
 	err := store.Hold(t.Context(), "prod", statebackend.NewLockInfo("push", "test"), func(l *statebackend.Lock) error {
@@ -114,7 +114,7 @@ func TestStateData(t *testing.T) {
 	}
 }
 
-// TestStateDataRefuses says what is wrong with a state that cannot be read.
+// TestStateDataRefuses checks the errors for states that cannot be read.
 func TestStateDataRefuses(t *testing.T) {
 	values, store := registry(t)
 	p := start(t, nil)
@@ -146,10 +146,10 @@ func TestStateDataRefuses(t *testing.T) {
 	}
 }
 
-// TestVersionsDataRefuses asks for what is not there; what is there is asked for by
-// the tools themselves, in the end-to-end tests.
+// TestVersionsDataRefuses requests missing modules and providers. In the end-to-end tests
+// the tools themselves request existing ones.
 func TestVersionsDataRefuses(t *testing.T) {
-	t.Setenv("OKARA_REGISTRY", "") // that of whoever runs the test
+	t.Setenv("OKARA_REGISTRY", "") // may be set in the developer's environment
 	host := ocitest.New(t, ocitest.Quirks{})
 	p := start(t, nil)
 	_, a := p.readData("okara_module_versions", object{"address": "acme/network/aws", "registry": host})

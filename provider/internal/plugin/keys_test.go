@@ -14,8 +14,8 @@ import (
 
 const key = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// TestEncryption seals states as the other doors do, and says what to do without the
-// key, with no word of it.
+// TestEncryption checks that states are sealed as with the other access paths. Without
+// the key, the error has a hint and does not contain the key.
 func TestEncryption(t *testing.T) {
 	values, plain := registry(t)
 	without := start(t, values)
@@ -48,7 +48,7 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestEnvironment has the whole configuration in variables.
+// TestEnvironment reads the whole configuration from environment variables.
 func TestEnvironment(t *testing.T) {
 	values, store := registry(t)
 	t.Setenv("TF_BACKEND_OCI_REPOSITORY", values["repository"].(string)+"/{workspace}")
@@ -67,9 +67,9 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestReplicas brings copies up to date when the lock is released, and with each write
-// of a tool that takes none. One that cannot be reached is a warning: the state is where
-// it belongs.
+// TestReplicas checks that replicas are updated when the lock is released, and with each
+// write without a lock of the tool. An unreachable replica is only a warning, since the
+// state is stored.
 func TestReplicas(t *testing.T) {
 	values, store := registry(t)
 	replica := store.Repo().String() + "-copy"
@@ -82,7 +82,8 @@ func TestReplicas(t *testing.T) {
 	checkReplica(t, replica, p.must(p.write("default", stateOf(2, "y"))), stateOf(2, "y")) // -lock=false
 }
 
-// checkReplica wants a to warn of the other replica, and this one to have the state.
+// checkReplica requires that a warns about the other replica, and that this one has the
+// state.
 func checkReplica(t *testing.T, replica string, a answer, want []byte) {
 	t.Helper()
 	if len(a.Diagnostics) != 1 || a.Diagnostics[0].Severity != "WARNING" || !strings.Contains(a.Diagnostics[0].Summary, "the replica is behind: ") || !strings.Contains(a.Diagnostics[0].Detail, "Hint: it catches up with the next run") {

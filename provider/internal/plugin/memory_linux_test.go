@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestMemory moves a state of 64 MiB through the provider, in which it takes no more
-// than three times as much. One of more bytes than that takes 3.4 times as much for a
-// moment: the library collects its chunks in a buffer that doubles.
+// TestMemory moves a state of 64 MiB through the provider, which must use at most three
+// times as much memory. A larger state briefly takes 3.4 times as much, since the library
+// collects its chunks in a buffer that doubles.
 func TestMemory(t *testing.T) {
 	values, _ := registry(t)
 	p := start(t, values)
@@ -36,7 +36,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// peak is how much memory the process had at most, in bytes.
+// peak returns the peak memory of the process in bytes.
 func (p *process) peak() int {
 	p.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.client.ReattachConfig().Pid))

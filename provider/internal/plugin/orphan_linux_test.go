@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// TestOrphan: a provider ends with the tool that started it, or it would keep the
-// lease of a killed run alive. The tool is a shell here, which only starts it.
+// TestOrphan checks that a provider ends with the tool that started it, so that it does
+// not keep renewing the lease of a killed run. Here the tool is a shell that only starts
+// it.
 //
 // Shows: jobs 6a
 func TestOrphan(t *testing.T) {
@@ -60,7 +61,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// runs reports whether a process runs; one that only waits to be reaped does not.
+// runs reports whether a process is running. A zombie does not count.
 func runs(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

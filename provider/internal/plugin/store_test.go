@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// registry starts a registry, and returns the configuration of a store in it and
-// the store itself, as any other door sees it.
+// registry starts a registry, and returns the configuration of a store in it and the
+// store itself, as other access paths see it.
 func registry(t *testing.T) (object, *statebackend.Store) {
 	t.Helper()
 	repository := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
@@ -32,7 +32,8 @@ func stateOf(serial int, text string) []byte {
 	return fmt.Appendf(nil, `{"version":4,"terraform_version":"1.16.0","serial":%d,"lineage":"8e5d2b5b-0f3f-4f2a-9d6b-0f0a3c1f7e11","outputs":{"text":{"value":%q,"type":"string"}},"resources":[]}`, serial, text)
 }
 
-// says fails unless the first error says all of it: the summary in one line.
+// says fails the test unless the first error contains all of want, with a one-line
+// summary.
 func says(t *testing.T, a answer, want ...string) {
 	t.Helper()
 	if !a.Diagnostics.failed() {
@@ -49,7 +50,7 @@ func says(t *testing.T, a answer, want ...string) {
 	}
 }
 
-// TestRun is what a tool does in an apply.
+// TestRun performs the requests of a tool during an apply.
 func TestRun(t *testing.T) {
 	values, store := registry(t)
 	p := start(t, values)
@@ -85,7 +86,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSecond is a second process while the first one holds the lock.
+// TestSecond uses a second process while the first one holds the lock.
 //
 // Shows: jobs 6a
 func TestSecond(t *testing.T) {
@@ -99,7 +100,7 @@ func TestSecond(t *testing.T) {
 	if got := second.state("prod"); string(got) != string(stateOf(1, "first")) {
 		t.Errorf("read %s", got)
 	}
-	// force-unlock: the first one is fenced from now on.
+	// After force-unlock the first process is fenced.
 	second.must(second.unlock("prod", id))
 	other := second.must(second.lock("prod", "OperationTypeApply")).LockID
 	says(t, first.write("prod", stateOf(2, "late")), "taken over", "bring it back with `okara state restore ")
@@ -114,7 +115,7 @@ func TestSecond(t *testing.T) {
 	}
 }
 
-// TestKilled leaves a lock behind, which the next process shows and ends.
+// TestKilled kills a process with a lock, which the next process shows and breaks.
 //
 // Shows: jobs 6a
 func TestKilled(t *testing.T) {
@@ -132,7 +133,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestLockTimeout waits for a lock, since no tool does.
+// TestLockTimeout checks that the provider waits for a lock, since no tool does.
 func TestLockTimeout(t *testing.T) {
 	values, _ := registry(t)
 	first := start(t, values)
@@ -141,15 +142,16 @@ func TestLockTimeout(t *testing.T) {
 	id := first.must(first.lock("default", "OperationTypeApply")).LockID
 	got := make(chan answer, 1)
 	go func() { got <- second.lock("default", "OperationTypeApply") }()
-	time.Sleep(time.Second) // the second one meets the lock, or comes after it
+	time.Sleep(time.Second) // the second one waits for the lock, or requests it later
 	first.must(first.unlock("default", id))
 	own := second.must(<-got).LockID
 	second.must(second.unlock("default", own))
 }
 
-// TestStop ends the waiting and says why, but neither a lock nor a write. A terminal
-// and a service manager send their signals to all processes, so also to the provider:
-// Terraform itself tells it nothing while it waits for a lock.
+// TestStop checks that stopping ends the waiting with an explanation, but neither a lock
+// nor a write. A terminal and a service manager send their signals to all processes,
+// including the provider, while Terraform itself sends no request while it waits for a
+// lock.
 func TestStop(t *testing.T) {
 	for name, stop := range map[string]func(p *process){
 		"the tool":        func(p *process) { p.must(p.ask("StopProvider", object{})) },
@@ -170,7 +172,7 @@ func TestStop(t *testing.T) {
 				case a := <-got:
 					says(t, a, id, "waited for ", "of 1h0m0s (lock_timeout)")
 					answered = true
-				case <-time.After(100 * time.Millisecond): // it had not begun to wait
+				case <-time.After(100 * time.Millisecond): // it was not waiting yet
 				}
 			}
 			stop(first)
@@ -180,7 +182,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRefused are configurations that are refused before anything is asked for.
+// TestRefused checks configurations that are refused before any request is sent.
 func TestRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		values object
