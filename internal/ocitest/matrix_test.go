@@ -23,13 +23,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// actions are the tables of the page.
+// actions lists the tables of the page.
 var actions = []string{"publish", "install", "lock race with a killed holder", "history", "signatures", "prune"}
 
-// program is a client of the matrix. What do lacks, why tells.
+// program is a client of the matrix. For an action without a function in do, why has the
+// reason.
 type program struct {
 	name, path, version string
-	missing             string // why it is not here, "" if it is
+	missing             string // why it is not available, "" if it is
 	do                  map[string]func(*bench, *program) error
 	why                 map[string]string
 }
@@ -37,18 +38,18 @@ type program struct {
 // registry is a registry of the matrix.
 type registry struct {
 	name, host, missing string
-	front               string // URL of okara serve before it
+	front               string // URL of okara serve in front of it
 }
 
-// bench is one client before one registry.
+// bench is a pair of one client and one registry.
 type bench struct {
 	*matrix
 	at   *registry
-	name string // of the module and the state that only this pair has
+	name string // of the module and the state of this pair
 	dir  string
 }
 
-// matrix is what all pairs share.
+// matrix holds what all pairs share.
 type matrix struct {
 	t                            *testing.T
 	root, okara, home, source    string // source: a registry that tools copy from
@@ -56,9 +57,9 @@ type matrix struct {
 	n                            int
 }
 
-// TestMatrix runs clients against registries and writes docs/reference/matrix.md to the file that
-// OKARA_MATRIX names. `make matrix` builds what it can of the clients. A pair fails
-// without failing the test: the page is a record of what works.
+// TestMatrix runs clients against registries and writes docs/reference/matrix.md to the
+// file that OKARA_MATRIX names. `make matrix` builds the clients that it can. A failing
+// pair does not fail the test: the page is a record of what works.
 func TestMatrix(t *testing.T) {
 	file := os.Getenv("OKARA_MATRIX")
 	if file == "" {
@@ -96,7 +97,7 @@ func (b *bench) cell(p *program, action string) string {
 	return "yes"
 }
 
-// plain is a text that is the same on every machine.
+// plain replaces machine-specific parts of a text.
 func (b *bench) plain(s string) string {
 	for from, to := range map[string]string{b.at.host: "REGISTRY", b.source: "SOURCE", b.dir: "DIR", b.home: "HOME", "|": "/", "\n": " ", b.name: "NAME"} {
 		s = strings.ReplaceAll(s, from, to)
@@ -108,7 +109,7 @@ func (b *bench) plain(s string) string {
 	return string(r)
 }
 
-// last is the line of an output that tells most: the last one, or the last error.
+// last returns the most informative line of an output: the last error, or the last line.
 func last(out string) string {
 	if strings.Contains(out, "this backend is not in this build") {
 		return "this Terraform is built without its s3 backend, in whose place okara stands: .ci/matrix.mk"
@@ -123,7 +124,7 @@ func last(out string) string {
 	return strings.TrimSpace(strings.Trim(found, "│╵╷ "))
 }
 
-// passing is what no two runs have in common.
+// passing matches what differs between runs.
 var passing = regexp.MustCompile(`(sha256[:-])?[0-9a-f]{64}|time="[^"]*"`)
 
 const runLimit = 3 * time.Minute
@@ -151,7 +152,7 @@ func (m *matrix) in(dir string, env []string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// all runs commands, each a list of words, until one fails.
+// all runs commands, each a list of arguments, until one fails.
 func (b *bench) all(commands ...[]string) error {
 	for _, c := range commands {
 		if _, err := b.run(nil, c...); err != nil {
@@ -298,7 +299,7 @@ func (m *matrix) places() []*registry {
 	return all
 }
 
-// find looks for a program on PATH and where `make` builds.
+// find looks for a program on PATH and in the folder where `make` builds.
 func (m *matrix) find(p *program, names ...string) *program {
 	p.missing = "neither on PATH nor built by `make matrix`"
 	for _, name := range names {
@@ -314,7 +315,7 @@ func (m *matrix) find(p *program, names ...string) *program {
 	return p
 }
 
-// says reads the version of a program out of what it prints.
+// says extracts the version of a program from its output.
 func (m *matrix) says(p *program, args ...string) *program {
 	if p.missing != "" {
 		return p
@@ -453,7 +454,7 @@ func (b *bench) init(p *program) error {
 	if _, err := b.run(nil, b.okara, "cli-config", "http://"+b.at.front, "--hostname", "okara.test", "--write", "okara.tfrc"); err != nil && !strings.Contains(err.Error(), "exists") {
 		return err
 	}
-	// The front-end reads its list of tags again after its time.
+	// The front-end rereads its tag list when its cache expires.
 	var out string
 	var err error
 	for range 12 {
@@ -483,8 +484,8 @@ func (b *bench) configure(command string) {
 	write(b.t, filepath.Join(b.dir, "state", "main.tf"), fmt.Sprintf("terraform {\n  backend \"oci\" {\n    repository = %q\n  }\n}\nvariable \"n\" {}\nresource \"terraform_data\" \"x\" {\n  triggers_replace = var.n\n  provisioner \"local-exec\" {\n    command = %q\n  }\n}\n", b.state(), command))
 }
 
-// race kills a run that holds the lock: the next one is refused, and has it once the
-// lock was ended by command.
+// race kills a run that holds the lock: the next run is refused, and gets the lock after
+// a command has broken it.
 func (b *bench) race(p *program) error {
 	env, tool := b.wrapped(p)
 	b.configure("true")
@@ -502,7 +503,7 @@ func (b *bench) race(p *program) error {
 	}
 	held := false
 	for range 60 {
-		out, _ := b.run(nil, b.okara, "state", "show", b.state()) // the loop ends with an error
+		out, _ := b.run(nil, b.okara, "state", "show", b.state()) // the loop ends with an error if this fails
 		if held = strings.Contains(out, "held by"); held {
 			break
 		}
@@ -574,7 +575,7 @@ func (b *bench) words(args []string) []string {
 	return out
 }
 
-// signature is the tag of the signatures of what was published into the source.
+// signature returns the tag of the signature of the module in the source registry.
 func (b *bench) signature() string {
 	out, err := b.run(nil, b.okaraOn(b.source, "show", b.module()+"@1.0.0", "--json", "-q")...)
 	_, rest, ok := strings.Cut(out, "@sha256:")
@@ -589,7 +590,7 @@ func (b *bench) tool(p *program, args []string) error {
 	return err
 }
 
-// copied copies a signed module and a provider of two platforms into the registry.
+// copied copies a signed module and a provider for two platforms into the registry.
 func (b *bench) copied(p *program, args []string) error {
 	if err := b.all(b.okaraOn(b.source, "publish", "module", filepath.Join(b.home, "mod"), b.module(), "1.0.0"),
 		b.okaraOn(b.source, "sign", b.module()+"@1.0.0", "--cosign-key", b.cosign),
@@ -622,7 +623,7 @@ func (b *bench) copiedSignature(p *program, args []string) error {
 	return b.all(b.okaraOn(b.at.host, "verify", b.module()+"@1.0.0", "--cosign-key", b.cosignPub, "--require", "cosign"))
 }
 
-// cosigned has cosign check okara's signature, and okara cosign's.
+// cosigned verifies okara's signature with cosign, and cosign's signature with okara.
 func (b *bench) cosigned(p *program, flags ...string) error {
 	if err := b.publish(p); err != nil {
 		return err
@@ -653,7 +654,7 @@ func (b *bench) gpg(p *program) error {
 	return b.all([]string{p.path, "--batch", "--verify", sums + ".sig", sums})
 }
 
-// page is docs/reference/matrix.md.
+// page renders docs/reference/matrix.md.
 func page(places []*registry, programs []*program, results map[string]string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# Clients and registries\n\nA record of one run of `make matrix`, on %s, %s/%s. Each cell is what the real program did\nthere: yes, or its own words.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
@@ -713,7 +714,7 @@ func page(places []*registry, programs []*program, results map[string]string) st
 	return s.String()
 }
 
-// untried says of those that are here why they do not do it.
+// untried lists the reasons why available programs do not perform an action.
 func untried(programs []*program, action string) string {
 	var all []string
 	for _, p := range programs {
