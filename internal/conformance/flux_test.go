@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestFlux pulls modules with the client library of Flux's source-controller:
-// the highest version of a range over the tags, as an OCIRepository asks for it.
+// TestFlux pulls modules with the client library of Flux's source-controller: the highest
+// version in a range, as an OCIRepository requests it.
 //
 // Shows: opendepot 13
 func TestFlux(t *testing.T) {
@@ -77,8 +77,8 @@ func mapFS(files map[string]string) fs.FS {
 	return tree
 }
 
-// fluxResolve chooses as source-controller does: the tags that Flux finds in the
-// range, the highest first.
+// fluxResolve selects a tag as source-controller does: the highest of those that Flux
+// finds in the range.
 func fluxResolve(t *testing.T, repository, constraint string) string {
 	t.Helper()
 	list, err := flux.NewClient(flux.DefaultOptions()).List(t.Context(), repository, flux.ListOptions{SemverFilter: constraint})

@@ -74,7 +74,7 @@ func referrer(t *testing.T, r *oci.Repo, subject oci.Descriptor) {
 	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
 		t.Fatal(err)
 	}
-	// Without a type: ggcr answers with the media type of the config in its place.
+	// No type filter: ggcr returns the media type of the config as the artifact type.
 	list, err := r.Referrers(t.Context(), subject, "")
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 )
 
 // TestPull fetches a provider and a module from each registry as `oras pull` does: by
-// the tag, all layers that have a name, into files.
+// tag, all named layers into files.
 func TestPull(t *testing.T) {
 	key, err := signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true})
 	if err != nil {
@@ -58,8 +58,8 @@ func TestPull(t *testing.T) {
 	})
 }
 
-// TestCopiedSignature copies a signed module as `oras copy --recursive` does, which follows
-// referrers and takes no tag along: its signature is found.
+// TestCopiedSignature copies a signed module as `oras copy --recursive` does, which
+// follows referrers but copies no tags, and checks that its signature is found.
 func TestCopiedSignature(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		d := depot.New(depot.Options{Client: c, Layout: addr.Layout{Prefix: "conformance/from"}})
@@ -95,6 +95,6 @@ func orasRepo(t *testing.T, r *oci.Repo) *remote.Repository {
 		t.Fatal(err)
 	}
 	repo.PlainHTTP = strings.HasPrefix(r.String(), "127.")
-	repo.SkipReferrersGC = true // one of the registries deletes nothing
+	repo.SkipReferrersGC = true // one of the registries cannot delete
 	return repo
 }

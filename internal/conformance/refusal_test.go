@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestRefusals reads with crane what the server says where it refuses a request to its
-// own registry: crane shows nothing of an error in another form than a registry's.
+// TestRefusals checks with crane the messages of refused requests to the server's own
+// registry. crane shows only errors in the form of a registry's.
 func TestRefusals(t *testing.T) {
 	built, err := embedded.New(t.TempDir(), embedded.Options{})
 	if err != nil {

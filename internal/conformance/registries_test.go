@@ -25,8 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// each runs f as a subtest on every registry. The client of each subtest
-// starts with an empty prefix of its own.
+// each runs f as a subtest on every registry. The client of each subtest has its own
+// empty prefix.
 func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) string{
@@ -53,7 +53,7 @@ func newClient(t *testing.T, prefix string, o oci.Options) *oci.Client {
 	return c
 }
 
-// hosted is how the caller reaches a real registry: as the okara command does.
+// hosted returns options for real registries, as the okara command uses them.
 func hosted(t *testing.T) oci.Options {
 	t.Helper()
 	transport, err := httpserve.Transport(httpserve.TransportOptions{})

@@ -22,9 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// TestS3 speaks to the facade with the AWS SDK as the s3 backend does: a lock
-// object that only one client can create, a state in one piece and in parts, a
-// list of workspaces.
+// TestS3 uses the facade with the AWS SDK as the s3 backend does: a lock object that only
+// one client can create, a state in one piece and in parts, and a list of workspaces.
 func TestS3(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		ctx := t.Context()
@@ -62,7 +61,7 @@ func TestS3(t *testing.T) {
 	})
 }
 
-// newS3 is a client of a facade of its own, as each run of a tool has one.
+// newS3 returns a client of its own facade, as for each run of a tool.
 func newS3(t *testing.T, c *oci.Client) *s3.Client {
 	t.Helper()
 	repo := mustRepo(t, c, "conformance/s3")
@@ -94,7 +93,7 @@ func put(t *testing.T, client *s3.Client, key string, body []byte) {
 	}
 }
 
-// upload sends a body in two parts, the first of the least size that S3 has.
+// upload sends a body in two parts, the first of the minimum size of S3.
 func upload(t *testing.T, client *s3.Client, key string, body []byte) {
 	t.Helper()
 	ctx, bucket := t.Context(), aws.String(s3facade.Bucket)

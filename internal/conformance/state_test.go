@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestState writes two versions under a lock that a second client is refused,
-// then takes the lock away from a holder, who can no longer write.
+// TestState writes two versions under a lock that a second client cannot get, then takes
+// the lock away from its holder, which can no longer write.
 //
 // Shows: opendepot 15
 func TestState(t *testing.T) {
@@ -75,8 +75,8 @@ func takeOver(t *testing.T, a, b *statebackend.Store) {
 	}
 }
 
-// TestExclusion lets clients fight for one lock and counts, outside the
-// registry, how many are inside at once.
+// TestExclusion lets clients compete for one lock and counts, outside the registry, how
+// many hold it at the same time.
 func TestExclusion(t *testing.T) {
 	const clients, rounds = 4, 3
 	each(t, func(t *testing.T, c *oci.Client) {
@@ -110,7 +110,7 @@ func TestExclusion(t *testing.T) {
 	})
 }
 
-// waitLock polls as the tools do with -lock-timeout, only faster.
+// waitLock polls as the tools do with -lock-timeout, but faster.
 func waitLock(t *testing.T, s *statebackend.Store, id string) (*statebackend.Lock, error) {
 	deadline := time.Now().Add(time.Minute)
 	for {
