@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestBase wants the image below the programs to stay what it is, and ko to find all of
-// it without a registry.
+// TestBase checks that the base image does not change, and that ko finds all of it
+// without a registry.
 func TestBase(t *testing.T) {
 	dir := t.TempDir()
 	got, err := seed(dir)
@@ -49,7 +49,7 @@ func TestBase(t *testing.T) {
 }
 
 // TestImages builds the images twice, compares every byte, loads them into a registry,
-// and looks at what it has then.
+// and checks the result.
 //
 // Shows: operator 21 | images: two builds are equal, both platforms, no root, what they are made
 // of; an air gap is crossed
@@ -86,7 +86,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// looksRight looks at one image.
+// looksRight checks one image.
 func looksRight(t *testing.T, r *oci.Repo, name string) {
 	t.Helper()
 	m := depottest.MustFetch(t, r, "1.2.3")
