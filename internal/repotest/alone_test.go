@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mountFile is the one file of cmd/okara that knows of instances, and coreAlone what
-// stands there in a core alone.
+// mountFile is the only file of cmd/okara that depends on instances. coreAlone replaces
+// it in a build of the core only.
 const (
 	mountFile = "cmd/okara/instances.go"
 	coreAlone = `package main
@@ -30,8 +30,8 @@ func addInstances(_, _ *cobra.Command, _ *cli.Registries) {}
 `
 )
 
-// TestCoreAlone compiles okara without the file that mounts instances: nothing else
-// of the core may need a package of that platform.
+// TestCoreAlone compiles okara without the file that mounts instances: no other part of
+// the core may need a package of that platform.
 func TestCoreAlone(t *testing.T) {
 	replaced, err := filepath.Abs(filepath.Join("../..", mountFile))
 	if err != nil {

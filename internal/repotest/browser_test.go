@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestBrowserTestsApart wants whatever starts a browser in files with the build tag
-// browser, and what make test runs of them named TestBrowser: go test without the tag
-// needs no browser. TestPictures is run by make screenshots.
+// TestBrowserTestsApart requires that tests that start a browser are in files with the
+// build tag browser, and that those that make test runs are named TestBrowser: go test
+// without the tag needs no browser. TestPictures is run by make screenshots.
 func TestBrowserTestsApart(t *testing.T) {
 	starts := regexp.MustCompile(`\bwebtest\.New\(`)
 	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)

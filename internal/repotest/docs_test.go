@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// maxWords is what a page about one task may have, code included.
+// maxWords is the maximum number of words of a page about one task, including code.
 const maxWords = 900
 
-// references are the pages to look things up in, which may be longer.
+// references lists the reference pages, which may be longer.
 var references = []string{"docs/reference/serve-reference.md", "docs/tests.md", "docs/reference/kubernetes-reference.md"}
 
-// TestPages wants each page to be short enough to be read, and to be linked from
-// the index, or from CONTRIBUTING.md if it is for those who build okara.
+// TestPages requires that each page is short, and is linked from the index, or from
+// CONTRIBUTING.md if it is for developers of okara.
 func TestPages(t *testing.T) {
 	index := string(read(t, "docs/index.md")) + strings.ReplaceAll(string(read(t, "CONTRIBUTING.md")), "](docs/", "](")
 	for _, name := range tracked(t) {
@@ -44,18 +44,18 @@ var (
 	title = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	// code finds fenced blocks, whose lines are no headings.
 	code = regexp.MustCompile("(?ms)^```.*?^```$")
-	// unanchored finds what an anchor leaves out of its heading.
+	// unanchored matches the characters that an anchor omits from its heading.
 	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestPlaces wants each folder and file that the page of the architecture names.
+// TestPlaces requires that each folder and file that the architecture page names exists.
 func TestPlaces(t *testing.T) {
 	names := tracked(t)
 	found := 0
 	for _, m := range quoted.FindAllStringSubmatch(string(read(t, "docs/architecture.md")), -1) {
 		first, _, _ := strings.Cut(m[1], "/")
 		if !slices.Contains(top, first) {
-			continue // no place
+			continue // not a path
 		}
 		found++
 		if !slices.ContainsFunc(names, func(name string) bool { return name == m[1] || strings.HasPrefix(name, m[1]+"/") }) {
@@ -67,8 +67,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestLinks wants each relative link of the documentation to have a target, and
-// the heading in it that the link names.
+// TestLinks requires that each relative link in the documentation has an existing target,
+// including the heading that it names.
 func TestLinks(t *testing.T) {
 	names := tracked(t)
 	for _, name := range names {
@@ -94,7 +94,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names of the headings of a page, as GitHub makes them.
+// anchors returns the anchors of the headings of a page, as GitHub generates them.
 func anchors(t *testing.T, name string) []string {
 	t.Helper()
 	var list []string
@@ -104,10 +104,10 @@ func anchors(t *testing.T, name string) []string {
 	return list
 }
 
-// message finds the message that a section of a troubleshooting page is about.
+// message matches the message that a section of a troubleshooting page is about.
 var message = regexp.MustCompile("(?m)^### `(.+)`$")
 
-// TestTroubleshooting wants each message of these pages to be in the program.
+// TestTroubleshooting requires that the program contains each message on these pages.
 func TestTroubleshooting(t *testing.T) {
 	var source strings.Builder
 	var pages []string
@@ -135,8 +135,8 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// TestInstallable holds `go install` in README.md: it takes the name of this
-// module, and refuses one whose go.mod replaces or excludes others.
+// TestInstallable checks that `go install` as in README.md works: it names this module,
+// and go.mod must not replace or exclude modules.
 func TestInstallable(t *testing.T) {
 	mod := string(read(t, "go.mod"))
 	if m := regexp.MustCompile(`(?m)^(replace|exclude)\b`).FindString(mod); m != "" {

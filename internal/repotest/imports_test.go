@@ -15,17 +15,17 @@ import (
 
 const module = "github.com/seed-141914ff/okara"
 
-// testOnly packages are imported by _test.go files, by each other and by the
-// test modules only.
+// testOnly lists packages that may be imported only by _test.go files, by each other and
+// by the test modules.
 var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
 
-// row is one entry of a table: who or what, which packages, and why.
+// row is an entry of a table: a name, packages, and a reason.
 type row struct {
 	name, reason string
 	pkgs         []string
 }
 
-// rows reads a table.
+// rows parses a table.
 func rows(t *testing.T, table string) []row {
 	t.Helper()
 	var list []row
@@ -57,7 +57,7 @@ type pkg struct {
 	XTestImports []string
 }
 
-// imports lists what p imports. All of a test package is a test.
+// imports lists the imports of p. For a test package they include those of its tests.
 func (p pkg) imports() []string {
 	if slices.Contains(testOnly, p.name) {
 		return p.allImports()
@@ -87,7 +87,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// expand lists the packages of a row of the table of imports by name.
+// expand resolves the packages in a row of the import table to a list of names.
 func (r row) expand(table []row) []string {
 	var list []string
 	for _, p := range r.pkgs {
@@ -106,8 +106,8 @@ func (r row) expand(table []row) []string {
 	return list
 }
 
-// checkLibrary holds one import to the table of libraries. Test packages may
-// import any: none of them reaches a user.
+// checkLibrary checks one import against the table of libraries. Test packages may import
+// any library, since no user gets them.
 func checkLibrary(t *testing.T, libs []row, name, imported string) {
 	t.Helper()
 	if slices.Contains(testOnly, name) || standard(imported) {
@@ -121,13 +121,13 @@ func checkLibrary(t *testing.T, libs []row, name, imported string) {
 	}
 }
 
-// standard reports whether a path is of Go's standard library.
+// standard reports whether a path is in Go's standard library.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")
 }
 
-// library finds the row of an import.
+// library finds the row for an import.
 func library(libs []row, imported string) (found row, ok bool) {
 	for _, r := range libs {
 		if within(imported, r.name) && len(r.name) > len(found.name) {
@@ -139,8 +139,8 @@ func library(libs []row, imported string) (found row, ok bool) {
 
 func within(name, prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }
 
-// TestPlatformApart wants the core to do without the platform of instances, in its tests
-// too. What of it is known elsewhere is a row of a table, of which each line is needed.
+// TestPlatformApart requires that the core, including its tests, does not depend on the
+// platform of instances. The exceptions are in a table, of which each row must be needed.
 func TestPlatformApart(t *testing.T) {
 	known := map[string][]string{}
 	for _, r := range rows(t, mounts) {
@@ -173,8 +173,8 @@ func TestPlatformApart(t *testing.T) {
 	}
 }
 
-// TestImportTable wants the table of imports to hold packages that exist, and
-// no cycle: Go refuses one only once it has been written.
+// TestImportTable requires that the packages in the table of imports exist, and that it
+// has no cycle: Go refuses a cycle only once it has been written.
 func TestImportTable(t *testing.T) {
 	table := rows(t, allowed)
 	var exist []string
@@ -213,9 +213,9 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// TestLibraryTable wants each row of the table of libraries to be of use: a
-// library that nothing imports is none of ours, and a package that gave up a
-// library must not keep the right to it.
+// TestLibraryTable requires that each row of the table of libraries is used: a library
+// that nothing imports has to be removed, and a package that no longer uses a library
+// must not keep the right to import it.
 func TestLibraryTable(t *testing.T) {
 	libs := rows(t, libraries)
 	by := map[string][]string{} // by row
@@ -232,7 +232,7 @@ func TestLibraryTable(t *testing.T) {
 				t.Errorf("%s: %s does not import it: take that line away", r.name, p)
 			}
 		}
-		// A refusal holds as long as there is the library it is a part of.
+		// A refusal is needed as long as the library that contains it is in the table.
 		_, part := library(libs, path.Dir(r.name))
 		if len(by[r.name]) == 0 && (len(r.pkgs) > 0 || !part) {
 			t.Errorf("%s: nothing imports it: take the row away", r.name)
@@ -240,7 +240,7 @@ func TestLibraryTable(t *testing.T) {
 	}
 }
 
-// TestPackageComments wants each package to say what it is for.
+// TestPackageComments requires a comment for each package.
 func TestPackageComments(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.Doc == "" && len(p.GoFiles) > 0 {
@@ -281,8 +281,8 @@ func packages(t *testing.T) []pkg {
 	return list
 }
 
-// modules lists the folders of the modules that hold code. Those that only pin
-// the version of a tool hold none.
+// modules lists the folders of the modules that contain code. Modules that only pin the
+// version of a tool contain none.
 func modules(t *testing.T) []string {
 	t.Helper()
 	files := tracked(t)

@@ -2,10 +2,10 @@
 
 package repotest_test
 
-// libraries says who may import a library, which is an import path or a prefix
-// of one; the longest counts. Most have one importing package, so that
-// replacing one is a change of one package; "*" is everybody. A row without a
-// package is for tests only.
+// libraries lists the packages that may import a library. A library is an import path or
+// a prefix of one, of which the longest counts. Most have one importing package, so that
+// replacing a library changes one package. "*" means every package. A row without
+// packages is for tests only.
 const libraries = `
 cuelabs.dev/go/oci/ociregistry: a second registry
 filippo.io/age: key wraps

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestProofsExist checks that every test, benchmark and script that
-// the pages name as proof is there, and in the folder that they say.
+// TestProofsExist checks that every test, benchmark and script that the pages name as
+// proof exists, and is in the stated folder.
 func TestProofsExist(t *testing.T) {
 	tests, scripts := namesOfTests(t)
 	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
@@ -24,7 +24,7 @@ func TestProofsExist(t *testing.T) {
 		}
 		named := 0
 		for _, clause := range regexp.MustCompile(`[|;\n]`).Split(string(page), -1) {
-			var listed []string // tests whose folder comes behind them
+			var listed []string // tests whose folder follows them
 			for _, match := range reference.FindAllStringSubmatch(clause, -1) {
 				test, script, folder := match[1], filepath.Base(match[2]), match[3]
 				switch {

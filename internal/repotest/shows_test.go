@@ -15,28 +15,29 @@ import (
 	"testing"
 )
 
-// The page of what the tests show is made of comments above them:
+// The page about what the tests show is generated from comments above them:
 //
 //	// Shows: SECTION ROW | CELL | CELL
 //	// ... more of the last cell.
 //
-// One test of each row says its cells, the others name section and row alone. Scripts do
-// the same behind "# ". Text around the rows, and the heads of the tables, are in
-// testdata/tests.txt, where a line "<!-- rows of SECTION -->" stands for the rows.
+// One test of each row defines its cells, the others name only the section and row.
+// Scripts use the same format behind "# ". The text around the rows, and the heads of the
+// tables, are in testdata/tests.txt, where a line "<!-- rows of SECTION -->" stands for
+// the rows.
 const (
 	showsPage     = "../../docs/tests.md"
 	showsTemplate = "testdata/tests.txt"
 )
 
-// shown is a row of a table: one promise, and what shows it.
+// shown is a row of a table: a promise and the tests that show it.
 type shown struct {
 	section, row string
 	cells        []string
 	tests        map[string][]string // names, by folder
 }
 
-// TestShowsPage compares docs/tests.md with the comments that it is made of. With
-// OKARA_UPDATE it is written.
+// TestShowsPage compares docs/tests.md with the comments from which it is generated. With
+// OKARA_UPDATE the page is written.
 func TestShowsPage(t *testing.T) {
 	template, err := os.ReadFile(showsTemplate)
 	if err != nil {
@@ -58,7 +59,7 @@ func TestShowsPage(t *testing.T) {
 	}
 }
 
-// TestShowsMistakes has comments that are wrong.
+// TestShowsMistakes checks that invalid comments are rejected.
 func TestShowsMistakes(t *testing.T) {
 	for name, comment := range map[string]string{
 		"no row":        "// Shows: lock | a cell",
@@ -99,7 +100,7 @@ func collectShows(t *testing.T) map[string]map[string]*shown {
 	return rows
 }
 
-// folderOfScript is the package that runs the scripts of a folder.
+// folderOfScript returns the package that runs the scripts of a folder.
 func folderOfScript(folder string) string {
 	if before, _, ok := strings.Cut(folder, "/testdata"); ok {
 		return before
@@ -115,7 +116,7 @@ func countShows(goTest *regexp.Regexp, src string) int {
 	return n
 }
 
-// addShows adds what one comment says of a test, which is in a folder.
+// addShows adds the rows in the comment of one test, which is in a folder.
 func addShows(t *testing.T, rows map[string]map[string]*shown, path, comment, mark, folder, test string) {
 	t.Helper()
 	list, err := parseShows(comment, mark)
@@ -143,7 +144,7 @@ func addShows(t *testing.T, rows map[string]map[string]*shown, path, comment, ma
 	}
 }
 
-// parseShows reads the paragraphs "Shows:" of a comment.
+// parseShows parses the paragraphs "Shows:" of a comment.
 func parseShows(comment, mark string) ([]shown, error) {
 	var texts []string
 	open := false
@@ -177,7 +178,7 @@ func parseShows(comment, mark string) ([]shown, error) {
 	return list, nil
 }
 
-// renderShows puts the rows into the text of the page.
+// renderShows inserts the rows into the template of the page.
 func renderShows(t *testing.T, template string, rows map[string]map[string]*shown) string {
 	t.Helper()
 	mark := regexp.MustCompile(`^<!-- rows of ([\w-]+) -->$`)
@@ -220,7 +221,7 @@ func compareShown(a, b *shown) int {
 	return cmp.Or(cmp.Compare(x[1], y[1]), cmp.Compare(m, n), cmp.Compare(x[3], y[3]))
 }
 
-// shownBy names tests and scripts with their folders.
+// shownBy lists tests and scripts with their folders.
 func (s *shown) shownBy() string {
 	folders := make([]string, 0, len(s.tests))
 	for _, folder := range slices.Sorted(maps.Keys(s.tests)) {

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// TestSizes prints which files, functions and interfaces are larger than the guides; it
-// never fails. Over a guide is a reason to look, not to split a table or a clear switch.
+// TestSizes prints the files, functions and interfaces that are larger than the guides;
+// it never fails. Exceeding a guide is a reason to look, not to split a table or a clear
+// switch.
 func TestSizes(t *testing.T) {
 	const fileGuide, testGuide, funcGuide, methodGuide = 400, 600, 60, 3
 	var lengths []int
@@ -60,7 +61,7 @@ func TestSizes(t *testing.T) {
 	t.Logf("%d functions: median %d lines, nine of ten within %d", len(lengths), lengths[len(lengths)/2], lengths[len(lengths)*9/10])
 }
 
-// TestLimits fails on a package that holds too much.
+// TestLimits fails for a package that is too large.
 func TestLimits(t *testing.T) {
 	rooms := map[string]*room{}
 	for _, name := range tracked(t) {
@@ -87,7 +88,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// room counts what one package holds.
+// room counts the contents of one package.
 type room struct {
 	files    int
 	exported int            // names of the package, and methods of its exported types
@@ -125,7 +126,7 @@ func (r *room) export(yes bool) {
 	}
 }
 
-// receiver names the type that a method is of, "" for a function.
+// receiver returns the receiver type of a method, or "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -147,12 +148,12 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// The limits of a package. A package has no more files than fileLimit, no more
-// exported names than nameLimit, and no type with more methods than methodLimit,
-// but for the rows of [exceptions].
+// The limits of a package: no more files than fileLimit, no more exported names than
+// nameLimit, and no type with more methods than methodLimit. The rows of [exceptions]
+// override them.
 const fileLimit, nameLimit, methodLimit = 25, 80, 30
 
-// check compares a package with the limits, and takes the rows of it out of left.
+// check compares a package with the limits, and removes its rows from left.
 func (r *room) check(t *testing.T, dir string, left map[string]int) {
 	t.Helper()
 	bound(t, left, dir+" files", r.files, fileLimit)
@@ -162,7 +163,7 @@ func (r *room) check(t *testing.T, dir string, left map[string]int) {
 	}
 }
 
-// bound fails where a count is over its limit, or over its exception.
+// bound fails if a count is over its limit, or over its exception.
 func bound(t *testing.T, left map[string]int, what string, n, limit int) {
 	t.Helper()
 	if n <= limit {
@@ -178,8 +179,8 @@ func bound(t *testing.T, left map[string]int, what string, n, limit int) {
 	}
 }
 
-// exceptions reads the rows of the packages that are over a limit: what is counted,
-// how much of it there may be, and why.
+// exceptions parses the rows for packages that are over a limit: what is counted, the
+// maximum, and the reason.
 func exceptions(t *testing.T) map[string]int {
 	t.Helper()
 	rows := map[string]int{}
@@ -198,8 +199,8 @@ func exceptions(t *testing.T) map[string]int {
 	return rows
 }
 
-// TestCommandsThin fails on a command whose function is long: a command is flags,
-// one call and text, and what is longer belongs to a package or beside it.
+// TestCommandsThin fails for a command with a long function. A command consists of flags,
+// one call and text; longer code belongs into a package or a separate function.
 func TestCommandsThin(t *testing.T) {
 	const limit = 25
 	commands := 0

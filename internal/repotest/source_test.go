@@ -19,8 +19,8 @@ import (
 
 const licence = "// SPDX-License-Identifier: Apache-2.0\n"
 
-// TestSource checks what every Go file of the repository must and must not
-// contain, the nested modules included.
+// TestSource checks what every Go file of the repository must and must not contain,
+// including those in nested modules.
 func TestSource(t *testing.T) {
 	for _, name := range tracked(t) {
 		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") || strings.HasPrefix(name, "testdata/") || strings.HasPrefix(path.Base(name), "zz_generated.") {
@@ -44,8 +44,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// freeMuxes are where a multiplexer may be that no kit knows: one path for metrics, the
-// operator's health, and servers of tests.
+// freeMuxes lists the files that may have a multiplexer without a service kit: one path
+// for metrics, the operator's health, and test servers.
 var freeMuxes = []string{"internal/server/listen.go", "operator/internal/portalserve/", "operator/internal/rig/", "instances/portaltest/", "internal/webtest/issuer.go", "internal/e2e/"}
 
 type check struct {
@@ -96,7 +96,7 @@ func (c check) file(f *ast.File) {
 	})
 }
 
-// packed allows several assignments in one statement only where values change places.
+// packed allows several assignments in one statement only for swapping values.
 func (c check) packed(list []ast.Stmt) {
 	for _, s := range list {
 		a, ok := s.(*ast.AssignStmt)
@@ -121,18 +121,20 @@ func (c check) packed(list []ast.Stmt) {
 	}
 }
 
-// maxTerms is how many conditions one expression may join. More are named: by a variable
-// or a function that says what some of them ask together.
+// maxTerms is the maximum number of terms of a condition. Longer conditions need a
+// variable or a function that names a part of them.
 const maxTerms = 4
 
-// condition refuses one with too many terms. The expressions within it are noted as inner.
+// condition refuses an expression with too many terms. Its subexpressions are recorded in
+// inner.
 func (c check) condition(b *ast.BinaryExpr, inner map[*ast.BinaryExpr]bool) {
 	if n := terms(b, inner); n > maxTerms {
 		c.errorf(b, "name what these %d terms ask", n)
 	}
 }
 
-// terms counts what && and || join in an expression, through parentheses and negations.
+// terms counts the terms that && and || join in an expression, through parentheses and
+// negations.
 func terms(e ast.Expr, inner map[*ast.BinaryExpr]bool) int {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -150,7 +152,7 @@ func terms(e ast.Expr, inner map[*ast.BinaryExpr]bool) int {
 	return 1
 }
 
-// TestTerms shows what counts as one term of a condition.
+// TestTerms checks what counts as one term of a condition.
 func TestTerms(t *testing.T) {
 	for text, want := range map[string]int{
 		`a == b`:                         1,
@@ -169,18 +171,18 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// constant lists the calls whose result nobody can change, so that a package
-// variable may hold it. sync.OnceFunc is for registering with a library that
-// knows its parts by name, once per process. A regular expression is a text.Pattern,
-// since every command of okara starts all its packages.
+// constant lists calls with an immutable result, which a package variable may hold.
+// sync.OnceFunc serves for registering by name with a library, once per process. A
+// regular expression has to be a text.Pattern, since every command of okara initializes
+// all its packages.
 var constant = []string{
 	"errors.New", "fmt.Errorf", "text.Pattern", "strings.NewReplacer", "template.Must",
 	"netip.MustParsePrefix", "netip.MustParseAddr", "digest.Digest", "sync.OnceFunc",
 }
 
-// vars allows a package variable that is an error, a compiled expression, an
-// embedded file or a check that a type implements an interface. A table is a
-// switch or a function; a counter or a cache is a field.
+// vars allows package variables for errors, compiled expressions, embedded files, and
+// checks that a type implements an interface. A table has to be a switch or a function; a
+// counter or a cache has to be a field.
 func (c check) vars(d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		v := spec.(*ast.ValueSpec)
@@ -232,8 +234,8 @@ func (c check) call(call *ast.CallExpr) {
 	}
 }
 
-// belowTool reports whether a call of the operating system gets a name that the tool of a
-// run can have replaced.
+// belowTool reports whether a call of the operating system gets a path that the tool of a
+// run can replace.
 func belowTool(call *ast.CallExpr) bool {
 	pkg, _, ok := strings.Cut(callee(call), ".")
 	if !ok || !slices.Contains([]string{"os", "filepath", "files", "archive", "unix", "syscall"}, pkg) {
@@ -254,7 +256,7 @@ func belowTool(call *ast.CallExpr) bool {
 	return found
 }
 
-// TestBelowTool shows what the rule refuses.
+// TestBelowTool checks which calls the rule refuses.
 //
 // Shows: platform-attacks 8
 func TestBelowTool(t *testing.T) {
@@ -276,8 +278,8 @@ func TestBelowTool(t *testing.T) {
 	}
 }
 
-// temporary refuses what a killed process would leave for good. A file beside the
-// one that it replaces is left for its user to see.
+// temporary refuses calls whose files a killed process would leave behind for good. A
+// file beside the one that it replaces is allowed: it is left for its user to see.
 func (c check) temporary(call *ast.CallExpr) {
 	name := c.fset.Position(call.Pos()).Filename
 	if strings.Contains(name, "internal/files/") || strings.Contains(name, "internal/e2e/") {
@@ -289,14 +291,14 @@ func (c check) temporary(call *ast.CallExpr) {
 	}
 }
 
-// aborts recognises panic(http.ErrAbortHandler), net/http's own way to cut a
-// connection whose answer is already under way.
+// aborts recognises panic(http.ErrAbortHandler), net/http's own way to abort a response
+// in progress.
 func aborts(call *ast.CallExpr) bool {
 	sel, ok := call.Args[0].(*ast.SelectorExpr)
 	return ok && sel.Sel.Name == "ErrAbortHandler"
 }
 
-// message holds an error's text to the style of the repository.
+// message checks the style of an error message.
 func (c check) message(call *ast.CallExpr) {
 	if len(call.Args) == 0 {
 		return
@@ -317,7 +319,7 @@ func (c check) message(call *ast.CallExpr) {
 	}
 }
 
-// callee names the function of a call as it is written: "panic", "errors.New".
+// callee returns the function of a call as it is written: "panic", "errors.New".
 func callee(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -330,7 +332,7 @@ func callee(call *ast.CallExpr) string {
 	return ""
 }
 
-// TestNoMachinePaths keeps the names of somebody's folders out of the tree.
+// TestNoMachinePaths keeps absolute paths of development machines out of the tree.
 func TestNoMachinePaths(t *testing.T) {
 	self := filepath.ToSlash("internal/repotest/source_test.go")
 	here, err := filepath.Abs("../..")

@@ -2,7 +2,7 @@
 
 package repotest_test
 
-// allowedOperator are the rows of [allowed] for the packages of the operator.
+// allowedOperator holds the rows of [allowed] for the packages of the operator.
 const allowedOperator = `
 operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
 	credentials

@@ -2,8 +2,8 @@
 
 package repotest_test
 
-// larger has what is over the limits of a package: what is counted, how much of it
-// there may be, and why. A row may only shrink, and goes when it is not needed.
+// larger lists the exceptions to the limits of a package: what is counted, the maximum,
+// and the reason. A row may only shrink, and is removed when it is no longer needed.
 const larger = `
 cmd/okara files 74: a command a file
 instances/api names 87: what the server, its clients and its pages say to each other

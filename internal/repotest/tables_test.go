@@ -2,9 +2,8 @@
 
 package repotest_test
 
-// mounts are the packages outside of instances and the operator that know something of
-// the platform: the command mounts it, and the tests of what both have in common try it
-// with a portal.
+// mounts lists the packages outside of instances and the operator that depend on the
+// platform: the command that mounts it, and tests of shared code that use a portal.
 const mounts = `
 cmd/okara: it mounts the platform; tests of both as one program
 	instances
@@ -18,10 +17,10 @@ internal/web: tests of all pages
 	instances/portaltest
 `
 
-// allowed says which of our packages one package may import, and why. A
-// package that is not listed fails the test: adding one is a decision. There is
-// one import a line, so that two changes of a row seldom meet; "*" is every
-// package but the test packages, and "!" takes one of those away.
+// allowed lists the packages that each package may import, and why. A package that is not
+// listed fails the test: adding one is a decision. There is one import per line, so that
+// two changes of a row seldom conflict. "*" means every package except the test packages,
+// and "!" excludes a package.
 const allowed = allowedOperator + `cmd/okara: the command wires everything together; of instances it mounts what they offer; test packages never reach a user
 	*
 	!instances/api

@@ -2,7 +2,7 @@
 
 package repotest_test
 
-// refused has the words that no identifier may contain, and what to write instead.
+// refused maps the words that no identifier may contain to their replacements.
 const refused = `
 beat: heartbeat
 beaten: renewed
@@ -55,8 +55,8 @@ wished: requested
 wishes: requests
 `
 
-// unread has the folders with identifiers that still contain such words, and which. A
-// row may only shrink, and goes when it is not needed.
+// unread lists the folders with identifiers that still contain such words, and the words.
+// A row may only shrink, and is removed when it is no longer needed.
 const unread = `
 instances: reveal revealed said
 operator: said told

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// top lists what the top folder may hold. Anything else needs a reason and a
-// line here.
+// top lists the allowed contents of the top folder. A new entry needs a reason and an
+// entry here.
 var top = []string{
 	"cmd", "oci", "statebackend", "registry", "credentials", "instances", "internal", "testdata", "docs", "operator", "provider", "charts", "deploy",
 	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
-	".gitignore", ".ci", ".github", ".goreleaser.yaml", "Formula", "install.sh", // where others look for them
+	".gitignore", ".ci", ".github", ".goreleaser.yaml", "Formula", "install.sh", // where other tools expect them
 }
 
 func TestTopFolder(t *testing.T) {
@@ -28,8 +28,8 @@ func TestTopFolder(t *testing.T) {
 	}
 }
 
-// TestNames wants names that every file system takes. What a test leaves behind
-// often has the address of a server in its name.
+// TestNames requires file names that are valid on every file system. Files that tests
+// leave behind often contain the address of a server in their names.
 func TestNames(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.ContainsAny(name, `:<>"|?*\`) {
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestChangelog wants each entry to be short and in the user's voice.
+// TestChangelog requires that each entry is short and written for users.
 func TestChangelog(t *testing.T) {
 	for _, name := range tracked(t) {
 		if !strings.HasPrefix(name, "docs/changelog/unreleased/") {
@@ -54,10 +54,9 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// tracked lists the files of the repository: those in git, and those that
-// would be added. Outside a git checkout, as in a source archive, it is every
-// file that is not built. The walk also tells go test on which folders a
-// cached result depends.
+// tracked lists the files of the repository: those in git, and those that would be added.
+// Outside a git checkout, as in a source archive, it lists every file that is not built.
+// Walking the tree also tells go test on which folders a cached result depends.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	names := walked(t)
@@ -98,8 +97,8 @@ func walked(t *testing.T) []string {
 // stopped finds testscript's own command that ends a script as passed.
 var stopped = regexp.MustCompile(`(?m)^\s*(\[.*\]\s*)?stop\b`)
 
-// TestScriptsEnd wants every script to run to its end: what comes after a stop
-// is never checked, and nothing says so.
+// TestScriptsEnd requires that every script runs to its end: anything after a stop would
+// silently never be checked.
 func TestScriptsEnd(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.HasSuffix(name, ".txtar") && stopped.Match(read(t, name)) {

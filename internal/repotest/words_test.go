@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// TestDictionary refuses identifiers that name things by words of this repository's own
-// where the field has a word.
+// TestDictionary refuses identifiers with words that are specific to this repository
+// where there is an established term.
 func TestDictionary(t *testing.T) {
 	instead := wordTable(t, refused)
 	left := map[string]bool{}
