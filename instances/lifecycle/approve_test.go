@@ -17,7 +17,7 @@ func sized(text string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{"size": json.RawMessage(text)}
 }
 
-// approved is a ready instance of anna whose launch ben let through.
+// approved returns a ready instance of anna whose launch ben approved.
 func (w *world) approved(t *template.Template) string {
 	w.t.Helper()
 	e := creation(anna, t)
@@ -29,7 +29,7 @@ func (w *world) approved(t *template.Template) string {
 	return id
 }
 
-// nothingRuns wants that no attempt is begun, whatever time and places there are.
+// nothingRuns checks that no attempt is begun, even with time and free concurrency.
 func (w *world) nothingRuns(id string) *lifecycle.Record {
 	w.t.Helper()
 	w.start()
@@ -40,8 +40,8 @@ func (w *world) nothingRuns(id string) *lifecycle.Record {
 	return r
 }
 
-// Where launches are approved, every way to another run of other values, another version or
-// another template waits as well.
+// If launches need approval, so does every other way to a run with other values, another
+// version or another template.
 //
 // Shows: platform 9 | somebody else approves every new run and every longer life, and sees all that
 // he approves | `approval`
@@ -85,7 +85,7 @@ func TestApprovalOfEveryRun(t *testing.T) {
 	}
 }
 
-// What was approved once may be done again: the same values, version and template.
+// An approved run may be repeated: with the same values, version and template.
 //
 // Shows: platform 9
 func TestApprovedAgain(t *testing.T) {
@@ -98,8 +98,8 @@ func TestApprovedAgain(t *testing.T) {
 	w.want(id, lifecycle.Updating)
 }
 
-// What was approved for one owner is not for another: who takes an instance runs it, or
-// tries it again, when that is approved, and from then on as any owner.
+// An approval for one owner does not apply to another: a new owner needs approval to run
+// or retry the instance, and afterwards is like any owner.
 func TestApprovedForAnotherOwner(t *testing.T) {
 	for name, event := range map[string]func(id string) lifecycle.Event{
 		"update": func(id string) lifecycle.Event { return lifecycle.Update{ID: id} },
@@ -125,7 +125,7 @@ func TestApprovedForAnotherOwner(t *testing.T) {
 	}
 }
 
-// A change that waits for approval is not done for whom the instance is given to.
+// A change that waits for approval is dropped when the instance gets a new owner.
 func TestPendingOfGift(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
@@ -140,7 +140,7 @@ func TestPendingOfGift(t *testing.T) {
 	w.refused(admin, lifecycle.Approve{ID: id, Plan: plan}, lifecycle.ErrPhase, "")
 }
 
-// Whom it was approved for runs it as before when it is his again.
+// The first owner may run it without a new approval after getting it back.
 func TestApprovedForItsFirstOwner(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
@@ -150,7 +150,7 @@ func TestApprovedForItsFirstOwner(t *testing.T) {
 	w.want(id, lifecycle.Updating)
 }
 
-// A change that failed is tried again without asking; one that was rejected is not.
+// A failed change is retried without approval; a rejected one is not.
 //
 // Shows: platform 9
 func TestRetryOfRejected(t *testing.T) {
@@ -170,8 +170,8 @@ func TestRetryOfRejected(t *testing.T) {
 	}
 }
 
-// What failed and nobody had approved, as a server from before left it, is not tried again
-// without that.
+// A failed run that was never approved, from a document of an older server, is not
+// retried without approval.
 func TestRetryOfUnapproved(t *testing.T) {
 	w := newWorld(t)
 	id := w.approved(requested())
@@ -188,7 +188,7 @@ func TestRetryOfUnapproved(t *testing.T) {
 	w.nothingRuns(id)
 }
 
-// Who asked for values approves them no more when somebody else tries them again.
+// The first requester of values may not approve them when another person retries them.
 //
 // Shows: platform 9
 func TestFirstWhoAsked(t *testing.T) {
@@ -206,8 +206,8 @@ func TestFirstWhoAsked(t *testing.T) {
 	w.must(admin, lifecycle.Approve{ID: id, Plan: "sha256:p1"})
 }
 
-// An extension beyond the lifetime of the template waits; one within it does not. An owner
-// does not protect instead.
+// An extension beyond the template's lifetime waits for approval; one within it does not.
+// Owners may not protect instead.
 //
 // Shows: platform 9
 func TestApprovalOfExtensions(t *testing.T) {
@@ -240,7 +240,7 @@ func TestApprovalOfExtensions(t *testing.T) {
 	if r := w.want(id, lifecycle.Ready); !r.ExpiresAt.Equal(end.Add(2*time.Hour)) || r.Extends != 2 || r.Pending != nil {
 		t.Errorf("ends at %s, %+v", r.ExpiresAt, r.Pending)
 	}
-	w.must(anna, lifecycle.Extend{ID: id}) // it ends all the same while it waits
+	w.must(anna, lifecycle.Extend{ID: id}) // it ends even though the extension waits
 	w.advance(10 * time.Hour)
 	w.serve(lifecycle.ExpireCheck{ID: id})
 	if r := w.want(id, lifecycle.Destroying); r.Pending != nil {
@@ -248,8 +248,8 @@ func TestApprovalOfExtensions(t *testing.T) {
 	}
 }
 
-// A change that waits is decided, withdrawn, or forgotten after a week. Until then nobody
-// puts another one in its place, so that what is approved is what was looked at.
+// A pending change is decided, withdrawn, or dropped after a week. Until then it cannot
+// be replaced, so that what is approved is what the approver saw.
 //
 // Shows: platform 9
 func TestPendingChange(t *testing.T) {
@@ -273,8 +273,8 @@ func TestPendingChange(t *testing.T) {
 	}
 }
 
-// What the server wants by itself and somebody rejected, it does not ask for again; a
-// person's wish takes its place before.
+// The server does not repeat an automatic update that was rejected. A person's request
+// replaces a pending automatic one.
 //
 // Shows: platform 9
 func TestDeclined(t *testing.T) {
@@ -299,7 +299,7 @@ func TestDeclined(t *testing.T) {
 	w.nothingRuns(id)
 }
 
-// A plan of which nobody can see the whole is not approved.
+// A plan that cannot be shown completely is not approved.
 //
 // Shows: platform 9
 func TestPlanTooLarge(t *testing.T) {
@@ -311,7 +311,7 @@ func TestPlanTooLarge(t *testing.T) {
 	if r := w.want(id, lifecycle.Failed); r.Reason != "plan too large to approve: 1.3 MiB, limit 1 MiB" {
 		t.Errorf("failed: %s", r.Reason)
 	}
-	auto := with(func(t *template.Template) { t.Update = "auto" }) // nobody looks at it
+	auto := with(func(t *template.Template) { t.Update = "auto" }) // the plan is not reviewed
 	id = w.create(anna, auto)
 	w.run(id, good)
 	w.serve(lifecycle.UpdateCheck{ID: id, Template: auto, Digest: digestOf(auto), Source: source("1.1.0")})
@@ -320,7 +320,8 @@ func TestPlanTooLarge(t *testing.T) {
 	w.want(id, lifecycle.Updating)
 }
 
-// What an approval names binds all that is shown, and gives no value away that is not.
+// The digest that an approval names covers all that is shown, and reveals no hidden
+// value.
 //
 // Shows: platform 9
 func TestRequestPlanBinds(t *testing.T) {

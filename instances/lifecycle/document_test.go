@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// every are all ids, sorted.
+// every returns all IDs, sorted.
 func (w *world) every() []string {
 	var ids []string
 	for _, p := range phases {
@@ -22,7 +22,7 @@ func (w *world) every() []string {
 	return ids
 }
 
-// allPhases is a document with an instance in each phase.
+// allPhases returns a world with an instance in each phase.
 func allPhases(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -53,7 +53,8 @@ func TestDocumentRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecodeBefore reads what was kept before there were offers and costs of plans, and writes it as it was.
+// TestDecodeBefore reads a document from before offers and plan costs, and writes the
+// same.
 func TestDecodeBefore(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
@@ -179,8 +180,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads documents; whatever it reads can be looked at, and what no
-// rule is broken by can be gone on with.
+// FuzzDecode decodes documents; any decoded document can be checked, and one that breaks
+// no rule can be stepped.
 func FuzzDecode(f *testing.F) {
 	w := newWorld(&testing.T{})
 	for _, p := range phases {
@@ -199,7 +200,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, v := range lifecycle.Check(d) {
-			delete(d.Records, v.ID) // is set aside
+			delete(d.Records, v.ID) // it is set aside
 		}
 		m := lifecycle.Machine{}
 		m.Outstanding(d)
@@ -220,7 +221,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if _, err := lifecycle.Encode(d); err != nil && len(pending) >= 0 {
-			t.Log(err) // a time that no text can say
+			t.Log(err) // a time that cannot be formatted
 		}
 	})
 }

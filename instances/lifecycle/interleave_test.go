@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// TestInterleavings takes two owners, a pool of two, an end and a crash through
-// every order of eight events. States that were met are not gone through again.
+// TestInterleavings tries every order of eight events with two owners, a pool of two, an
+// end and a crash. Known states are not explored again.
 //
 // Shows: platform-mistakes 7
 // Shows: instances 1
@@ -28,7 +28,7 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// tiny has an end after ten minutes, and room for no third.
+// tiny has an end after ten minutes, and no room for a third instance.
 func tiny() *template.Template {
 	return with(func(t *template.Template) {
 		t.TTL = &template.TTL{Default: 10 * time.Minute, OnExpire: "destroy"}
@@ -36,14 +36,14 @@ func tiny() *template.Template {
 	})
 }
 
-// scene is a document with what a machine outside of it does.
+// scene is a document with the state of its executor.
 type scene struct {
 	d       *lifecycle.Document
 	now     time.Time
 	running map[string]bool // nonces of attempts that an executor knows
 }
 
-// seed is another one whenever an id or the name of an attempt is made.
+// seed returns a new seed whenever an ID or a nonce is made.
 func (s scene) seed() [32]byte {
 	n := 0
 	for _, r := range s.d.Records {
@@ -60,7 +60,7 @@ func (s scene) seed() [32]byte {
 type explorer struct {
 	t                                *testing.T
 	m                                lifecycle.Machine
-	met                              map[[32]byte]int // by state: how deep it was gone through
+	met                              map[[32]byte]int // by state: the depth explored
 	steps                            int
 	claims, destroyed, refused, lost int
 }
@@ -84,7 +84,7 @@ func (x *explorer) explore(s scene, depth int) {
 	x.crash(s, depth)
 }
 
-// fresh reports whether a state was not yet gone through this deep.
+// fresh reports whether a state has not been explored to this depth.
 func (x *explorer) fresh(s scene, depth int) bool {
 	body, err := lifecycle.Encode(s.d)
 	if err != nil {
@@ -135,7 +135,7 @@ func (x *explorer) next(s scene, a lifecycle.Actor, e lifecycle.Event, depth int
 	x.explore(next, depth-1)
 }
 
-// claim takes a member, which must have been nobody's.
+// claim claims a member, which must have had no owner.
 func (x *explorer) claim(s scene, a lifecycle.Actor, e lifecycle.Create, depth int) {
 	next, answer, err := x.step(s, a, e)
 	if err != nil {
@@ -169,7 +169,7 @@ func (x *explorer) end(s scene, depth int) {
 	}
 }
 
-// expire lets ten minutes pass, and does what is pending.
+// expire lets ten minutes pass, and handles the deadlines.
 func (x *explorer) expire(s scene, depth int) {
 	s.now = s.now.Add(10 * time.Minute)
 	pending, _ := s.d.PendingIDs(s.now)
@@ -183,8 +183,8 @@ func (x *explorer) expire(s scene, depth int) {
 	x.explore(s, depth-1)
 }
 
-// crash takes leader and executor with all they did: what the next leader is to
-// repeat must be all that the document calls begun, and is lost here.
+// crash loses leader and executor with all their work: the next leader must repeat every
+// attempt that the document says was begun.
 func (x *explorer) crash(s scene, depth int) {
 	s.running = map[string]bool{}
 	repeated := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// launch judges what anna wrote down under an id, and returns what became of it.
+// launch applies a stored launch request of anna, and returns its record.
 func (w *world) launch(id string, t *template.Template, refused string) *lifecycle.Record {
 	w.t.Helper()
 	w.must(anna, lifecycle.Launch{ID: id, Of: t.Name, Refused: refused, Create: lifecycle.Create{
@@ -43,7 +43,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// TestLaunchMember is the claim of one member that somebody chose.
+// TestLaunchMember claims one chosen member.
 func TestLaunchMember(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) {

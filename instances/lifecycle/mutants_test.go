@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
-// mutants take one guard each from the machine.
+// mutants each remove one guard of the machine.
 var mutants = []struct{ name, file, old, mutant string }{
 	{"expiry first", "phase.go", "case w.endings().expired(r):", "case false:"},
 	{"phase of a verb", "phase.go", "case !admits(v, r.Phase) && !r.admits(v, w.now):", "case false:"},
@@ -157,7 +157,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"what is cancelled is repeated", "runs.go", "if r.Cancel != \"\" {\n\t\tall", "if false {\n\t\tall"},
 }
 
-// TestMutants takes one guard after the other away and wants the tests to fail.
+// TestMutants removes one guard after the other and expects the tests to fail.
 //
 // Shows: instances 1
 func TestMutants(t *testing.T) {

@@ -16,7 +16,7 @@ var phases = []lifecycle.Phase{
 	lifecycle.Failed, lifecycle.Destroying, lifecycle.DestroyFailed, lifecycle.Destroyed, lifecycle.Orphaned, lifecycle.Rejected,
 }
 
-// pairs is what a caller may do in which phase, and where that leads.
+// pairs is what a caller may do in which phase, and the phase that follows.
 const pairs = `
 requested       approve provisioning, reject rejected, cancel rejected, destroy rejected
 planned         approve provisioning, reject destroyed, cancel destroyed, destroy destroyed, extend planned
@@ -32,8 +32,8 @@ orphaned
 rejected
 `
 
-// TestPairs takes every event of a caller to every phase: what the table does not
-// have is refused, and changes nothing.
+// TestPairs applies every event of a caller in every phase: what the table does not have
+// is refused, and changes nothing.
 //
 // Shows: platform 13 | a record with phases; names for life | `id`, a repository each
 // Shows: platform-mistakes 13
@@ -93,7 +93,7 @@ func TestPairs(t *testing.T) {
 				w := newWorld(t)
 				id := w.reach(phase)
 				if verb == "take" || verb == "decline" {
-					_, _ = w.try(anna, lifecycle.Transfer{ID: id, To: user(ben)}) // where it can be offered
+					_, _ = w.try(anna, lifecycle.Transfer{ID: id, To: user(ben)}) // if it can be offered
 				}
 				before := w.d
 				actor, event := make(w.want(id, phase))
@@ -114,7 +114,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestPairsOfServer takes the server's events that fit nothing to every phase.
+// TestPairsOfServer applies unexpected events of the server in every phase.
 //
 // Shows: platform-attacks 13
 func TestPairsOfServer(t *testing.T) {
@@ -146,7 +146,7 @@ func TestPairsOfServer(t *testing.T) {
 	}
 }
 
-// TestLateEvents sends what is almost the attempt that runs.
+// TestLateEvents sends events of attempts that differ from the running one in one field.
 //
 // Shows: platform-attacks 13 | late events of every kind
 func TestLateEvents(t *testing.T) {

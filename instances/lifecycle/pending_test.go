@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// shelf is the templates of a test.
+// shelf holds the templates of a test.
 type shelf struct {
 	entries []template.Entry
 	unread  bool
@@ -29,7 +29,7 @@ func (s *shelf) Current(name string) (*template.Entry, bool) {
 	return &s.entries[i], true
 }
 
-// pending are the events that are due, in a word each.
+// pending returns the pending events, each in a few words.
 func (w *world) pending(s *shelf) string {
 	events, _ := w.d.Pending(s, 4, w.now)
 	var words []string
@@ -46,8 +46,8 @@ func (w *world) pending(s *shelf) string {
 	return strings.Join(words, ", ")
 }
 
-// TestPending shows what is pending, in which order, and that a pool whose template may only
-// be unreadable stays.
+// TestPending checks which events are pending, their order, and that a pool is kept whose
+// template may only be unreadable.
 func TestPending(t *testing.T) {
 	w, tmpl, plain := newWorld(t), pooled(), with(func(*template.Template) {})
 	id := w.create(anna, plain)

@@ -16,12 +16,12 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// person is one of many people.
+// person returns one of many users.
 func person(n int) lifecycle.Actor {
 	return lifecycle.Actor{Issuer: "https://id", Subject: fmt.Sprintf("p%d", n)}
 }
 
-// An instance ends although its template, its snapshot even, is gone.
+// An instance ends although its template, even its snapshot, is gone.
 //
 // Shows: crash K12
 // Shows: platform-mistakes 2
@@ -48,7 +48,7 @@ func TestEndWithoutTemplate(t *testing.T) {
 	}
 }
 
-// Passing trouble is not a failure.
+// A temporary error is not a failure.
 //
 // Shows: platform-mistakes 9
 func TestPassingTrouble(t *testing.T) {
@@ -66,8 +66,8 @@ func TestPassingTrouble(t *testing.T) {
 	}
 }
 
-// What people call, extend or give away stays the same: its source, its runs, its
-// parameters, its repository.
+// Renaming, extending, protecting or transferring an instance changes neither its source,
+// runs, parameters nor repository.
 //
 // Shows: platform-mistakes 15 | a change of the schedule drops the state
 func TestChangesLeaveTheState(t *testing.T) {
@@ -92,8 +92,7 @@ func TestChangesLeaveTheState(t *testing.T) {
 	}
 }
 
-// A request that comes again is answered as before; another one under its key is
-// refused.
+// A repeated request gets the same answer; a different one with its key is refused.
 //
 // Shows: platform-attacks 4
 func TestRepeatedRequests(t *testing.T) {
@@ -127,7 +126,7 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// Of 2,000 answers the oldest of who has most goes.
+// Of 2,000 answers the oldest one of the caller with the most is dropped.
 //
 // Shows: platform-attacks 4
 func TestAnswersAreBounded(t *testing.T) {
@@ -183,7 +182,7 @@ func TestHeldClock(t *testing.T) {
 	w.want(member, lifecycle.Destroying)
 }
 
-// Time never runs behind the last commit.
+// Time never goes back behind the last commit.
 //
 // Shows: crash K16
 func TestTimeNeverRunsBack(t *testing.T) {
@@ -196,7 +195,7 @@ func TestTimeNeverRunsBack(t *testing.T) {
 	}
 }
 
-// Notices before an end come once each, and again for another end.
+// Each notice before an end is sent once, and again for another end.
 func TestNoticesBeforeTheEnd(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, with(func(t *template.Template) {
@@ -236,8 +235,8 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// Destroys come first, then what a person waits for, then pools, then drift;
-// owners in turn, none with more than half the places.
+// Destroys come first, then what a user waits for, then pools, then drift; owners take
+// turns, none with more than half of the concurrency.
 //
 // Shows: platform-attacks 14
 func TestSchedule(t *testing.T) {
@@ -276,7 +275,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// An auto update is planned first, and stops where it would destroy.
+// An automatic update is planned first, and not applied if it would destroy.
 func TestAutoUpdate(t *testing.T) {
 	auto := with(func(t *template.Template) { t.Update = "auto" })
 	offer := func(id, version string) lifecycle.UpdateCheck {
@@ -313,7 +312,7 @@ func TestAutoUpdate(t *testing.T) {
 	}
 }
 
-// A new leader repeats what nobody knows to be done.
+// A new leader repeats all that may not be done.
 func TestOutstanding(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, plain())
@@ -345,7 +344,7 @@ func TestOutstanding(t *testing.T) {
 	}
 }
 
-// What a ledger lost comes back, and ends.
+// The record of an instance that a ledger lost can be restored, and the instance ends.
 func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	r := lifecycle.Record{ID: "abcdefghjk", Template: "sandbox/vpc", Snapshot: digestOf(plain()), Source: source("1.0.0"), Owner: user(anna), Phase: lifecycle.Ready, CreatedAt: epoch}
@@ -402,7 +401,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestChartAndModule keeps an instance with what made it, whatever its template says now.
+// TestChartAndModule: an instance stays a module or a chart, whatever its template is
+// now.
 func TestChartAndModule(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)

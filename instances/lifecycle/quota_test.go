@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Two never win one member: 200 claims on 5.
+// No member is claimed twice: 200 claims on 5 members.
 func TestClaims(t *testing.T) {
 	w := newWorld(t)
 	five := with(func(t *template.Template) {
@@ -43,8 +43,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Limits are exact: of a template for an owner, of all templates, of groups, and
-// of a template for everybody.
+// Limits are exact: of a template per owner, of all templates, of groups, and of a
+// template in total.
 //
 // Shows: platform 11 | instances for each user | `quota`, `per_owner`, `max`
 // Shows: platform-mistakes 4
@@ -98,8 +98,8 @@ func TestQuotas(t *testing.T) {
 	w.refused(person(2), forced, lifecycle.ErrDenied, "")
 }
 
-// A failed one counts no more if it has no resources. It counts when it runs again,
-// which is refused beyond a limit.
+// A failed instance without resources does not count. It counts when it runs again, which
+// is refused beyond a limit.
 func TestQuotaOfFailed(t *testing.T) {
 	limited := with(func(t *template.Template) { t.Max, t.PerOwner = 1, 1 })
 	for name, again := range map[string]func(id string) lifecycle.Event{
@@ -128,7 +128,7 @@ func TestQuotaOfFailed(t *testing.T) {
 	}
 }
 
-// A change that waits for approval counts: it may run as soon as somebody approves it.
+// A pending change counts: it may run as soon as it is approved.
 func TestQuotaOfPending(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.Approval, t.PerOwner = "request", 2 })
@@ -145,8 +145,8 @@ func TestQuotaOfPending(t *testing.T) {
 	}
 }
 
-// Others may take the place of a failed one without resources. It has none while it is
-// destroyed, even if that fails, and needs none for being destroyed once more.
+// Another instance may replace a failed one without resources. The failed one does not
+// count while it is destroyed, even if that fails, nor when it is destroyed again.
 func TestQuotaOfEnding(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.Max = 1 })
@@ -168,8 +168,8 @@ func TestQuotaOfEnding(t *testing.T) {
 	w.want(id, lifecycle.Destroyed)
 }
 
-// One that makes something counts until nothing is left, although the attempt before
-// had left nothing.
+// An instance that is making something counts until nothing is left, although the
+// previous attempt left nothing.
 func TestQuotaOfStopped(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.Max = 1 })
@@ -184,7 +184,7 @@ func TestQuotaOfStopped(t *testing.T) {
 	}
 }
 
-// A failed one with resources counts, one that is destroyed does not.
+// A failed instance with resources counts, a destroyed one does not.
 //
 // Shows: platform 11
 func TestQuotaIsFreed(t *testing.T) {
@@ -203,7 +203,7 @@ func TestQuotaIsFreed(t *testing.T) {
 	w.must(ben, creation(ben, limited))
 }
 
-// 20 first requests at once make one instance, and 20 good answers.
+// 20 concurrent first requests make one instance, and get 20 good answers.
 func TestOneForEachOwner(t *testing.T) {
 	w := newWorld(t)
 	limited := with(func(t *template.Template) { t.PerOwner = 1 })
@@ -226,7 +226,7 @@ func TestOneForEachOwner(t *testing.T) {
 	}
 }
 
-// A template that is deleted leaves what was claimed.
+// Deleting a template does not affect claimed instances.
 //
 // Shows: platform-mistakes 11
 func TestDeletedTemplateLeavesClaimed(t *testing.T) {
@@ -242,8 +242,8 @@ func TestDeletedTemplateLeavesClaimed(t *testing.T) {
 	}
 }
 
-// An invalid pool is paused after one look, and told of once; a pool whose
-// members fail after three, each wait longer than that before.
+// An invalid pool is paused after one check, with one notice; a pool whose members fail
+// is paused after three failures, with growing delays.
 //
 // Shows: platform-mistakes 12
 func TestPoolPauses(t *testing.T) {
@@ -300,8 +300,8 @@ func TestPoolPauses(t *testing.T) {
 	}
 }
 
-// A pool never goes beyond the limit of its template, and gives room to
-// successors where it is used up.
+// A pool never exceeds the limit of its template, and makes room for successors if the
+// limit is used up.
 //
 // Shows: platform 5
 // Shows: instances 10
@@ -334,8 +334,7 @@ func TestPoolWithinMax(t *testing.T) {
 	}
 }
 
-// occupancy counts the members of a pool that wait for somebody, those that were
-// given away, and all that live.
+// occupancy counts the available members of a pool, the claimed ones, and all live ones.
 func occupancy(d *lifecycle.Document, template string) (available, claimed, total int) {
 	for _, r := range d.Records {
 		if r.Template != template || !r.Pooled || !r.Phase.Live() || !r.Counts() {
@@ -352,7 +351,7 @@ func occupancy(d *lifecycle.Document, template string) (available, claimed, tota
 	return available, claimed, total
 }
 
-// With one place, who has much waits for who has little.
+// With a concurrency of one, owners with many runs wait for those with few.
 func TestOwnersInTurn(t *testing.T) {
 	w := newWorld(t)
 	for range 3 {

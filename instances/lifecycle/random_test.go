@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// TestRandomSteps takes random events and looks at the whole document after each:
+// TestRandomSteps applies random events and checks the whole document after each:
 // OKARA_TEST_STEPS of them.
 //
 // Shows: platform 4
@@ -59,7 +59,7 @@ func TestRandomSteps(t *testing.T) {
 	}
 }
 
-// chaos is a world in which anything happens, and what really exists in it.
+// chaos is a world with random events, and what really exists in it.
 type chaos struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -67,7 +67,7 @@ type chaos struct {
 	d     *lifecycle.Document
 	now   time.Time
 	n     uint64
-	ids   []string // that may be asked about
+	ids   []string // that events may name
 	seen  map[string]int
 	slept int // times that an instance was stopped
 
@@ -75,7 +75,7 @@ type chaos struct {
 	off   map[string]bool          // instances whose last apply stopped them
 	alive map[string]lifecycle.Ref // attempts that run
 	ever  map[string]bool          // ids that were used
-	later []lifecycle.Event        // what effects are followed by
+	later []lifecycle.Event        // events that follow from effects
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -90,7 +90,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-// catalog are the templates of the chaos.
+// catalog returns the templates of the chaos.
 func catalog() []*template.Template {
 	return []*template.Template{
 		with(func(t *template.Template) {
@@ -172,7 +172,7 @@ func (c *chaos) step() {
 	c.do(c.actor(), c.event())
 }
 
-// give offers what somebody has, or has what is offered taken or declined.
+// give offers an instance, or accepts or declines an offer.
 func (c *chaos) give() {
 	r := c.d.Records[c.pick()]
 	for n := 0; n < 20 && (r == nil || r.Owner.ID == "" || !r.Phase.Live()); n++ {
@@ -190,7 +190,7 @@ func (c *chaos) give() {
 	c.do([]lifecycle.Actor{anna, ben}[c.r.IntN(2)], lifecycle.Transfer{ID: r.ID, To: to})
 }
 
-// event is one that somebody might send.
+// event returns a random event.
 func (c *chaos) event() lifecycle.Event {
 	id := c.pick()
 	templates := catalog()
@@ -275,8 +275,8 @@ func (c *chaos) notice() lifecycle.Event {
 	return lifecycle.Prune{}
 }
 
-// end ends an attempt somehow. What an apply that was begun made is real, even
-// if nothing was heard of it.
+// end ends an attempt with a random result. What a begun apply made exists, even if its
+// result is lost.
 func (c *chaos) end() {
 	ids := make([]string, 0, len(c.alive))
 	for id := range c.alive {
@@ -311,14 +311,14 @@ func (c *chaos) end() {
 	c.do(lifecycle.Actor{}, lifecycle.Ended{Ref: ref, Result: res})
 }
 
-// applied notes what an apply that is done made of the variable of a schedule.
+// applied records the stopped state after a successful apply.
 func (c *chaos) applied(ref lifecycle.Ref, res lifecycle.Result) {
 	if res.Outcome == lifecycle.Done && ref.Kind == lifecycle.RunApply {
 		c.off[ref.ID] = c.d.Records[ref.ID].Run.Off
 	}
 }
 
-// do takes an event and holds the step to what is promised.
+// do applies an event and checks the guarantees.
 func (c *chaos) do(a lifecycle.Actor, e lifecycle.Event) {
 	c.n++
 	var seed [32]byte
@@ -349,7 +349,7 @@ func (c *chaos) do(a lifecycle.Actor, e lifecycle.Event) {
 	slices.Sort(c.ids)
 }
 
-// compare looks at what changed.
+// compare checks the changes of a step.
 func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e lifecycle.Event) {
 	for id, r := range after.Records {
 		old := before.Records[id]
@@ -369,7 +369,7 @@ func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e 
 		}
 		c.offer(old, r, a, e)
 		if old != nil && old.Run != nil && r.Run != nil && (r.Run.N < old.Run.N || r.Run.N == old.Run.N && r.Run.Attempt < old.Run.Attempt) &&
-			r.Workspace == "" { // where a plan that was kept may be older
+			r.Workspace == "" { // where a saved plan may be older
 			c.t.Fatalf("%#v: %s goes back to run %d, attempt %d", e, id, r.Run.N, r.Run.Attempt)
 		}
 		if r.Phase == lifecycle.Destroyed && c.real[id] && r.Workspace == "" {
@@ -387,8 +387,8 @@ func (c *chaos) compare(before, after *lifecycle.Document, a lifecycle.Actor, e 
 	c.limits(after, e)
 }
 
-// owner allows an owner to come by claim, by transfer of an admin or among one's own
-// groups, and by an offer of the owner before him that he takes within a week.
+// owner checks that an owner comes by claim, by transfer by an admin or among one's own
+// groups, or by an offer accepted within a week.
 func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	_, create := e.(lifecycle.Create)
 	_, transfer := e.(lifecycle.Transfer)
@@ -402,7 +402,7 @@ func (c *chaos) owner(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 	}
 }
 
-// offer wants that an offer changes nothing else, and comes of its owner alone.
+// offer checks that an offer changes nothing else, and comes only from the owner.
 func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.Event) {
 	if len(r.Events) > 0 && (old == nil || len(old.Events) == 0 || old.Events[0] != r.Events[0]) {
 		if _, counted := c.seen[r.Events[0].Action]; counted && !strings.Contains(r.Events[0].Action, "destroy") {
@@ -421,7 +421,7 @@ func (c *chaos) offer(old, r *lifecycle.Record, a lifecycle.Actor, e lifecycle.E
 	}
 }
 
-// waits wants a reason of each run that waits.
+// waits checks that each waiting run has a reason.
 func (c *chaos) waits(r *lifecycle.Record) {
 	if r.Run == nil || !r.Run.StartedAt.IsZero() {
 		return
@@ -432,8 +432,8 @@ func (c *chaos) waits(r *lifecycle.Record) {
 	}
 }
 
-// unapproved wants that nothing runs but what is there already or somebody approved, where
-// launches are approved.
+// unapproved checks that, if launches need approval, nothing runs but what exists already
+// or was approved.
 func (c *chaos) unapproved(d *lifecycle.Document, r *lifecycle.Record) {
 	run, t := r.Run, d.Templates[r.Snapshot]
 	if run == nil || t == nil || t.Approval != "request" || run.Kind == lifecycle.RunDestroy || run.Confirmed != nil {
@@ -444,7 +444,7 @@ func (c *chaos) unapproved(d *lifecycle.Document, r *lifecycle.Record) {
 	}
 }
 
-// limits counts anew what belongs to whom.
+// limits recounts the instances of each owner and template.
 func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 	owners, templates := map[string]int{}, map[string]int{}
 	for _, r := range d.Records {
@@ -469,7 +469,7 @@ func (c *chaos) limits(d *lifecycle.Document, e lifecycle.Event) {
 	}
 }
 
-// carry does what effects say, and holds them to what was committed.
+// carry carries out effects, and checks them against the committed document.
 func (c *chaos) carry(effects []lifecycle.Effect, e lifecycle.Event) {
 	for _, x := range effects {
 		r := c.d.Records[x.Ref.ID]
@@ -507,8 +507,8 @@ func (c *chaos) carry(effects []lifecycle.Effect, e lifecycle.Event) {
 	}
 }
 
-// settle lets all end that has an end, as if nobody came any more: whatever became
-// of templates and modules, no resources stay but those that were orphaned.
+// settle lets all instances with an end come to it, without further requests: whatever
+// happened to templates and modules, only orphaned resources remain.
 func (c *chaos) settle() {
 	c.do(admin, lifecycle.AcceptClock{})
 	for _, t := range catalog() {
@@ -547,7 +547,7 @@ func (c *chaos) settle() {
 	}
 }
 
-// left are the instances that live and have an end.
+// left returns the live instances that have an end.
 func (c *chaos) left() []*lifecycle.Record {
 	var left []*lifecycle.Record
 	for _, r := range c.d.Records {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// rowsOfBegin are about requests, first runs and pools.
+// rowsOfBegin covers requests, first runs and pools.
 func rowsOfBegin() map[string]func(*world) {
 	return map[string]func(*world){
 		"1 create": func(w *world) {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// rowsOfEnd are about updates, extending and the end.
+// rowsOfEnd covers updates, extensions and the end.
 func rowsOfEnd() map[string]func(*world) {
 	return map[string]func(*world){
 		"10, 11 update": func(w *world) {
@@ -246,7 +246,7 @@ func rowsOfEnd() map[string]func(*world) {
 	}
 }
 
-// rowsOfRest are about destroying, time, people and drift.
+// rowsOfRest covers destroying, time, changes by users and drift.
 func rowsOfRest() map[string]func(*world) {
 	return map[string]func(*world){
 		"16 retry": func(w *world) {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// offered is an instance of anna that she offers to ben.
+// offered returns an instance of anna that she offers to ben.
 func (w *world) offered(p lifecycle.Phase) string {
 	w.t.Helper()
 	id := w.reach(p)
@@ -23,7 +23,7 @@ func (w *world) offered(p lifecycle.Phase) string {
 
 const noOffer = " is not offered to anybody now"
 
-// rowsOfGift are those of offers.
+// rowsOfGift covers offers.
 func rowsOfGift() map[string]func(*world) {
 	carla := lifecycle.Actor{Issuer: "https://id", Subject: "carla", Groups: []string{"team-b"}}
 	return map[string]func(*world){
@@ -81,7 +81,7 @@ func rowsOfGift() map[string]func(*world) {
 			w.advance(7*24*time.Hour - time.Second)
 			w.serve(lifecycle.ExpireCheck{ID: id})
 			w.advance(time.Second)
-			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer) // though nothing ticked
+			w.refused(ben, lifecycle.Take{ID: id}, lifecycle.ErrPhase, "instance "+id+noOffer) // although no expire check ran
 			w.serve(lifecycle.ClockHeld{Reason: "clocks"})
 			w.serve(lifecycle.ExpireCheck{ID: id})
 			if w.record(id).Offer == nil {
@@ -162,7 +162,7 @@ func rowsOfGift() map[string]func(*world) {
 	}
 }
 
-// TestOfferOfPool lets nobody offer what nobody owns.
+// TestOfferOfPool refuses to offer an instance without an owner.
 func TestOfferOfPool(t *testing.T) {
 	w := newWorld(t)
 	w.fill(pooled())

@@ -34,7 +34,7 @@ func (w *world) fill(t *template.Template) {
 	w.serve(lifecycle.Fill{Name: t.Name, Template: t, Digest: digestOf(t), Source: source("1.0.0")})
 }
 
-// members are the ids of a phase, sorted.
+// all returns the IDs of the records in a phase, sorted.
 func (w *world) all(p lifecycle.Phase) []string {
 	var ids []string
 	for id, r := range w.d.Records {
@@ -46,7 +46,7 @@ func (w *world) all(p lifecycle.Phase) []string {
 	return ids
 }
 
-// runAll starts all that waits and ends each with a result.
+// runAll starts all waiting runs and ends each with a result.
 func (w *world) runAll(r lifecycle.Result) {
 	w.t.Helper()
 	w.start()
@@ -57,7 +57,7 @@ func (w *world) runAll(r lifecycle.Result) {
 	}
 }
 
-// broke lets an instance fail for good.
+// broke makes an instance fail permanently.
 func (w *world) broke(id string) {
 	w.t.Helper()
 	for w.record(id).Phase != lifecycle.Failed {
@@ -66,7 +66,7 @@ func (w *world) broke(id string) {
 	}
 }
 
-// reach brings an instance of anna into a phase.
+// reach returns an instance of anna in a phase.
 func (w *world) reach(p lifecycle.Phase) string {
 	w.t.Helper()
 	switch p {
@@ -112,8 +112,7 @@ func (w *world) reach(p lifecycle.Phase) string {
 	return id
 }
 
-// TestRows are the rows of the table of the life of an instance, each with what
-// its effect is.
+// TestRows checks each row of the table of an instance's life, with its effects.
 //
 // Shows: platform 4 | offered to a colleague, who sees little and takes it within his quota and a
 // week | transfer, take, decline

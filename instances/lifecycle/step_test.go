@@ -47,7 +47,7 @@ func (w *world) nextSeed() [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, w.seed))
 }
 
-// try takes an event; what it refuses leaves the document alone.
+// try applies an event; a refused one leaves the document unchanged.
 func (w *world) try(a lifecycle.Actor, e lifecycle.Event) (lifecycle.Answer, error) {
 	w.t.Helper()
 	return w.command(lifecycle.Command{Event: e, Actor: a})
@@ -141,7 +141,7 @@ func mustJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// ref names the attempt that runs.
+// ref identifies the running attempt.
 func (w *world) ref(id string) lifecycle.Ref {
 	r := w.record(id)
 	if r.Run == nil {
@@ -150,10 +150,10 @@ func (w *world) ref(id string) lifecycle.Ref {
 	return lifecycle.Ref{ID: id, Kind: r.Run.Kind, N: r.Run.N, Attempt: r.Run.Attempt, Nonce: r.Run.Nonce}
 }
 
-// start starts all that waits.
+// start starts all waiting runs.
 func (w *world) start() { w.t.Helper(); w.serve(lifecycle.Schedule{Concurrency: 100}) }
 
-// end ends the attempt that runs.
+// end ends the running attempt.
 func (w *world) end(id string, r lifecycle.Result) {
 	w.t.Helper()
 	w.serve(lifecycle.Ended{Ref: w.ref(id), Result: r})
@@ -178,7 +178,7 @@ func plan(digest string, c lifecycle.Counts) lifecycle.Result {
 	return lifecycle.Result{Outcome: lifecycle.Done, Plan: digest, Counts: &c, Resources: -1}
 }
 
-// plain is a template with an end.
+// plain returns a template with an end.
 func plain() *template.Template {
 	return &template.Template{
 		Name: "sandbox/vpc", Enabled: true, Visible: true, Owner: "user", Approval: "none", Executor: "local",
@@ -193,7 +193,7 @@ func with(change func(*template.Template)) *template.Template {
 	return t
 }
 
-// A life: created, ready, extended to the limit, ended and destroyed.
+// An instance is created, ready, extended to the limit, ended and destroyed.
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(anna, plain())

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// nightly is stopped from Monday to Friday at eight in the evening, and started at seven.
+// nightly stops from Monday to Friday at eight in the evening, and starts at seven.
 func nightly() *template.Template {
 	return with(func(t *template.Template) {
 		t.Name = "sandbox/night"
@@ -30,7 +30,7 @@ func nightly() *template.Template {
 	})
 }
 
-// berlin is a moment by the clocks there.
+// berlin parses a local time in Berlin.
 func (w *world) berlin(text string) time.Time {
 	w.t.Helper()
 	zone, err := time.LoadLocation("Europe/Berlin")
@@ -44,8 +44,8 @@ func (w *world) berlin(text string) time.Time {
 	return at.UTC()
 }
 
-// until does what is pending up to a moment, each at its time; what runs ends with a result
-// two minutes after its start.
+// until handles the deadlines up to a time, each when it is due; runs end with a result
+// two minutes after their start.
 func (w *world) until(text string, result lifecycle.Result) {
 	w.t.Helper()
 	end := w.berlin(text)
@@ -65,7 +65,7 @@ func (w *world) until(text string, result lifecycle.Result) {
 			continue
 		}
 		switch {
-		case len(pending) > 0: // and what is pending then
+		case len(pending) > 0: // those that are pending then come next
 		case next.IsZero() || next.After(end):
 			w.now = end
 			return
@@ -75,7 +75,7 @@ func (w *world) until(text string, result lifecycle.Result) {
 	}
 }
 
-// night is an instance of anna that is ready, on a Thursday before clocks change.
+// night returns a ready instance of anna, on a Thursday before the change to summer time.
 func (w *world) night(t *template.Template) string {
 	w.t.Helper()
 	w.now = w.berlin("2026-03-19 12:00")
@@ -85,7 +85,7 @@ func (w *world) night(t *template.Template) string {
 	return id
 }
 
-// is wants an instance to be ready, and stopped or not.
+// is checks that an instance is ready, and stopped or not.
 func (w *world) is(id string, stopped bool) *lifecycle.Record {
 	w.t.Helper()
 	r := w.want(id, lifecycle.Ready)
@@ -95,7 +95,7 @@ func (w *world) is(id string, stopped bool) *lifecycle.Record {
 	return r
 }
 
-// rowsOfSwitch are what stops and starts an instance.
+// rowsOfSwitch covers stops and starts.
 func rowsOfSwitch() map[string]func(*world) {
 	return map[string]func(*world){
 		"25 its time": func(w *world) {
@@ -138,8 +138,8 @@ func rowsOfSwitch() map[string]func(*world) {
 	}
 }
 
-// Two weeks with the day on which clocks are put forward, and two with that on which they
-// are put back: each stop and start is done once, at its time.
+// Each stop and start is done once, at its time, in two weeks with the change to summer
+// time and in two with the change back.
 func TestNights(t *testing.T) {
 	for _, c := range []struct{ from, to string }{{"2026-03-23 12:00", "2026-04-05 12:00"}, {"2026-10-19 12:00", "2026-11-01 12:00"}} {
 		w := newWorld(t)
@@ -173,8 +173,8 @@ func TestNights(t *testing.T) {
 	}
 }
 
-// Who starts an instance at night has it until the next evening: the start in the morning
-// finds it started.
+// An instance that is started at night runs until the next evening: the start in the
+// morning finds it started.
 func TestStartAtNight(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -189,7 +189,7 @@ func TestStartAtNight(t *testing.T) {
 	}
 }
 
-// A word that comes after the time of a stop, before anybody has acted on that, holds.
+// A request after the time of a stop that was not yet acted on takes precedence.
 func TestStartAtTheTimeOfAStop(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -199,7 +199,7 @@ func TestStartAtTheTimeOfAStop(t *testing.T) {
 	w.is(id, false)
 }
 
-// A stop by hand holds until the start of the next morning.
+// A manual stop holds until the start of the next morning.
 func TestStopByDay(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -210,7 +210,7 @@ func TestStopByDay(t *testing.T) {
 	w.is(id, false)
 }
 
-// Without times only people stop and start.
+// Without times in the schedule only requests stop and start.
 func TestByHandOnly(t *testing.T) {
 	w := newWorld(t)
 	byHand := nightly()
@@ -223,8 +223,8 @@ func TestByHandOnly(t *testing.T) {
 	}
 }
 
-// An update of what is stopped leaves it stopped, and so does one that fails and is tried
-// again, and a comparison with the state.
+// A stopped instance stays stopped after an update, after an update that fails and is
+// retried, and after a drift comparison.
 func TestUpdateOfStopped(t *testing.T) {
 	w := newWorld(t)
 	drifts := nightly()
@@ -257,7 +257,7 @@ func TestUpdateOfStopped(t *testing.T) {
 	w.is(id, true)
 }
 
-// What is busy is stopped when it is ready again, and not at all if its start has come too.
+// A busy instance is stopped when it is ready again, unless its start is due by then too.
 func TestBusy(t *testing.T) {
 	for _, c := range []struct {
 		at      string
@@ -268,7 +268,7 @@ func TestBusy(t *testing.T) {
 			id := w.night(nightly())
 			w.now = w.berlin("2026-03-19 19:55")
 			update := lifecycle.Update{ID: id}
-			if !checks { // and it has another template then
+			if !checks { // and the template is another one then
 				newer, other := source("2.0.0"), nightly()
 				other.Title, update.Source, update.Template = "other", &newer, other
 				update.Digest = digestOf(other)
@@ -298,7 +298,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// What a person says while it is being stopped is done when it is stopped.
+// A request during a stop is carried out when the stop is done.
 func TestLatestWord(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -317,7 +317,7 @@ func TestLatestWord(t *testing.T) {
 	w.is(id, false)
 }
 
-// Neither is lost what a person says while a comparison with the state ends for a stop.
+// A request is not lost while a drift comparison ends for a stop.
 func TestStartWhileDriftEnds(t *testing.T) {
 	w := newWorld(t)
 	drifts := nightly()
@@ -336,7 +336,7 @@ func TestStartWhileDriftEnds(t *testing.T) {
 	w.is(id, false)
 }
 
-// A stop that waits in the queue is dropped when somebody wants to go on.
+// A stop in the queue is dropped when a start is requested.
 func TestDroppedInTheQueue(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -349,8 +349,8 @@ func TestDroppedInTheQueue(t *testing.T) {
 	}
 }
 
-// One of which an attempt failed may have stopped something: it comes to its end, and is
-// started then.
+// A stop with a failed attempt may have stopped something: it is completed, and the
+// instance is started afterwards.
 func TestNotDroppedBetweenAttempts(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -367,7 +367,7 @@ func TestNotDroppedBetweenAttempts(t *testing.T) {
 	}
 }
 
-// A stop that fails is tried as often as any run, and then at the next time.
+// A failed stop is retried like any run, and again at the next time.
 func TestFailedSwitch(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -386,7 +386,7 @@ func TestFailedSwitch(t *testing.T) {
 	}
 }
 
-// Who tries a stop again that failed stops it, and so does an update of it.
+// Retrying a failed stop stops the instance, and so does an update of it.
 func TestFailedSwitchByHand(t *testing.T) {
 	for _, c := range []struct {
 		event   func(id string) lifecycle.Event
@@ -407,7 +407,7 @@ func TestFailedSwitchByHand(t *testing.T) {
 	}
 }
 
-// An update after a failed stop that fails too does not make it start.
+// An update after a failed stop does not start the instance, even after another failure.
 func TestUpdatesAfterFailedStop(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -421,7 +421,7 @@ func TestUpdatesAfterFailedStop(t *testing.T) {
 	w.is(id, true)
 }
 
-// A stop that waits in the queue is cancelled, and the instance is as it was.
+// Cancelling a stop in the queue leaves the instance unchanged.
 func TestCancelOfQueuedStop(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -432,7 +432,7 @@ func TestCancelOfQueuedStop(t *testing.T) {
 	}
 }
 
-// What failed by something else is left alone, and stopped once it is ready again.
+// An instance that failed for another reason is not stopped until it is ready again.
 func TestFailedUpdateIsNotStopped(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -447,7 +447,7 @@ func TestFailedUpdateIsNotStopped(t *testing.T) {
 	w.is(id, true)
 }
 
-// While nobody knows what time it is nothing is stopped by it.
+// While the clock is not trusted, nothing is stopped by schedule.
 func TestSwitchHeld(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -459,7 +459,7 @@ func TestSwitchHeld(t *testing.T) {
 	w.is(id, true)
 }
 
-// What a person says needs no clock.
+// A user's request is carried out even while the clock is held.
 func TestWordWhileClocksAreHeld(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -473,7 +473,8 @@ func TestWordWhileClocksAreHeld(t *testing.T) {
 	w.is(id, true)
 }
 
-// Between the time of a stop and its run another leader may come: all is in the document.
+// Another leader may take over between the time of a stop and its run: all is in the
+// document.
 func TestSwitchOfAnotherLeader(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		w := newWorld(t)
@@ -506,7 +507,7 @@ func TestSwitchOfAnotherLeader(t *testing.T) {
 	}
 }
 
-// A document of before has neither schedules nor where an instance stands in one.
+// A document from before schedules has neither schedules nor positions in them.
 func TestBeforeSchedules(t *testing.T) {
 	w := newWorld(t)
 	tpl := nightly()
@@ -533,7 +534,7 @@ func TestBeforeSchedules(t *testing.T) {
 	}
 }
 
-// Members of a pool run until somebody has them.
+// Pool members run until they are claimed.
 func TestSwitchOfPool(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.berlin("2026-03-19 12:00")
@@ -548,8 +549,8 @@ func TestSwitchOfPool(t *testing.T) {
 	w.is(id, true)
 }
 
-// Both values are the template's: nobody approves a stop, even while something else waits
-// for approval.
+// Both values are set by the template: a stop needs no approval, even while another
+// change waits for one.
 func TestSwitchNeedsNoApproval(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.berlin("2026-03-19 12:00")
@@ -581,7 +582,7 @@ func TestSwitchNeedsNoApproval(t *testing.T) {
 	}
 }
 
-// What a person waits for goes first; a stop by hand is such a thing.
+// Requests of users go first, including a manual stop.
 func TestSwitchesWaitForPeople(t *testing.T) {
 	w := newWorld(t)
 	id := w.night(nightly())
@@ -597,7 +598,7 @@ func TestSwitchesWaitForPeople(t *testing.T) {
 	}
 }
 
-// A start that failed has given its place away, and takes no other's.
+// An instance whose start failed no longer counts, and does not exceed the limit again.
 func TestSwitchWithinLimits(t *testing.T) {
 	w := newWorld(t)
 	once := nightly()
@@ -615,7 +616,7 @@ func TestSwitchWithinLimits(t *testing.T) {
 	w.want(id, lifecycle.Failed)
 }
 
-// Its end comes whether it is stopped or not.
+// An instance ends whether it is stopped or not.
 func TestEndOfStopped(t *testing.T) {
 	w := newWorld(t)
 	short := nightly()
@@ -629,7 +630,7 @@ func TestEndOfStopped(t *testing.T) {
 	}
 }
 
-// An adopted instance stands in the schedule of its template.
+// An adopted instance follows the schedule of its template.
 func TestAdoptedIsStopped(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.berlin("2026-03-19 12:00")

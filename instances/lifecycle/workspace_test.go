@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// organization is the template of the workspaces of acme.
+// organization returns the template of the workspaces of acme.
 func organization() *template.Template {
 	return &template.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: template.ExecutorLocal, Timeout: time.Hour}
 }
@@ -47,7 +47,7 @@ func (w *world) enqueue(id string, a lifecycle.Ask) int {
 
 var changes = lifecycle.Result{Outcome: lifecycle.Done, Plan: "sha256:p", Changes: true, Counts: &lifecycle.Counts{Add: 1}, Resources: -1}
 
-// planned brings a run to a plan that waits.
+// planned adds a run and brings it to a waiting plan.
 func (w *world) planned(id string, a lifecycle.Ask) int {
 	w.t.Helper()
 	n := w.enqueue(id, a)
@@ -55,7 +55,7 @@ func (w *world) planned(id string, a lifecycle.Ask) int {
 	return n
 }
 
-// ended is how a run ended.
+// ended checks the result of a run.
 func (w *world) ended(id string, n int, result string) {
 	w.t.Helper()
 	for _, run := range w.record(id).Runs {
@@ -79,7 +79,7 @@ func TestWorkspaceApply(t *testing.T) {
 	n := w.planned(id, lifecycle.Ask{Upload: "1"})
 	w.want(id, lifecycle.Planned)
 	w.refused(anna, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:other"}, lifecycle.ErrStalePlan, "")
-	w.must(anna, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:p"}) // one's own: it needs no second person
+	w.must(anna, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:p"}) // one's own run: no second person is needed
 	w.must(anna, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:p"}) // the answer was lost
 	w.refused(ben, lifecycle.Confirm{ID: id, N: n, Plan: "sha256:p"}, lifecycle.ErrPhase, "")
 	w.start()
@@ -101,7 +101,7 @@ func TestWorkspacePlans(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ask    lifecycle.Ask
 		result lifecycle.Result
-		want   string // of the run; "": it waits
+		want   string // result of the run; "": it waits
 		phase  lifecycle.Phase
 	}{
 		"speculative":  {lifecycle.Ask{Speculative: true}, changes, lifecycle.Done, lifecycle.Ready},
@@ -132,8 +132,8 @@ func TestWorkspacePlans(t *testing.T) {
 	}
 }
 
-// Two runs at once: the second one has its turn when the first has ended, and a plan
-// that is only looked at passes one that waits for somebody.
+// Of two runs the second becomes current when the first has ended, and a speculative plan
+// overtakes one that waits for confirmation.
 func TestWorkspaceTurns(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
@@ -208,7 +208,7 @@ func TestWorkspaceFirstWins(t *testing.T) {
 				if err != nil {
 					return
 				}
-				for other, make := range verbs { // what comes after it is refused, or changes nothing
+				for other, make := range verbs { // what follows is refused, or changes nothing
 					if other == verb || verb == "confirm" && other == "cancel" || other == "force" {
 						continue
 					}
@@ -244,7 +244,7 @@ func TestWorkspaceForceCancel(t *testing.T) {
 	w.want(id, lifecycle.Ready)
 }
 
-// An apply that was done before its cancel came is applied.
+// An apply that was done before its cancel arrived counts as applied.
 func TestWorkspaceCancelTooLate(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
@@ -297,7 +297,7 @@ func TestWorkspacePlanExpires(t *testing.T) {
 	w.ended(id, n, lifecycle.Discarded)
 }
 
-// A host that dies: the attempt is lost, and the next one knows whose lock is left.
+// If a host dies, the attempt is lost, and the next one knows whose lock is left.
 func TestWorkspaceLost(t *testing.T) {
 	w := newWorld(t)
 	id := w.workspace("prod")
@@ -313,7 +313,7 @@ func TestWorkspaceLost(t *testing.T) {
 	}
 }
 
-// Nobody but the routes of tfe.v2 moves the record of a workspace, and nobody launches
+// Only the routes of tfe.v2 change the record of a workspace, and nothing can be launched
 // from the namespace.
 func TestWorkspaceReserved(t *testing.T) {
 	w := newWorld(t)
@@ -342,7 +342,7 @@ func TestWorkspaceReserved(t *testing.T) {
 	w.refused(anna, lifecycle.CancelOne{ID: other, N: 1}, lifecycle.ErrNotFound, "")
 }
 
-// workspaceEvent is one that somebody might send to a workspace.
+// workspaceEvent returns a random event for a workspace.
 func (c *chaos) workspaceEvent() lifecycle.Event {
 	name := []string{"a", "b"}[c.r.IntN(2)]
 	r := c.d.WorkspaceRecord("acme", name)
