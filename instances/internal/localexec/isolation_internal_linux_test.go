@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// newOrder is one whose program is a shell, with a storage folder around its
+// newOrder returns an order whose program is a shell, with a storage folder around its
 // scratch folder: <storage>/runs/<id>/1-1.
 func newOrder(t *testing.T, mode string) *Order {
 	t.Helper()
@@ -43,10 +43,10 @@ func newOrder(t *testing.T, mode string) *Order {
 	return o
 }
 
-// tool is the folder that the tool starts in, by a name that only tests use.
+// tool returns the folder in which the tool starts.
 func (o *Order) tool() string { return filepath.Join(o.Scratch, "work", sandbox.Tool) }
 
-// mustStart runs a script as the tool does.
+// mustStart runs a script in place of the tool.
 func mustStart(t *testing.T, o *Order, out *bytes.Buffer, script string, args ...string) *tool {
 	t.Helper()
 	c := toolCommand{Args: append([]string{"-c", script, "sh"}, args...), Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
@@ -69,7 +69,7 @@ func mustRun(t *testing.T, o *Order, script string, args ...string) string {
 	return out.String()
 }
 
-// newSandbox is an executor with a sandbox.
+// newSandbox returns an executor with a sandbox.
 func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 	t.Helper()
 	tofutest.Bubblewrap(t)
@@ -81,7 +81,7 @@ func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 	})
 }
 
-// mustHear runs scripts as the commands of one attempt, and returns what they print.
+// mustHear runs scripts as the commands of one attempt, and returns their output.
 func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string {
 	t.Helper()
 	b, err := json.Marshal(stubOrder{Tool: scripts[0], Then: scripts[1:], Hang: true})
@@ -106,9 +106,9 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 	return string(said)
 }
 
-// TestSandboxSees lists what code of a module finds: neither the storage folder,
-// nor keys, nor another run, nor any process but its own. It has no capability, can
-// get none, and writes nothing but into the folder of the run.
+// TestSandboxSees checks what the code of a module can see: neither the storage folder,
+// nor keys, nor another run, nor other processes. It has no capabilities, cannot get any,
+// and can write only to the folder of the run.
 //
 // Shows: platform 20 | isolation | bwrap, a user for each place, a wrapper
 // Shows: platform-attacks 7 | module code that looks for storage, keys, other runs; leaves
@@ -117,7 +117,7 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 // neither
 func TestSandboxSees(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) {
-		o.Show = []string{filepath.Dir(o.Storage)}         // of which the storage is hidden
+		o.Show = []string{filepath.Dir(o.Storage)}         // which contains the hidden storage
 		if err := os.Chmod(o.Show[0], 0o755); err != nil { // so that the user of the sandbox could see it
 			t.Fatal(err)
 		}
@@ -166,8 +166,8 @@ func TestSandboxSees(t *testing.T) {
 	}
 }
 
-// TestSandboxFiles has a file open as a server has that was started with it: no program
-// that it starts gets it.
+// TestSandboxFiles opens a file without close-on-exec, as a server may have inherited it:
+// the programs that it starts do not get it.
 func TestSandboxFiles(t *testing.T) {
 	l := newSandbox(t, nil)
 	name := filepath.Join(t.TempDir(), "left-open")
@@ -182,7 +182,7 @@ func TestSandboxFiles(t *testing.T) {
 	}
 }
 
-// TestKeyring gives the thread that starts a tool a key that only its session reaches
+// TestKeyring gives the thread that starts a tool a key that only its session can reach
 // (keyrings(7)): the tool does not see it.
 func TestKeyring(t *testing.T) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the test
@@ -191,7 +191,7 @@ func TestKeyring(t *testing.T) {
 	}
 	key, err := unix.AddKey("user", "key-of-the-server", []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
 	if err == nil {
-		err = unix.KeyctlSetperm(key, 0x3f000000) // for who possesses it
+		err = unix.KeyctlSetperm(key, 0x3f000000) // for possessors of the key
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -205,8 +205,8 @@ func TestKeyring(t *testing.T) {
 	}
 }
 
-// TestSandboxBudget writes more than a run may into each folder that it can write,
-// also at one stroke: the kernel refuses it, and the run goes on.
+// TestSandboxBudget writes more than a run may into each writable folder, also at once:
+// the kernel refuses it, and the run continues.
 //
 // Shows: crash K13 | scratch folder or log is full
 // Shows: platform-attacks 9 | module code that fills the disk at one stroke, or takes all processes
@@ -238,13 +238,13 @@ func TestSandboxBudget(t *testing.T) {
 	}
 }
 
-// TestSandboxLeavesNothing: what left its session ends with the command, and the
-// next one finds none of it.
+// TestSandboxLeavesNothing: a process that left its session ends with the command, and
+// the next command does not find it.
 //
 // Shows: platform-attacks 7
 func TestSandboxLeavesNothing(t *testing.T) {
 	l := newSandbox(t, nil)
-	mark := "86424" + strconv.Itoa(os.Getpid()) // seconds; in the command line of what stays
+	mark := "86424" + strconv.Itoa(os.Getpid()) // seconds; in the command line of remaining processes
 	if got := l.mustHear(t, l.spec(t, stubOrder{}), `setsid sleep `+mark+` & (sleep `+mark+` &) ; echo started`, `ls -d /proc/[0-9]* | wc -l`); !strings.HasPrefix(got, "started\n") {
 		t.Errorf("%q", got)
 	}
@@ -253,8 +253,8 @@ func TestSandboxLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRunsApart: a run that has as many processes as it may have keeps no other from
-// starting its own, and none has more.
+// TestRunsApart: a run at its process limit does not keep another run from starting
+// processes, and no run can exceed the limit.
 //
 // Shows: platform-attacks 9
 func TestRunsApart(t *testing.T) {
@@ -282,14 +282,14 @@ func TestRunsApart(t *testing.T) {
 	}
 }
 
-// TestToolLeavesNothing starts processes that outlive their parent in sessions
-// of their own, and files that are links.
+// TestToolLeavesNothing starts processes that outlive their parent in sessions of their
+// own.
 //
 // Shows: platform-attacks 7
 // Shows: instances 7
 func TestToolLeavesNothing(t *testing.T) {
 	o := newOrder(t, NoIsolation)
-	mark := "86423" + strconv.Itoa(os.Getpid()) // seconds; in the command line of what stays
+	mark := "86423" + strconv.Itoa(os.Getpid()) // seconds; in the command line of remaining processes
 	var out bytes.Buffer
 	tool := mustStart(t, o, &out, `setsid sleep `+mark+` & (sleep `+mark+` &) ; echo started; exit 7`)
 	err := tool.Wait()
@@ -299,7 +299,7 @@ func TestToolLeavesNothing(t *testing.T) {
 	if out.String() != "started\n" {
 		t.Errorf("output %q", &out)
 	}
-	if left := running(t, mark); len(left) > 1 { // a session of its own hides from the group; see TestAlone
+	if left := running(t, mark); len(left) > 1 { // a separate session hides from the group; see TestAlone
 		t.Errorf("left: %v", left)
 	} else if err := kill(left); err != nil {
 		t.Error(err)
@@ -309,7 +309,7 @@ func TestToolLeavesNothing(t *testing.T) {
 	}
 }
 
-// running are the processes whose command line has the word.
+// running returns the processes whose command line has the word.
 func running(t *testing.T, word string) []process {
 	t.Helper()
 	all, err := processes()
@@ -326,8 +326,8 @@ func running(t *testing.T, word string) []process {
 	return list
 }
 
-// TestInterrupt: the tool gets it, once, and ends in order; what does not end is
-// killed.
+// TestInterrupt: the tool is interrupted once, and ends in order; if it does not end, it
+// is killed.
 func TestInterrupt(t *testing.T) {
 	for _, mode := range []string{NoIsolation} {
 		t.Run(mode, func(t *testing.T) {
@@ -359,8 +359,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestEnter: the folder that a command works in is reached through no link that an
-// earlier one made.
+// TestEnter: a working folder is not entered through a link that an earlier command made.
 func TestEnter(t *testing.T) {
 	base, elsewhere := t.TempDir(), t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(base, "tool"), 0o700), os.Symlink(elsewhere, filepath.Join(base, "tool", "module")), os.Symlink("tool", filepath.Join(base, "link"))); err != nil {
@@ -385,7 +384,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestLimits gives the tool files of 1 MiB at most.
+// TestLimits limits the tool to files of 1 MiB.
 func TestLimits(t *testing.T) {
 	o := newOrder(t, NoIsolation)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20, Memory: 64 << 20}
@@ -395,7 +394,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestScratchFull interrupts what fills the disk while it runs.
+// TestScratchFull interrupts a running tool that fills the disk.
 //
 // Shows: crash K13
 func TestScratchFull(t *testing.T) {
@@ -407,8 +406,8 @@ func TestScratchFull(t *testing.T) {
 	}
 }
 
-// TestScratchOverfull: what goes on writing when it was interrupted is killed, and
-// no tool is interrupted twice.
+// TestScratchOverfull: a tool that writes on after the interrupt is killed, and no tool
+// is interrupted twice.
 func TestScratchOverfull(t *testing.T) {
 	o := newOrder(t, NoIsolation)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
@@ -425,8 +424,8 @@ func TestScratchOverfull(t *testing.T) {
 	}
 }
 
-// TestOwnUser: the tool has the user of its place, reaches its own folder and
-// nothing else, and nothing of that user is left.
+// TestOwnUser: the tool runs as the run's user, can reach only its folder, and no process
+// of that user remains.
 //
 // Shows: platform 20
 // Shows: instances 7
@@ -488,8 +487,8 @@ func mustCopy(t *testing.T, from, to string) string {
 	return to
 }
 
-// TestWrap: the command of the operator gets the tool with its arguments, and
-// knows the folders.
+// TestWrap: the operator's command gets the tool with its arguments, and the name of the
+// folder.
 //
 // Shows: platform 20
 func TestWrap(t *testing.T) {
@@ -500,9 +499,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestCgroup puts the tool into a control group of its own, by which everything
-// of it is found and ended. Controllers are the system's to delegate: see
-// TestCgroupLimits.
+// TestCgroup puts the tool into a separate control group, by which all its processes are
+// found and killed. Delegating controllers is up to the system: see TestCgroupLimits.
 func TestCgroup(t *testing.T) {
 	parent := filepath.Join(cgroupRoot(), "okara-test-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(parent, 0o755); err != nil {
@@ -545,7 +543,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestCgroupLimits writes what the kernel is told into files of that name.
+// TestCgroupLimits checks the limits that are written to the files of a control group.
 func TestCgroupLimits(t *testing.T) {
 	parent := t.TempDir()
 	mustWrite(t, filepath.Join(parent, "cgroup.controllers"), "cpu memory pids io\n")
@@ -576,7 +574,7 @@ func mustAppear(t *testing.T, name string) {
 	})
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for !so() {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestCleanUpCgroups removes the control groups of attempts that do not run, with
-// those that their tools made in them: neither one with a process in it, nor that of
-// an attempt which has just begun, nor what is not ours.
+// TestCleanUpCgroups removes the control groups of attempts that do not run, including
+// those made by their tools. It keeps groups with processes, the group of an attempt that
+// has just begun, and groups that are not of attempts.
 func TestCleanUpCgroups(t *testing.T) {
 	l := newLocal(t, nil)
 	l.cgroup = filepath.Join(cgroupRoot(), "okara-sweep-"+strconv.Itoa(os.Getpid()))
@@ -27,7 +27,7 @@ func TestCleanUpCgroups(t *testing.T) {
 		}
 		return dir
 	}
-	group("run-abc-1-1") // its folder has gone
+	group("run-abc-1-1") // its folder is gone
 	group("run-abc-1-2")
 	group("run-abc-1-2", "made-by-the-tool")
 	busy, begun, foreign := group("run-abc-1-3"), group("run-abc-1-4"), group(serverCgroup)

@@ -75,7 +75,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 	return l
 }
 
-// again is the executor of a server that was started anew.
+// again returns the executor of a restarted server.
 func (l *localTest) again(t *testing.T) *localTest {
 	t.Helper()
 	n, err := NewLocal(t.Context(), l.options)
@@ -85,7 +85,7 @@ func (l *localTest) again(t *testing.T) *localTest {
 	return &localTest{n, l.host, l.options}
 }
 
-// stubProgram is a shell that knows its version.
+// stubProgram returns a shell that reports a tool's version.
 func stubProgram(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "tofu")
@@ -149,8 +149,8 @@ func (l *localTest) mustRemain(t *testing.T, want ...string) {
 	}
 }
 
-// TestLocal starts an attempt twice, reads its log and its end, and finds nothing
-// of it on the disk.
+// TestLocal starts an attempt twice, reads its log and its result, and finds none of its
+// files left.
 //
 // Shows: platform 15 | the engine's objects, status, clean-up | a child process for each attempt
 func TestLocal(t *testing.T) {
@@ -183,7 +183,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	l.mustRemain(t)
-	for _, l := range []*localTest{l, l.again(t)} { // whoever could not write it down asks once more
+	for _, l := range []*localTest{l, l.again(t)} { // a replica that could not commit the result asks again
 		if st := l.mustEnd(t, s, h); st.State != run.Ended {
 			t.Errorf("%+v", st)
 		}
@@ -196,7 +196,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// mustGoOn lets the tool of an attempt go on.
+// mustGoOn lets the tool of an attempt continue.
 
 func mustGoOn(t *testing.T, l *localTest, s run.Spec) {
 	t.Helper()
@@ -217,8 +217,8 @@ func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64)
 	return string(b)
 }
 
-// TestAlone: even without a sandbox a process that left its session ends with the
-// run, since it becomes the child's own.
+// TestAlone: even without a sandbox a process that left its session ends with the run,
+// since it is reparented to the child.
 func TestAlone(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Tool: "(setsid sleep 8642397 &); : > ready", Nonce: "nonce"})
@@ -230,8 +230,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestStartedEnvironment: the environment and the arguments of a child are this
-// list, and nothing of the server's own is in them.
+// TestStartedEnvironment: the environment and the arguments of a child are exactly this
+// list, without anything of the server's environment.
 func TestStartedEnvironment(t *testing.T) {
 	t.Setenv("OKARA_STATE_KEYS", "planted-secret")
 	l := newLocal(t, func(o *LocalOptions) {
@@ -268,8 +268,8 @@ func TestStartedEnvironment(t *testing.T) {
 	l.mustRemain(t)
 }
 
-// TestCredentialMissing: the attempt waits, says for what, and starts when it is
-// there.
+// TestCredentialMissing: the attempt waits, reports for which credential, and starts when
+// it is available.
 func TestCredentialMissing(t *testing.T) {
 	env := map[string]string{}
 	l := newLocal(t, func(o *LocalOptions) {
@@ -317,7 +317,7 @@ func TestRefusedRef(t *testing.T) {
 	}
 }
 
-// TestCleanUp removes what is old, and nothing that is needed.
+// TestCleanUp removes old folders, and keeps those still needed.
 func TestCleanUp(t *testing.T) {
 	l := newLocal(t, nil)
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
@@ -351,8 +351,8 @@ func TestCleanUp(t *testing.T) {
 	l.again(t).mustRemain(t, "1-2", "1-4")
 }
 
-// TestErroredBudget: attempts of one instance leave states that could not be stored; all
-// of them together keep no more of the disk than one state may have.
+// TestErroredBudget: the states that attempts of one instance could not store take
+// together no more disk space than one state may have.
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
@@ -371,8 +371,8 @@ func TestErroredBudget(t *testing.T) {
 	}
 }
 
-// TestTidy removes the folders of instances that are gone, on a host that does not
-// lead: not what runs, nor what began since.
+// TestTidy removes the folders of gone instances on a replica that does not lead, except
+// for running attempts and those begun since.
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
@@ -394,12 +394,13 @@ func TestTidy(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.mustRemain(t, "1-2", "2-1", "3-1")
-	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // it is no child
+	if err := os.Remove(filepath.Join(l.runs(), "gone", "1-2", markerFile)); err != nil { // otherwise the test's own process counts as a child
 		t.Fatal(err)
 	}
 }
 
-// TestErroredOfPlans: what changes nothing leaves no state, whatever its code calls one.
+// TestErroredOfPlans: only runs that change something leave a state, even if the module
+// writes a file of that name.
 func TestErroredOfPlans(t *testing.T) {
 	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
 		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}))
@@ -411,7 +412,7 @@ func TestErroredOfPlans(t *testing.T) {
 	}
 }
 
-// TestCheck refuses what cannot be had when the server starts.
+// TestCheck refuses at start an isolation or tool that is not available.
 func TestCheck(t *testing.T) {
 	base := newLocal(t, nil).options
 	old := filepath.Join(t.TempDir(), "tofu")
@@ -456,7 +457,7 @@ func TestCheck(t *testing.T) {
 	})
 	t.Run("no namespaces", func(t *testing.T) {
 		dir := t.TempDir()
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // another user starts it
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // another user executes it
 			t.Fatal(err)
 		}
 		mustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
@@ -472,7 +473,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestLocalEnded shows that one look is enough once an attempt is said to have ended.
+// TestLocalEnded: after Ended, one Observe is enough to see the end.
 func TestLocalEnded(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Tool: "until [ -e go ]; do sleep 0.02; done", Nonce: "nonce"})

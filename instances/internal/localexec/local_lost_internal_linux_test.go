@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestKilledChild kills the child while the tool runs, which is interrupted once,
-// whoever looks, and waited for: K7. What it could not store is kept, and nothing else
-// of it.
+// TestKilledChild kills the child while the tool runs: the tool is interrupted once,
+// however many servers observe it, and waited for: K7. A state that it could not store is
+// kept, and none of its other files.
 //
 // Shows: crash K7
 // Shows: platform-mistakes 14 | an aborted run loses resources
@@ -53,12 +53,12 @@ func TestKilledChild(t *testing.T) {
 			if b, err := os.ReadFile(file); err != nil || string(b) != "1\n" {
 				t.Errorf("interrupts: %q, %v", b, err)
 			}
-			l.again(t).mustRemain(t, "1-1") // the next attempt stores it
+			l.again(t).mustRemain(t, "1-1") // for the next attempt to store
 		})
 	}
 }
 
-// mustSay waits until the tool of an attempt says a line.
+// mustSay waits until the tool of an attempt prints a line.
 func mustSay(t *testing.T, dir, line string) {
 	t.Helper()
 	await(t, line, func() bool {
@@ -77,7 +77,7 @@ func mustKillChild(t *testing.T, dir string) {
 	mustKill(t, m.process)
 }
 
-// TestDeafRest kills what does not end by itself.
+// TestDeafRest kills a tool that ignores the interrupt.
 //
 // Shows: crash K7
 func TestDeafRest(t *testing.T) {
@@ -98,7 +98,7 @@ func TestDeafRest(t *testing.T) {
 	l.mustRemain(t)
 }
 
-// TestNotStarted covers what is found where a server died around a start: K3.
+// TestNotStarted covers what is found if a server died around a start: K3.
 //
 // Shows: crash K3
 func TestNotStarted(t *testing.T) {
@@ -136,7 +136,7 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("on another host, later: %+v", st)
 	}
 
-	// A folder without a name belongs to nobody: its child never got an order.
+	// A folder without a marker belongs to no attempt: its child never got an order.
 	mustWrite(t, filepath.Join(l.scratch(s.Ref), "child.log"), "")
 	h := l.mustStart(t, s)
 	if st := l.mustEnd(t, s, h); st.State != run.Ended {
@@ -144,7 +144,7 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// TestBoot: after a boot the same number is another process.
+// TestBoot: after a reboot the same PID is another process.
 //
 // Shows: crash K5-K6
 func TestBoot(t *testing.T) {
@@ -174,8 +174,8 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestClaim: who holds the lock of the state is alive, wherever he is, until his
-// lease is over.
+// TestClaim: the holder of the state's lock counts as alive, on any host, until its lease
+// ends.
 //
 // Shows: crash K5-K6
 func TestClaim(t *testing.T) {
@@ -220,8 +220,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestStoppedChild: a child that lives and lost its lock is ended before the
-// attempt is lost.
+// TestStoppedChild: a living child that lost its lock is killed before the attempt counts
+// as lost.
 //
 // Shows: crash K10
 // Shows: platform-attacks 5
@@ -245,7 +245,7 @@ func TestStoppedChild(t *testing.T) {
 	}
 }
 
-// TestUnstoredResult: what a child could not store is stored when the registry
+// TestUnstoredResult: a result that a child could not store is stored when the registry
 // answers again: K9.
 //
 // Shows: crash K9
@@ -264,7 +264,7 @@ func TestUnstoredResult(t *testing.T) {
 	}
 }
 
-// TestForeignResult: a result that does not repeat the nonce is none.
+// TestForeignResult: a result that does not repeat the nonce is ignored.
 //
 // Shows: platform-attacks 3 | foreign tags for a source or a result
 func TestForeignResult(t *testing.T) {
@@ -275,8 +275,8 @@ func TestForeignResult(t *testing.T) {
 	}
 }
 
-// TestOtherAttempt: after a rollback of the ledger a number may come again while
-// its first owner runs.
+// TestOtherAttempt: after the ledger was set back, a number may be used again while its
+// first attempt runs.
 //
 // Shows: crash K10
 // Shows: platform-attacks 3

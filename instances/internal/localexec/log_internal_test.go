@@ -40,7 +40,7 @@ func TestRunLog(t *testing.T) {
 	}
 }
 
-// TestRunLogWrites writes the same text in pieces of each size.
+// TestRunLogWrites writes the same text in pieces of different sizes.
 func TestRunLogWrites(t *testing.T) {
 	text := strings.Repeat("0123456789", 50)
 	for _, limit := range []int{40, 41, 499, 500, 501} {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// TestMain lets the test program stand for okara: what the executor starts is
-// this program with a command's name.
+// TestMain lets the test program act as okara: the executor starts this program with the
+// name of a command.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if do, ok := commands()[os.Args[1]]; ok {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// commands are those of okara that tests need.
+// commands returns the commands of okara that tests need.
 func commands() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
 		execCommand: execTestCommand,

@@ -55,8 +55,8 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// FuzzMasks writes a text with a value in it in any pieces: the value is never in
-// what comes out, and the pieces do not matter.
+// FuzzMasks writes a text with a value in it in pieces of any size: the value is never in
+// the output, which does not depend on the pieces.
 func FuzzMasks(f *testing.F) {
 	f.Add("a secret value", "before ", " after", uint8(3))
 	f.Add("aaaaaaaaa", "aaaa", "aaa", uint8(1))
@@ -85,8 +85,8 @@ func FuzzMasks(f *testing.F) {
 		if !strings.Contains(b.String(), masked) {
 			t.Errorf("%q: nothing is masked in %q", value, b.String())
 		}
-		// What stands beside a mask may by chance make the value again with it; each
-		// part in between may not.
+		// Text beside a mask may happen to form the value together with it; the parts
+		// between masks may not contain it.
 		for part := range strings.SplitSeq(b.String(), masked) {
 			if strings.Contains(part, value) {
 				t.Errorf("%q is still in %q", value, b.String())

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
-// mutants take one guard each from the sandbox; run names the tests that must fail
-// then. Files are of this package, or by their way from it.
+// mutants each remove one guard of the sandbox; run names the tests that must fail then.
+// Files are relative to this package.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	const dir, enter = "../sandbox/workdir.go", "../sandbox/enter_linux.go"
 	const box, own = "../sandbox", "."
@@ -46,7 +46,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	}
 }
 
-// TestMutants takes one guard after the other away and wants the tests to fail.
+// TestMutants removes one guard after the other and expects the tests to fail.
 //
 // Shows: platform-attacks 11 | a guard of the sandbox that is taken away
 func TestMutants(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFirstThreadEnds has a process whose first thread has ended while another goes on:
-// it lives, as one does that is becoming another program.
+// TestFirstThreadEnds has a process whose first thread has ended while another runs: it
+// is alive, like a process that is executing a new program.
 func TestFirstThreadEnds(t *testing.T) {
 	p, wait := mustStartCommand(t, "leave-thread")
 	await(t, "the end of its first thread", func() bool {
@@ -43,8 +43,8 @@ func TestFirstThreadEnds(t *testing.T) {
 	}
 }
 
-// TestAliveWhileItExecs looks at a process again and again that becomes a new program
-// a hundred times.
+// TestAliveWhileItExecs repeatedly reads a process that executes a new program a hundred
+// times.
 func TestAliveWhileItExecs(t *testing.T) {
 	p, wait := mustStartCommand(t, "exec-again", "100")
 	looks := 0
@@ -54,7 +54,7 @@ func TestAliveWhileItExecs(t *testing.T) {
 			t.Fatalf("after %d looks: %v", looks, err)
 		}
 		if now.state == 'Z' && now.threads <= 1 {
-			break // it waits for us
+			break // it waits to be reaped
 		}
 		if looks++; now.dead() {
 			t.Fatalf("after %d looks it was taken for dead: %+v", looks, now)
@@ -64,8 +64,8 @@ func TestAliveWhileItExecs(t *testing.T) {
 	wait()
 }
 
-// mustStartCommand starts a command of this test program. What it returns second tells
-// it to end, and waits for that.
+// mustStartCommand starts a command of this test program. wait makes it end, and waits
+// for that.
 func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -74,7 +74,7 @@ func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
 	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test gave up before
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // in case the test gave up before
 	wait = func() {
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 			t.Error(err)
@@ -92,18 +92,18 @@ func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
 	return p, wait
 }
 
-// leaveFirstThread ends the first thread of its process, and the process once its input
-// ends.
+// leaveFirstThread ends the first thread of its process, and the process at the end of
+// its input.
 func leaveFirstThread([]string) error {
 	onFirst := make(chan bool)
 	for {
 		go func() {
-			runtime.LockOSThread() // so that each goroutine has a thread of its own
+			runtime.LockOSThread() // so that each goroutine has its own thread
 			first := unix.Gettid() == os.Getpid()
 			onFirst <- first
 			if first {
 				_, _ = os.Stdout.WriteString("ready\n")
-				_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // which the runtime takes for a call that lasts
+				_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // to the runtime this is a call that does not return
 			}
 			select {}
 		}()
@@ -115,7 +115,7 @@ func leaveFirstThread([]string) error {
 	return err
 }
 
-// execAgain becomes itself so many times, from another thread than the first.
+// execAgain executes itself n times, from a thread other than the first.
 func execAgain(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -127,7 +127,7 @@ func execAgain(args []string) error {
 	if n == 0 {
 		return nil
 	}
-	runtime.LockOSThread() // so that what follows is another thread
+	runtime.LockOSThread() // so that the goroutine below has another thread
 	failed := make(chan error)
 	go func() {
 		failed <- syscall.Exec(os.Args[0], []string{os.Args[0], "exec-again", strconv.Itoa(n - 1)}, os.Environ())

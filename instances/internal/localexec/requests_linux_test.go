@@ -39,10 +39,9 @@ import (
 
 const countedKeys = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// TestRequestsOfACreate counts what a create asks of the built-in registry, from
-// the command to the record that says ready, by the leader and by the child that it
-// starts, and prints it. What the leader's own commits and beats cost is counted in
-// package ledger.
+// TestRequestsOfACreate counts and prints the requests of a create to the built-in
+// registry, from the command until the record is ready, by the leader and by the child
+// that it starts. The leader's commits and heartbeats are counted in package ledger.
 func TestRequestsOfACreate(t *testing.T) {
 	w := newCounted(t)
 	first, _ := w.create(t, "first")
@@ -56,7 +55,7 @@ func TestRequestsOfACreate(t *testing.T) {
 	}
 }
 
-// requests are counted by who sends them and what they are.
+// requests are counted by sender and kind.
 type requests map[string]int
 
 func (r requests) sum() int {
@@ -76,8 +75,8 @@ func (r requests) String() string {
 	return b.String()
 }
 
-// counted is a server of instances over the built-in registry, whose requests are
-// counted where they arrive.
+// counted is a server of instances over the built-in registry that counts the requests
+// received.
 type counted struct {
 	*ledger.Ledger
 	registry http.Handler
@@ -181,8 +180,8 @@ func newCounted(t *testing.T) *counted {
 	return w
 }
 
-// publish puts a module into its repository, as publishing does: it stores one
-// state and has a dependency lock file.
+// publish puts a module into its repository, like publishing. Its apply stores one state,
+// and its init writes a dependency lock file.
 func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 	t.Helper()
 	state := fmt.Sprintf(`{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[{"mode":"managed","instances":[{"attributes":%q}]}]}`, noise(64<<10))
@@ -199,8 +198,8 @@ func (w *counted) publish(t *testing.T, repo *oci.Repo) {
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 }
 
-// noise is text that nothing compresses: what is small is read with its manifest,
-// and neither states nor ledgers are small in the end.
+// noise returns incompressible text: small documents are stored in the manifest, and real
+// states and ledgers are not small.
 func noise(size int) string {
 	var b strings.Builder
 	for b.Len() < size {
@@ -209,7 +208,7 @@ func noise(size int) string {
 	return b.String()
 }
 
-// newExecutor is the executor of this machine, whose tool is a stub.
+// newExecutor returns a local executor whose tool is a stub.
 func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *localexec.Local {
 	t.Helper()
 	self := must(os.Executable())(t)
@@ -238,7 +237,7 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 	}))(t)
 }
 
-// await waits until the ledger shows something.
+// await waits until the ledger satisfies a condition.
 func (w *counted) await(t *testing.T, what string, done func(lifecycle.View) bool) {
 	t.Helper()
 	for {
@@ -258,8 +257,8 @@ func (w *counted) await(t *testing.T, what string, done func(lifecycle.View) boo
 	}
 }
 
-// create makes an instance and returns what that took, and what the ledger asked
-// meanwhile.
+// create makes an instance and returns its requests, and the number of those of the
+// ledger meanwhile.
 func (w *counted) create(t *testing.T, name string) (requests, int) {
 	t.Helper()
 	w.take()

@@ -22,11 +22,11 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// The stub stands for the tool. What a command does is in the module, in
-// stub.json: steps by command.
+// stubScript is the behaviour of the stub tool, read from stub.json in the module: steps
+// by command.
 type stubScript map[string][]stubStep
 
-// stubStep is one thing that the stub does; only one field is set.
+// stubStep is one action of the stub; only one field is set.
 type stubStep struct {
 	Print     string // a line on standard output
 	Stderr    string
@@ -44,7 +44,7 @@ type stubStep struct {
 	Deaf      bool      // ignores interrupts
 	Other     bool      // tries another workspace
 	Exit      int
-	Hold      string // leaves a process in a session of its own that holds the output, so many seconds
+	Hold      string // leaves a process in a separate session that holds the output, for this many seconds
 	Die       bool   // kills itself
 	Sh        string // a script, which may fail
 }
@@ -54,7 +54,7 @@ const (
 	stubApplied = `{"@level":"info","@message":"Apply complete! Resources: 1 added, 0 changed, 0 destroyed.","changes":{"add":1,"change":0,"remove":0,"operation":"apply"},"type":"change_summary"}`
 )
 
-// stubError is how the tool prints an error with -json.
+// stubError returns an error as the tool prints it with -json.
 func stubError(summary, detail string) string {
 	return fmt.Sprintf(`{"@level":"error","@message":%q,"diagnostic":{"severity":"error","summary":%q,"detail":%q},"type":"diagnostic"}`, "Error: "+summary, summary, detail)
 }
@@ -143,7 +143,7 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	case s.Sh != "":
 		cmd := exec.Command("/bin/sh", "-c", s.Sh)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		_ = cmd.Run() // as is said
+		_ = cmd.Run() // it may fail
 	case s.Die:
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case s.Exit != 0:
@@ -152,13 +152,12 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	return nil
 }
 
-// stubDir is where a stub is: the folder of the root module, and that of the
-// bridge.
+// stubDir is where a stub runs: the folder of the root module, and that of the bridge.
 type stubDir struct{ module, bridge string }
 
 func here() stubDir { return stubDir{".", os.Getenv("OKARA_RUN")} }
 
-// store stores a state. Where that fails it leaves it, as the tool does.
+// store stores a state. On failure it writes the state to a file, like the tool.
 func (p stubDir) store(state string) error {
 	_, err := p.request(http.MethodPut, p.key(), state)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 const testStateKeys = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// trial is one instance with its repository and its folder of attempts.
+// trial is one instance with its repository and the folder of its attempts.
 type trial struct {
 	t     *testing.T
 	host  string
@@ -81,16 +81,16 @@ func (tr *trial) module(files map[string]string) {
 		tr.t.Fatal(err)
 	}
 	tr.order.Spec.Source.Archive = blob.Digest.String()
-	if tr.order.Registry.BuiltIn { // else as an older leader has it
+	if tr.order.Registry.BuiltIn { // otherwise without a size, as an older leader writes it
 		tr.order.Spec.Source.Size = blob.Size
 	}
 }
 
-// script makes a module of a stub's steps.
+// script returns a module with a stub's steps.
 func script(s stubScript) map[string]string {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return nil // of strings and numbers
+		return nil // strings and numbers always marshal
 	}
 	return map[string]string{"stub.json": string(b), "main.tf": "# nothing\n"}
 }
@@ -100,7 +100,7 @@ func (tr *trial) names(named bool, cancel string) {
 	tr.named.Store(&f)
 }
 
-// next is the child of another attempt.
+// next returns the child of another attempt.
 func (tr *trial) next() *child {
 	tr.t.Helper()
 	tr.order.Spec.Ref.Attempt++
@@ -116,7 +116,7 @@ func (tr *trial) next() *child {
 		UserAgent: "okara/test",
 	}, tr.pace)
 	c.start = func(t toolCommand) (startedTool, error) {
-		t.Alone = false // other tests have children, too
+		t.Alone = false // other tests have children too
 		return c.Order.startTool(t)
 	}
 	return c
@@ -132,7 +132,7 @@ func (tr *trial) run() (run.Report, string) {
 	return tr.result()
 }
 
-// result reads how the last attempt ended, with its log.
+// result reads the report of the last attempt, and its log.
 func (tr *trial) result() (run.Report, string) {
 	tr.t.Helper()
 	r, files, err := run.ReadReport(tr.t.Context(), tr.repo, tr.order.Spec.Ref)
@@ -153,7 +153,7 @@ func (tr *trial) free() {
 	}
 }
 
-// state is a state of so many resources.
+// state returns a state with this many resources.
 func state(serial, resources int) string {
 	var list []string
 	for i := range resources {
