@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// leading is a leader over a registry on loopback, with that many members of a pool.
+// leading returns a leader over a registry on loopback, with this many pool members.
 func leading(b *testing.B, members int) (*replica, *template.Template) {
 	b.Helper()
 	r := start(b, toHost{ocitest.New(b, ocitest.Quirks{})}, ledger.Options{Limits: ledger.Limits{Roll: 1 << 30}})
@@ -27,7 +27,7 @@ func leading(b *testing.B, members int) (*replica, *template.Template) {
 	return r, tpl
 }
 
-// toHost sends to a registry that listens there.
+// toHost sends requests to a registry listening at an address.
 type toHost struct{ at string }
 
 func (h toHost) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,7 +36,7 @@ func (h toHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(in)
 }
 
-// BenchmarkCommit is one commit of a ledger with that many records.
+// BenchmarkCommit commits to a ledger with this many records.
 //
 // Shows: platform-figures 4 | a commit with 1,000 and 5,000 records; the way to another repository
 // at 5,000 versions
@@ -55,8 +55,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkClaims is twenty claims a second for five seconds, of a ledger with
-// 1,000 records: the time of an answer that 99 of 100 have.
+// BenchmarkClaims makes twenty claims a second for five seconds, with 1,000 records: it
+// reports the 99th percentile of the response time.
 //
 // Shows: platform-figures 3
 func BenchmarkClaims(b *testing.B) {
@@ -84,9 +84,9 @@ func BenchmarkClaims(b *testing.B) {
 	}
 }
 
-// BenchmarkRollOver fills a repository from which nothing can be removed up to the
-// 5,000 versions at which the ledger goes on in another one, and prints what a
-// commit takes at the beginning, at the end, and after it.
+// BenchmarkRollOver fills a repository from which nothing can be removed with 5,000
+// versions, at which the ledger moves to another one, and prints the time of a commit at
+// the beginning, at the end, and afterwards.
 //
 // Shows: platform-figures 4
 func BenchmarkRollOver(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// shifted is a registry whose clock is off by a time that changes.
+// shifted is a registry whose clock has a changing offset.
 type shifted struct {
 	direct
 	off *atomic.Int64
@@ -29,7 +29,7 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// held waits for the next beats, and reports whether expiry is held.
+// held waits for the next heartbeats, and checks why expiry is held.
 func held(t *testing.T, r *replica, want string) lifecycle.View {
 	t.Helper()
 	time.Sleep(25 * time.Second)
@@ -50,8 +50,8 @@ func accept(t *testing.T, r *replica) {
 	}
 }
 
-// Time is the registry's. Where it cannot be believed it goes on from where it
-// was, and expiry waits until clocks agree or somebody accepts the clock.
+// Time is the registry's. While it is not trusted, time continues from the last trusted
+// time, and expiry waits until the clocks agree or an admin accepts the clock.
 //
 // Shows: crash K16 | the clock is wrong
 // Shows: platform-attacks 6 | a clock that is wrong
@@ -91,7 +91,7 @@ func TestClock(t *testing.T) {
 				t.Errorf("time is %v ahead after the clock was accepted, want 1h", got)
 			}
 			reg.off.Store(int64(2 * time.Hour))
-			held(t, r, "apart") // more than was accepted
+			held(t, r, "apart") // the difference is larger than the accepted one
 			r.end()
 		},
 		"both jump": func(t *testing.T, h http.Handler) {
@@ -112,7 +112,7 @@ func TestClock(t *testing.T) {
 			r.end()
 			r = start(t, reg, ledger.Options{BuiltIn: true, Now: func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) }})
 			leads(t, r)
-			held(t, r, "7 days") // a start is no way out
+			held(t, r, "7 days") // restarting does not help
 			reg.off.Store(0)
 			held(t, r, "7 days")
 			accept(t, r)
@@ -124,7 +124,7 @@ func TestClock(t *testing.T) {
 			r := start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
 			leads(t, r)
 			mustDo(t, r, "one", 201)
-			time.Sleep(time.Hour) // it beats, and commits nothing
+			time.Sleep(time.Hour) // it sends heartbeats, and commits nothing
 			r.end()
 			time.Sleep(7*24*time.Hour - 30*time.Minute)
 			r = start(t, direct{h}, ledger.Options{BuiltIn: true, Folder: folder})
@@ -143,7 +143,7 @@ func TestClock(t *testing.T) {
 			reg := shifted{direct{h}, new(atomic.Int64)}
 			reg.off.Store(int64(90 * 24 * time.Hour))
 			now := func() time.Time { return time.Now().Add(time.Duration(reg.off.Load())) }
-			r := start(t, reg, ledger.Options{Now: now}) // both are wrong
+			r := start(t, reg, ledger.Options{Now: now}) // both clocks are wrong
 			leads(t, r)
 			mustDo(t, r, "one", 201)
 			r.end()

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// twice sends a request a second time, as a network may.
+// twice sends a request a second time, as a network may do.
 func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil || r.GetBody == nil && r.Body != nil {
@@ -52,7 +52,7 @@ var faults = []struct {
 	{"killed after", ocitest.FailAfter, true},
 }
 
-// armed is a fault that begins when it is told to.
+// armed is a fault that is activated on demand.
 type armed struct {
 	*ocitest.Fault
 	h  http.Handler
@@ -62,7 +62,7 @@ type armed struct {
 func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
 	a := &armed{h: h}
 	a.Fault = &ocitest.Fault{Base: direct{h}, Nth: nth, Do: do, Match: func(*http.Request) bool { return a.on.Load() }}
-	if dies { // and all that follow
+	if dies { // all later requests fail too
 		a.Fault.Base = &ocitest.Fault{Base: direct{h}, Nth: nth + 1, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return a.on.Load() }}
 		if fmt.Sprintf("%p", do) == fmt.Sprintf("%p", ocitest.FailBefore) {
 			a.Fault.Times = -1
@@ -71,8 +71,8 @@ func newArmed(h http.Handler, nth int, do ocitest.Act, dies bool) *armed {
 	return a
 }
 
-// ask sends a command to any leader until it is answered with success, as a
-// client does, with its key.
+// ask sends a command to any leader until it succeeds, repeating it with its key like a
+// client.
 func ask(t *testing.T, name string, replicas ...*replica) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
@@ -89,10 +89,9 @@ func ask(t *testing.T, name string, replicas ...*replica) {
 	t.Errorf("%s was never answered", name)
 }
 
-// Each request of a leader with two commits is lost, loses its answer, is
-// refused, is sent twice, hangs, or is the last one of its process. Whatever
-// happens, what was answered with success is in the next leader's document, and
-// what was sent again is there once.
+// Each request of a leader with two commits is lost, loses its answer, is refused, is
+// sent twice, hangs, or is the last one of its process. In all cases, what was answered
+// with success is in the next leader's document, and a repeated command is there once.
 //
 // Shows: crash K1
 // Shows: instances 4
@@ -103,7 +102,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 	}{{"delete", ocitest.Quirks{}}, {"no delete", ocitest.Quirks{NoDelete: true}}} {
 		for _, f := range faults {
 			if q.quirks.NoDelete && f.name != "lost after" && f.name != "killed after" {
-				continue // what differs is how a lock ends
+				continue // only the release of a lock differs
 			}
 			t.Run(q.name+"/"+f.name, func(t *testing.T) {
 				n := 1
@@ -112,7 +111,7 @@ func TestFaultAtEachRequest(t *testing.T) {
 						t.Fatalf("at request %d", n)
 					}
 				}
-				if n <= 18 { // lock 5, get 1, commits 10, beat 2
+				if n <= 18 { // lock 5, get 1, commits 10, heartbeat 2
 					t.Errorf("the leader had only %d requests", n-1)
 				}
 			})
@@ -139,7 +138,7 @@ func commitsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies 
 	return hit
 }
 
-// checkNext ends one replica and looks at what the next leader has.
+// checkNext ends one replica and checks the document of the next leader.
 func checkNext(t *testing.T, a, b *replica, names ...string) {
 	t.Helper()
 	a.end()
@@ -151,8 +150,7 @@ func checkNext(t *testing.T, a, b *replica, names ...string) {
 	b.end()
 }
 
-// Each request of one commit fails before and after it took effect, on every
-// registry.
+// Each request of one commit fails before and after it takes effect, on every registry.
 //
 // Shows: crash K1 | the leader before a commit
 // Shows: crash K2 | the leader after it; a lost answer

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// stopped is a process that can be stopped, as by SIGSTOP: what it was about to
-// send is sent when it goes on.
+// stopped is a process that can be suspended, as by SIGSTOP: pending requests are sent
+// when it continues.
 type stopped struct {
 	http.RoundTripper
 	mu   sync.Mutex
@@ -36,13 +36,13 @@ func (s *stopped) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 	if gone != nil {
 		<-gone
-		r = r.WithContext(context.WithoutCancel(r.Context())) // it was sent before anybody gave up
+		r = r.WithContext(context.WithoutCancel(r.Context())) // it was sent before the caller gave up
 	}
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// A leader whose machine sleeps past its lease knows nothing when it wakes up, and
-// what it still sends is below what its successor wrote.
+// A leader whose machine sleeps past its lease answers nothing when it wakes up, and what
+// it still writes sorts below the versions of its successor.
 //
 // Shows: crash K10 | an old leader that wakes up
 // Shows: platform-attacks 5
@@ -98,8 +98,7 @@ func TestLeaderSleeps(t *testing.T) {
 	}
 }
 
-// What says success waits for the commit of all it rests on; what is refused
-// waits for nothing.
+// A success waits for the commit of all it is based on; a refusal does not wait.
 //
 // Shows: crash K2
 // Shows: instances 3 | what was answered is committed, and is done once
@@ -152,8 +151,8 @@ func TestAnswersWait(t *testing.T) {
 	}
 }
 
-// Many commands at one moment are two commits: that of the first one, and that of
-// all the others, which came while it was written.
+// Many concurrent commands make two commits: that of the first one, and that of all
+// others, which arrived while it was written.
 //
 // Shows: platform-figures 3 | 50 claims at one moment are at most 2 commits; 20 in a second
 func TestGroupCommit(t *testing.T) {
@@ -173,7 +172,7 @@ func TestGroupCommit(t *testing.T) {
 			wg.Go(func() { mustDo(t, a, fmt.Sprint("claim ", i), 201) })
 		}
 		wg.Wait()
-		got := int(commits.Load()) // one where all 50 are there before the first is begun
+		got := int(commits.Load()) // one if all 50 arrive before the first is begun
 		if got != 1 && got != 2 {
 			t.Errorf("%d commits, want at most 2", got)
 		}
@@ -184,7 +183,7 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// What an idle leader, a follower and a commit cost.
+// An idle leader, a follower and a commit make the expected number of requests.
 //
 // Shows: platform-figures 1 | an idle leader: 2 requests in 10 s; a follower: 1 in 2 s; a commit:
 // 5, also with 1,000 instances
@@ -220,7 +219,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// A lock is taken anew before its numbers end, and old versions go.
+// A lock is renewed before its numbers end, and old versions are removed.
 func TestTidy(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +238,7 @@ func TestTidy(t *testing.T) {
 	})
 }
 
-// many has instances made one after the other.
+// many makes n instances one after the other.
 func many(t *testing.T, n int, replicas ...*replica) (names []string) {
 	t.Helper()
 	for i := range n {
@@ -251,8 +250,8 @@ func many(t *testing.T, n int, replicas ...*replica) (names []string) {
 
 var rolling = ledger.Limits{Keep: 2, Prune: 3, Roll: 50}
 
-// Where nothing can be deleted the ledger goes on in another repository, which
-// followers and those who come later find.
+// If nothing can be deleted, the ledger moves to another repository, which followers and
+// replicas started later find.
 func TestRollOver(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{NoDelete: true})
 	synctest.Test(t, func(t *testing.T) {
@@ -278,8 +277,7 @@ func TestRollOver(t *testing.T) {
 	})
 }
 
-// A roll-over that fails at each request, or whose leader dies there, loses
-// nothing.
+// A roll-over that fails at any request, or whose leader dies there, loses nothing.
 func TestFaultAtRollOver(t *testing.T) {
 	for _, f := range faults {
 		if f.name != "lost before" && f.name != "lost after" && f.name != "killed after" {
@@ -307,7 +305,7 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 		names := many(t, 9, a)
 		time.Sleep(time.Second)
 		b := start(t, direct{h}, o)
-		time.Sleep(2500 * time.Millisecond) // between two beats
+		time.Sleep(2500 * time.Millisecond) // between two heartbeats
 		fault.on.Store(true)
 		_, _ = a.Do(t.Context(), create("n9"))
 		time.Sleep(5 * time.Second)
@@ -318,7 +316,7 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 		for i := 14; i < 40 && b.Status().Number < 2; i++ {
 			names = append(names, fmt.Sprint("n", i))
 			ask(t, names[i], b)
-			time.Sleep(8 * time.Second) // who died in between has a lease
+			time.Sleep(8 * time.Second) // a leader that died while moving has a lease
 		}
 		checkNext(t, a, b, names...)
 		if number := b.Status().Number; number < 2 {

@@ -30,8 +30,8 @@ import (
 
 const host = "registry.test"
 
-// direct is a transport to a registry in process, without a network, so that
-// waits take no time in a synctest bubble. Its Date is that of the bubble.
+// direct is a transport to an in-process registry, without a network, so that waits take
+// no time in a synctest bubble. Its Date is the bubble's.
 type direct struct{ h http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -55,7 +55,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// gate is a transport that can be closed: the process is cut off.
+// gate is a transport that can be closed, which cuts the process off.
 type gate struct {
 	http.RoundTripper
 	closed atomic.Bool
@@ -83,7 +83,7 @@ func user(name string) template.Owner {
 	return template.Owner{Kind: template.OwnerUser, Issuer: "https://id", ID: name}
 }
 
-// launch is the request of an owner for an instance of a template, under a key.
+// launch returns the request of an owner for an instance of a template, with a key.
 func launch(t *template.Template, owner, name, key string) lifecycle.Command {
 	return lifecycle.Command{
 		Event: lifecycle.Create{Template: t, Digest: "sha256:" + t.Name, Source: source, Owner: user(owner), Name: name},
@@ -91,8 +91,8 @@ func launch(t *template.Template, owner, name, key string) lifecycle.Command {
 	}
 }
 
-// create is anna's request for an instance of a name, always under the same key. A
-// name that begins with "!" is refused.
+// create returns anna's request for an instance with a name, always with the same key.
+// For a name that begins with "!" the request is refused.
 func create(name string) lifecycle.Command {
 	c := launch(plain(), "anna", name, "key of "+name)
 	if strings.HasPrefix(name, "!") {
@@ -109,7 +109,7 @@ type replica struct {
 	ended sync.WaitGroup
 
 	mu      sync.Mutex
-	effects []string // ids, in the order in which they began
+	effects []string // IDs, in the order in which they began
 }
 
 func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica {
@@ -117,14 +117,14 @@ func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica
 	return startAt(t, "acme", transport, o)
 }
 
-// startAt starts a replica whose ledger is below a prefix.
+// startAt starts a replica with a ledger below a prefix.
 func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.Options) *replica {
 	t.Helper()
 	o.InClear = o.Sealer == nil
 	return startWith(t, prefix, transport, o, nil)
 }
 
-// startWith changes the options last.
+// startWith applies change to the options last.
 func startWith(t testing.TB, prefix string, transport http.RoundTripper, o ledger.Options, change func(*ledger.Options)) *replica {
 	t.Helper()
 	r := &replica{gate: &gate{RoundTripper: transport}}
@@ -173,7 +173,7 @@ func startWith(t testing.TB, prefix string, transport http.RoundTripper, o ledge
 	return r
 }
 
-// repoBehind is the first ledger, by a way without faults.
+// repoBehind returns the first repository of a ledger, by a transport without faults.
 func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.Repo {
 	t.Helper()
 	switch a := transport.(type) {
@@ -193,10 +193,10 @@ func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.R
 	return r
 }
 
-// moves reports whether a ledger will be in other repositories than the first.
+// moves reports whether a ledger will move to other repositories than the first.
 func moves(o ledger.Options) bool { return o.Limits.Roll > 0 }
 
-// kept reports whether a ledger has an instance of that name.
+// kept reports whether a ledger has an instance with a name.
 func kept(t testing.TB, repo *oci.Repo, name string) bool {
 	b, _, err := statebackend.New(repo, statebackend.Options{StrictReads: true}).Get(t.Context(), "ledger")
 	if err != nil && t.Context().Err() == nil {
@@ -263,7 +263,7 @@ func mustHave(t testing.TB, r *replica, names ...string) {
 	}
 }
 
-// One leads, the other follows and takes over when the first one ends.
+// One replica leads, the other follows and takes over when the first one ends.
 //
 // Shows: platform-figures 7 | how long until another leads
 // Shows: instances 4 | one replica leads, and another goes on when it dies
@@ -278,7 +278,7 @@ func TestTwoReplicas(t *testing.T) {
 			t.Errorf("before anything was read: %+v", v)
 		}
 		time.Sleep(10 * time.Second)
-		mustHave(t, b) // nothing was committed
+		mustHave(t, b) // nothing is committed yet
 		mustDo(t, a, "one", 201)
 		mustDo(t, a, "one", 201)
 		if _, err := a.Do(t.Context(), create("!")); !errors.Is(err, lifecycle.ErrNotFound) {

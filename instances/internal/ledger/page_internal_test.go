@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// What decodes is written and read again as the same, and breaks no rule.
+// A decoded page breaks no rule, and is the same after encoding and decoding.
 func FuzzPage(f *testing.F) {
 	first, err := page{Lineage: "l", Serial: 1, doc: &lifecycle.Document{Version: 1}}.encode()
 	if err != nil {
@@ -43,8 +43,8 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// A record that breaks a rule is kept beside the document, and is back when it
-// breaks none any more.
+// A record that breaks a rule is kept beside the document, and returns when it no longer
+// breaks one.
 func TestSetAside(t *testing.T) {
 	p, err := decodePage([]byte(`{"lineage":"l","serial":3,"version":1,"records":{"y":{"id":"y","phase":"?"}}}`))
 	if err != nil || len(p.doc.Records) != 0 || p.reasons()["y"] == "" {

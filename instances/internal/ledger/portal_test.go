@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// Who asks a portal and goes away takes the answer from nobody, and those who ask at
-// once are answered by one look at the registry.
+// A caller of a portal that disconnects does not affect the others, and concurrent
+// callers share one read of the registry.
 func TestManyAskPortal(t *testing.T) {
 	keys := [][]byte{[]byte("a key of the replicas")}
 	h := ocitest.Handler(t, ocitest.Quirks{})
@@ -27,13 +27,13 @@ func TestManyAskPortal(t *testing.T) {
 		portal := start(t, seen, ledger.Options{Portal: true, AddressKeys: keys})
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		_, _ = portal.Leader(gone) // nobody hears it
+		_, _ = portal.Leader(gone) // the caller is gone
 		if address, _ := portal.Leader(t.Context()); address != "https://a.example.com" {
 			t.Errorf("after one who went away, the portal knows %q", address)
 		}
 		time.Sleep(time.Minute)
 		before := seen.n.Load()
-		_, _ = portal.Leader(t.Context()) // told above
+		_, _ = portal.Leader(t.Context()) // answered above
 		asked := seen.n.Load() - before
 		time.Sleep(time.Minute)
 		before = seen.n.Load()

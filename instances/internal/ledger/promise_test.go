@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// pooled is a template with that many members, and none beyond.
+// pooled returns a template with this many pool members, and no further instances.
 func pooled(size int) *template.Template {
 	t := plain()
 	t.Pool = &template.PoolSize{Size: size, WhenEmpty: "refuse"}
@@ -24,7 +24,7 @@ func pooled(size int) *template.Template {
 	return t
 }
 
-// serve has a server's event kept, and returns the document after it.
+// serve commits an event of the server, and returns the resulting document.
 func serve(t testing.TB, r *replica, e lifecycle.Event) *lifecycle.Document {
 	t.Helper()
 	c := launch(plain(), "", "", fmt.Sprintf("%T %d", e, time.Now().UnixNano()))
@@ -59,7 +59,7 @@ func fill(t testing.TB, r *replica, tpl *template.Template) {
 	}
 }
 
-// won sends a command to all replicas until one answers, and tells what it got.
+// won sends a command to all replicas until one answers, and returns the claimed member.
 func won(t *testing.T, c lifecycle.Command, replicas []*replica) (string, error) {
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for _, r := range replicas {
@@ -75,8 +75,8 @@ func won(t *testing.T, c lifecycle.Command, replicas []*replica) (string, error)
 	return "", errors.New("nobody answered")
 }
 
-// Two hundred claim five members, on three replicas of which the leader ends in
-// the middle of it: five win, each another one, and hear of it when they ask again.
+// 200 owners claim five members, on three replicas of which the leader ends midway: five
+// win different members, and get the same answer when they ask again.
 //
 // Shows: platform 14 | upkeep and occupancy of a pool, claim | row by row; a claim runs nothing
 // Shows: platform-mistakes 1 | two win one member: 200 claims on 5, three replicas, a leader that
@@ -96,7 +96,7 @@ func TestClaims(t *testing.T) {
 			fill(t, first, tpl)
 			var wg sync.WaitGroup
 			var mu sync.Mutex
-			winners := map[string]string{} // member: who
+			winners := map[string]string{} // member: owner
 			for i := range 200 {
 				wg.Go(func() {
 					time.Sleep(time.Duration(i) * time.Millisecond)
@@ -149,7 +149,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Fifty create at once: each owner, and all of them, get what their quotas let them.
+// Of fifty concurrent creates, each owner, and all of them together, get what quotas
+// allow.
 //
 // Shows: platform-mistakes 4 | all templates counted against one limit; checked first, created
 // later
@@ -192,8 +193,8 @@ func TestQuotaAtOnce(t *testing.T) {
 	})
 }
 
-// Twenty first requests at once, of one key, or of one owner who may have one:
-// one instance, and twenty good answers that name it.
+// Twenty concurrent first requests, with one key or of one owner who may have one
+// instance, make one instance, and get twenty good answers that name it.
 //
 // Shows: platform-mistakes 8
 func TestSameAtOnce(t *testing.T) {
@@ -234,7 +235,7 @@ func TestSameAtOnce(t *testing.T) {
 	}
 }
 
-// All that is pending at one moment is one commit of four requests.
+// All events due at one time are one commit of four requests.
 //
 // Shows: platform-figures 2 | all that is due at one moment is one commit
 func TestPassIsOneCommit(t *testing.T) {
@@ -251,7 +252,7 @@ func TestPassIsOneCommit(t *testing.T) {
 		for id := range d.Records {
 			p.Events = append(p.Events, lifecycle.ExpireCheck{ID: id})
 		}
-		p.Events = append(p.Events, lifecycle.Fill{Name: tpl.Name}) // it is gone: all are drained
+		p.Events = append(p.Events, lifecycle.Fill{Name: tpl.Name}) // the template is gone: all members are drained
 		c.Take()
 		serve(t, r, p)
 		if got := c.Total(); got != 4 {

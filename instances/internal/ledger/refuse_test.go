@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// neverLeads lets time pass, and tells why a replica does not lead.
+// neverLeads lets time pass, and checks why a replica does not lead.
 func neverLeads(t *testing.T, r *replica, why string) {
 	t.Helper()
 	for range 20 {
@@ -46,7 +46,7 @@ func sealer(t *testing.T, key byte) statebackend.Sealer {
 	return e
 }
 
-// dateless is a registry without a clock.
+// dateless is a registry that sends no Date.
 type dateless struct{ direct }
 
 func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -57,7 +57,7 @@ func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Nobody leads where a lock, or the document, would prove nothing.
+// No replica leads if a lock, or the document, would prove nothing.
 //
 // Shows: crash K15 | the ledger is lost, or restored
 // Shows: platform-attacks 2
@@ -112,8 +112,8 @@ func TestNobodyLeads(t *testing.T) {
 	})
 }
 
-// A ledger that was emptied, set back or swapped is led by nobody who has seen
-// more, by memory or by what is in the data directory, until somebody accepts it.
+// A replica that remembers a newer ledger, in memory or in its folder, does not lead one
+// that was emptied, set back or swapped, until an admin accepts it.
 //
 // Shows: crash K15
 // Shows: platform-attacks 2 | a ledger that is emptied, set back, swapped, sealed by others, or has
@@ -159,7 +159,7 @@ func TestLedgerSetBack(t *testing.T) {
 				}
 				b.gate.closed.Store(false)
 				neverLeads(t, b, why)
-				mustHave(t, b, "one", "two", "three") // as it was
+				mustHave(t, b, "one", "two", "three") // unchanged
 				a = start(t, direct{moving}, ledger.Options{Folder: folder})
 				neverLeads(t, a, why)
 
@@ -182,8 +182,8 @@ func TestLedgerSetBack(t *testing.T) {
 	}
 }
 
-// What a follower has seen is in its folder as well: it refuses a ledger that was
-// set back though it has never led, and was started anew.
+// A follower stores what it has seen in its folder too: after a restart it refuses a
+// ledger that was set back, although it has never led.
 func TestFollowerRemembers(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	folder := t.TempDir()
@@ -203,7 +203,7 @@ func TestFollowerRemembers(t *testing.T) {
 		b = start(t, direct{h}, ledger.Options{Folder: folder})
 		neverLeads(t, b, "at serial 1, and it was at 3")
 		b.end()
-		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // who has seen nothing
+		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // a replica that has seen nothing
 		leads(t, c)
 		c.end()
 	})
@@ -211,7 +211,7 @@ func TestFollowerRemembers(t *testing.T) {
 
 type handlerFunc = http.HandlerFunc
 
-// setBack makes the ledger the one of its first version.
+// setBack sets the ledger back to its first version.
 func setBack(t *testing.T, h http.Handler) {
 	t.Helper()
 	repo := repoBehind(t, "acme", direct{h})
@@ -241,7 +241,7 @@ func setBack(t *testing.T, h http.Handler) {
 	}
 }
 
-// Nothing is accepted while somebody leads.
+// Nothing can be accepted while there is a leader.
 func TestAcceptWhileLed(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -261,8 +261,8 @@ func isLocked(err error) bool {
 	return ok
 }
 
-// The address of a claim that no replica wrote is nobody's: one in clear, one
-// under another key, and one that was copied from another claim.
+// An address in a claim is ignored if no replica signed it for this claim: an unsigned
+// one, one with another key, and one copied from another claim.
 //
 // Shows: platform-attacks 1 | a claim of the ledger that names a foreign address
 func TestForeignAddress(t *testing.T) {
@@ -305,9 +305,9 @@ func TestForeignAddress(t *testing.T) {
 	})
 }
 
-// A portal knows the leader by a key of its own, which the leader has and does not
-// believe: who broke into a portal names no address for servers, nor for the portals
-// of others.
+// A portal verifies the leader's address with its own key, which the servers do not
+// trust: an attacker with that key can name an address neither to servers nor to other
+// portals.
 func TestAddressOfPortal(t *testing.T) {
 	own, first, second := []byte("a key of the servers"), []byte("a key of one portal"), []byte("a key of another")
 	h := ocitest.Handler(t, ocitest.Quirks{})
@@ -332,7 +332,7 @@ func TestAddressOfPortal(t *testing.T) {
 		believe("https://a.example.com", "https://a.example.com", "https://a.example.com")
 		a.end()
 
-		// Who broke into the first portal has its key, and may lead.
+		// An attacker in the first portal has its key, and may lead.
 		server.Address, server.AddressKeys, server.PortalKeys = "https://evil.example.com", [][]byte{first}, nil
 		evil := start(t, direct{h}, server)
 		leads(t, evil)
