@@ -27,7 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// clientOf asks a server with a token.
+// clientOf returns a client for a server with a token.
 func clientOf(t *testing.T, server, token string) *portalclient.Client {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -39,8 +39,7 @@ func clientOf(t *testing.T, server, token string) *portalclient.Client {
 	})}
 }
 
-// script is a server that answers one request after the other as it is told, and
-// the last of them again and again.
+// script is a server that gives prepared answers in order, and repeats the last one.
 type script struct {
 	*httptest.Server
 	mu    sync.Mutex // guards asked
@@ -68,7 +67,7 @@ func (s *script) requests() []*http.Request {
 	return s.asked
 }
 
-// cut ends the connection without an answer.
+// cut closes the connection without an answer.
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func says(status int, body string) http.HandlerFunc {
@@ -79,7 +78,7 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// streams sends frames, and then ends, or is cut off.
+// streams sends frames, and then ends the response or breaks the connection.
 func streams(whole bool, frames ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -95,7 +94,7 @@ func streams(whole bool, frames ...string) http.HandlerFunc {
 
 func at(offset int, text string) string { return piece(1, offset, text) }
 
-// at2 is at of the second attempt.
+// at2 is like at, for the second attempt.
 func at2(offset int, text string) string { return piece(2, offset, text) }
 
 func piece(attempt, offset int, text string) string {
@@ -108,7 +107,7 @@ const (
 	token = "oks_anna_0123456789abcdefghij"
 )
 
-// TestKey repeats a change under the key that it had, and another one under another.
+// TestKey repeats a change with the same key, and sends another one with another.
 func TestKey(t *testing.T) {
 	s := newScript(t, cut, says(503, "{}"), says(201, `{"id":"`+id+`"}`))
 	c := clientOf(t, s.URL, token)
@@ -133,7 +132,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestListWithoutEnd ends with a server that always has another page.
+// TestListWithoutEnd stops reading from a server that always has another page.
 //
 // Shows: platform-attacks 18
 func TestListWithoutEnd(t *testing.T) {
@@ -164,7 +163,7 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestNames asks for nothing that an id cannot be.
+// TestNames sends no request for an invalid ID.
 func TestNames(t *testing.T) {
 	s := newScript(t, says(200, "{}"))
 	c := clientOf(t, s.URL, token)
@@ -186,7 +185,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFollow follows a log over breaks and another attempt, and begins where it was.
+// TestFollow follows a log over broken streams and a further attempt, and resumes where
+// it was.
 func TestFollow(t *testing.T) {
 	s := newScript(t,
 		streams(false, at(6, "first\n"), "id: 1-12\ndata: \"seco"),
@@ -214,7 +214,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// TestFollowEnds ends with what no repetition mends.
+// TestFollowEnds stops at errors that a retry cannot fix.
 //
 // Shows: platform-attacks 18
 func TestFollowEnds(t *testing.T) {
@@ -258,7 +258,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// TestServer asks the real API for everything there is.
+// TestServer calls all of the real API.
 func TestServer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna, admin := clientOf(t, s.URL, s.Issuer.Token(t, "anna", "use")), clientOf(t, s.URL, s.Issuer.Token(t, "boss", "admin"))

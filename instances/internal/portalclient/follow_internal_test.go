@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestEvents reads frames as servers and what is between send them.
+// TestEvents parses frames as sent by servers and proxies.
 //
 // Shows: platform-attacks 18
 func TestEvents(t *testing.T) {
