@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefused has each mistake named with its line, and what to do.
+// TestParseRefused names each mistake with its line, and what to do.
 func TestParseRefused(t *testing.T) {
 	var many strings.Builder
 	many.WriteString(head)
@@ -74,7 +74,7 @@ func change(kind, rest string) string {
 	return `{"address":"a","mode":"managed","type":"` + kind + `","change":{` + rest + `}}`
 }
 
-// TestOf adds up what each way to change a resource costs.
+// TestOf adds up the cost of each kind of change to a resource.
 func TestOf(t *testing.T) {
 	for _, tt := range []struct {
 		name, change  string
@@ -112,7 +112,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// spaces are without end.
+// spaces is an endless reader.
 type spaces struct{}
 
 func (spaces) Read(p []byte) (int, error) {
@@ -122,7 +122,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestOfRefused refuses what is no plan, and says nothing of what is in it.
+// TestOfRefused refuses what is not a plan, and does not repeat its content.
 func TestOfRefused(t *testing.T) {
 	for _, text := range []string{"", "planted", "[]", `{"resource_changes":{}}`, `{"resource_changes":[`, `{"a":`, `{"resource_changes":[{"change":{"after":"planted"}}]}`, `{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`} {
 		if got, err := table(t).Of(strings.NewReader(text)); err == nil || strings.Contains(err.Error(), "planted") {
