@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestInstanceRequests counts what the first run of an instance costs beside its
-// state, in a queue that is in use.
+// TestInstanceRequests counts the requests of an instance's first run, without those for
+// its state, with a queue that exists already.
 func TestInstanceRequests(t *testing.T) {
 	ctx, count := t.Context(), &ocitest.Count{}
 	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true})
@@ -72,14 +72,14 @@ func TestInstanceRequests(t *testing.T) {
 	}
 }
 
-// TestSourceLostMount: a registry that says it mounted a blob and has it not gets it
-// sent.
+// TestSourceLostMount: a blob is sent if the registry claims to have mounted it but does
+// not have it.
 func TestSourceLostMount(t *testing.T) {
 	ctx := t.Context()
 	host := ocitest.New(t, ocitest.Quirks{})
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
 	i := records.InstanceRepo{Repo: ocitest.Repo(t, host)}
-	zip.From = i.Repo // it is not there
+	zip.From = i.Repo // it is not in that repository
 	if err := i.PutSource(ctx, "abc", 1, records.Source{Zip: zip}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// placeSealer encrypts with a fixed key. Package envelope, whose types it has, would
-// bring the key services of three clouds into every module that tests this one.
+// placeSealer encrypts with a fixed key. Package envelope would add the key services of
+// three clouds to the dependencies of every module that tests this one.
 type placeSealer struct{ cipher.AEAD }
 
 func newInstanceSealer(t *testing.T) artifact.Sealer {
@@ -84,7 +84,7 @@ func FuzzParseInstanceTag(f *testing.F) {
 	})
 }
 
-// TestRun writes and reads the end of an attempt on every registry.
+// TestRun writes and reads the report of an attempt on every registry.
 func TestRun(t *testing.T) {
 	sealer := newInstanceSealer(t)
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -132,7 +132,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRunElsewhere copies tags to other places and opens them with and without keys.
+// TestRunElsewhere copies tags and opens them with and without keys.
 func TestRunElsewhere(t *testing.T) {
 	ctx, repo := t.Context(), ocitest.Repo(t, ocitest.New(t, ocitest.Quirks{}))
 	sealed := records.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
@@ -198,7 +198,7 @@ func TestSource(t *testing.T) {
 		Zip: oci.BytesBlob("", []byte("PK")), Lock: []byte("lock"), Template: []byte(`{"name":"a/b"}`),
 		Annotations: map[string]string{"okara_template": "a/b"},
 	}
-	for range 2 { // the same bytes again are no error
+	for range 2 { // the same content again is no error
 		if err := i.PutSource(ctx, "abc", 1, s); err != nil {
 			t.Fatal(err)
 		}
