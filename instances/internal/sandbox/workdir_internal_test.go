@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// newWorkdir is one whose tool has run, with a file and a folder outside.
+// newWorkdir returns one whose tool has run, with a file and a folder outside.
 func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	t.Helper()
 	outside := t.TempDir()
@@ -40,8 +40,8 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	return w, file, dir
 }
 
-// plants are what a tool can put in the place of something. A link inside leads to
-// what was there before.
+// plants returns what a tool can put in place of a file. A link inside leads to the
+// previous content.
 func plants(file, dir string) map[string]func(name string) error {
 	return map[string]func(name string) error{
 		"a link to a file":   func(name string) error { return os.Symlink(file, name) },
@@ -54,7 +54,7 @@ func plants(file, dir string) map[string]func(name string) error {
 }
 
 // TestPlantedInWorkdir replaces each part of the names that the server uses: nothing
-// outside is read, written or removed, and nothing is waited for.
+// outside is read, written or removed, and nothing blocks.
 //
 // Shows: platform-attacks 8
 func TestPlantedInWorkdir(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 				if err := errors.Join(os.Rename(at, at+"-moved"), plants(file, dir)[what](at)); err != nil {
 					t.Fatal(err)
 				}
-				hard := what == "a hard link" && part == "tool/module/file" // the system lets only an owner make it
+				hard := what == "a hard link" && part == "tool/module/file" // the system allows it only to the owner
 				if b, err := w.Read("tool/module/file", 100); strings.HasPrefix(part, "tool") && !hard && err == nil || string(b) == "outside" && !hard {
 					t.Errorf("read %q, %v", b, err)
 				}
@@ -93,7 +93,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 	}
 }
 
-// TestNoNamesAfterwards: once the tool has run nobody gets the name of a folder.
+// TestNoNamesAfterwards: once the tool has run, no folder is accessed by name.
 func TestNoNamesAfterwards(t *testing.T) {
 	w, _, _ := newWorkdir(t)
 	if err := w.Fill(Tool, func(string) error { return nil }); !errors.Is(err, errBegun) {
@@ -106,15 +106,15 @@ func TestNoNamesAfterwards(t *testing.T) {
 	}
 }
 
-// TestNotPlaced: without a namespace of its own nothing is made in the folder of that
-// name that the machine has.
+// TestNotPlaced: without a separate namespace, nothing is made in the machine's folder of
+// that name.
 func TestNotPlaced(t *testing.T) {
 	if w, err := Open(Options{Scratch: t.TempDir(), Placed: true}); err == nil {
 		t.Errorf("opened %+v", w)
 	}
 }
 
-// TestReadBounds refuses what is larger than it may be.
+// TestReadBounds refuses a file larger than the limit.
 func TestReadBounds(t *testing.T) {
 	w, _, _ := newWorkdir(t)
 	if b, err := w.Read("tool/module/file", 5); err == nil {
@@ -125,8 +125,8 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// TestErrored finds the state that was left beside the folder, or in the root module,
-// and takes no link and no empty file for one.
+// TestErrored finds a state left beside the folder, or in the root module, and ignores
+// links and empty files.
 func TestErrored(t *testing.T) {
 	w, file, _ := newWorkdir(t)
 	scratch := w.o.Scratch
@@ -158,8 +158,8 @@ func TestErrored(t *testing.T) {
 	}
 }
 
-// TestRemove: folders that nobody can write to, and links, do not keep the rest; what
-// a link leads to stays.
+// TestRemove: unwritable folders and links do not prevent removal; the target of a link
+// is kept.
 func TestRemove(t *testing.T) {
 	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700), os.WriteFile(kept, nil, 0o600)); err != nil {
