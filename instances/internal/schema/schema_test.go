@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBounds refuses what would take a server's time or memory.
+// TestBounds refuses what would take too much time or memory.
 func TestBounds(t *testing.T) {
 	many := func(what string, n int) string { return strings.TrimSuffix(strings.Repeat(what+",", n), ",") }
 	for _, tt := range []struct{ name, schema, value, want string }{
@@ -120,8 +120,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAgree holds random schemas and values against a library that has all of JSON
-// Schema: both say of each whether it fits.
+// TestAgree compares random schemas and values with a complete JSON Schema library: both
+// agree on whether each value fits.
 func TestAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	fit := 0
@@ -162,8 +162,7 @@ func agree(t *testing.T, got *schema.Schema, want *jsonschema.Schema, v any) boo
 	return err == nil
 }
 
-// FuzzAgree reads schemas that others write. What is no JSON Schema for the library may
-// be one here.
+// FuzzAgree compiles arbitrary schemas. Some that the library refuses may be accepted.
 func FuzzAgree(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
