@@ -29,7 +29,7 @@ func utc(t *testing.T, text string) time.Time {
 	return at
 }
 
-// stops are the moments of the stop line in a span of time.
+// stops returns the stops between two times.
 func stops(table *timetable.Table, from, to time.Time) (all []string) {
 	for at, _ := table.Next(from); !at.IsZero() && at.Before(to); at, _ = table.Next(at) {
 		all = append(all, at.Format("2006-01-02 15:04:05"))
@@ -37,7 +37,7 @@ func stops(table *timetable.Table, from, to time.Time) (all []string) {
 	return all
 }
 
-// On each day of a week in which clocks change there is one stop, whatever the hour.
+// On each day of a week with a clock change there is one stop, at any hour.
 func TestChangeDays(t *testing.T) {
 	for _, c := range []struct{ line, zone, from, want string }{
 		{"0 20 * * *", "Europe/Berlin", "2026-03-27 12:00:00", "2026-03-27 19:00:00 2026-03-28 19:00:00 2026-03-29 18:00:00 2026-03-30 18:00:00"},
@@ -58,7 +58,8 @@ func TestChangeDays(t *testing.T) {
 	}
 }
 
-// A second time that clocks show is none: who asks in between gets that of the next day.
+// The second occurrence of a wall-clock time is ignored: after the first one, the next is
+// on the next day.
 func TestSecondTime(t *testing.T) {
 	got, _ := table(t, "30 2 * * *", "", "Europe/Berlin").Next(utc(t, "2026-10-25 00:45:00"))
 	if want := utc(t, "2026-10-26 01:30:00"); !got.Equal(want) {
@@ -66,7 +67,7 @@ func TestSecondTime(t *testing.T) {
 	}
 }
 
-// What the clocks leave out keeps its place before what they show.
+// A skipped time stays before the times after the jump.
 func TestOrderStays(t *testing.T) {
 	stop, start := table(t, "30 2 * * *", "0 3 * * *", "Europe/Berlin").Next(utc(t, "2026-03-29 00:00:00"))
 	if !stop.Before(start) {
@@ -74,7 +75,7 @@ func TestOrderStays(t *testing.T) {
 	}
 }
 
-// Of two that the clocks leave out together the later one counts.
+// Of a stop and a start that are skipped together, the later one counts.
 func TestOrderInGap(t *testing.T) {
 	for _, c := range []struct {
 		stop, start string
