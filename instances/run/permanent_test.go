@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 )
 
-// Errors as tofu, terraform and providers word them.
+// Errors are worded as by tofu, terraform and providers.
 func TestPermanent(t *testing.T) {
 	for said, want := range map[string]bool{
 		"Invalid value for variable: The size is small or large.\n\nThis was checked by the validation rule at main.tf:9,3-13. (main.tf:3)":                                                                              true,
