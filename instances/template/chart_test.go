@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// onCluster is what an operator takes.
+// onCluster holds the executors of an operator.
 var onCluster = template.Known{Executors: []string{"flux-terraform", template.ExecutorHelm}}
 
 const webChart = `"chart":{"oci":{"url":"oci://r.example.com/web","version":"1.x"}}`
@@ -21,8 +21,8 @@ func chartTemplate(more string) string {
 	return `{"template":{"lab/web":{"executor":"flux-helm",` + more + `}}}`
 }
 
-// TestChart reads the template of a chart, whose words are kept as they are, and writes
-// it again.
+// TestChart parses the template of a chart, whose chart object is kept unchanged, and
+// encodes it again.
 func TestChart(t *testing.T) {
 	first, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,"drift":{"every":"1h","remediate":true},"credentials":["web"]`)), onCluster)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartRefuses names what only modules have.
+// TestChartRefuses refuses what only modules have.
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`"title":"x"`, "installs a chart: name that"},
@@ -64,7 +64,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestChartValues puts a parameter where inputs name it, and there alone.
+// TestChartValues sets a parameter only where inputs refer to it.
 func TestChartValues(t *testing.T) {
 	tmpl, err := template.ParseCanonical([]byte(chartTemplate(webChart+`,
 		"inputs":{"service":{"type":"${parameters.type}","host":"${id}.${config.domain}"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// scope has in every place what would do harm if it were read as anything but text.
+// scope has, in every value, a text that would do harm if it were not treated as text.
 func scope(evil string) template.Scope {
 	raw, _ := json.Marshal(evil)
 	return template.Scope{
@@ -33,7 +33,7 @@ inputs = {
 }
 `
 
-// TestLiteral gives values that would be code where values are pasted into text.
+// TestLiteral renders values that would be code if they were pasted into text.
 //
 // Shows: platform 7 | values by expression, and what they may see | `inputs`
 // Shows: platform-mistakes 5 | values pasted into text; functions that read secrets
@@ -63,7 +63,7 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestFunctions computes with each function there is.
+// TestFunctions computes with each function.
 //
 // Shows: platform 7
 // Shows: platform-mistakes 5
@@ -81,7 +81,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestGrowth ends what would take all memory: each of these would be more than a
+// TestGrowth refuses expressions that would use all memory: each result would exceed a
 // gigabyte.
 func TestGrowth(t *testing.T) {
 	big := strings.Repeat("x", 8000)
@@ -164,7 +164,7 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionOfOutput: the template comes first, then the output url.
+// TestConnectionOfOutput: the template's connection takes precedence over the output url.
 //
 // Shows: platform 8
 func TestConnectionOfOutput(t *testing.T) {
@@ -186,7 +186,7 @@ func TestConnectionOfOutput(t *testing.T) {
 	}
 }
 
-// TestConnectionRefuses gives outputs that would make a dangerous link.
+// TestConnectionRefuses renders outputs that would make a dangerous link.
 func TestConnectionRefuses(t *testing.T) {
 	for _, evil := range []string{
 		"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "ftp://a.example/", "//a.example/", "/x", "a.example", "", "https:", "https:///x", "https:a.example",
@@ -197,7 +197,7 @@ func TestConnectionRefuses(t *testing.T) {
 			t.Errorf("%q: got %+v", evil, got)
 		}
 	}
-	// What a person says is a host only if an output leaves the place for one.
+	// A user's value becomes the host only if an output leaves the host open.
 	for _, evil := range []string{"https:", "https:/", "https://", "//", "https://a.example?//"} {
 		got, err := connection(t, `url = "${outputs.o}//${owner.label}"`, template.Scope{
 			Owner: template.Owner{Label: "evil.example"}, Outputs: map[string]json.RawMessage{"o": json.RawMessage(`"` + evil + `"`)},
@@ -208,8 +208,8 @@ func TestConnectionRefuses(t *testing.T) {
 	}
 }
 
-// FuzzURL: whatever people and modules say, the address has the host that the
-// template and the server say.
+// FuzzURL: for any values of users, the address has the host of the template and the
+// server.
 func FuzzURL(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("@evil.example/", "\\")
@@ -222,7 +222,7 @@ func FuzzURL(f *testing.F) {
 		s.Parameters["p"], _ = json.Marshal(parameter)
 		got, err := template.RenderConnection(list[0], s)
 		if err != nil {
-			return // too long
+			return // it is too long
 		}
 		if !strings.HasPrefix(got.URL, "https://k7m2p9x4tq.example.com/") || strings.ContainsAny(got.URL[len("https://"):], "@\\ \r\n\x00<>\"'") {
 			t.Errorf("%q, %q: %s", label, parameter, got.URL)

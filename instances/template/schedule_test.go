@@ -62,7 +62,7 @@ func TestScheduleBlock(t *testing.T) {
 	}
 }
 
-// A schedule by hand has no times, and no time zone but UTC.
+// A schedule without times has the time zone UTC.
 func TestScheduleByHand(t *testing.T) {
 	got := open(t, "schedule {\n variable = \"power\"\n stopped = \"off\"\n started = \"on\"\n}\ninputs = { running = true }").Schedule
 	if got.Stop != "" || got.Start != "" || got.Timezone != "UTC" || string(got.Stopped) != `"off"` {

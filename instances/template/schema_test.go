@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// module is what a module with all kinds of inputs says of itself.
+// module describes a module with all kinds of inputs.
 func module() template.Module {
 	return template.Module{
 		Inputs: json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","additionalProperties":false,"required":["name"],"properties":{
@@ -30,7 +30,7 @@ func module() template.Module {
 	}
 }
 
-// open is a template that opens inputs of module by the text of their blocks.
+// open returns a template that exposes inputs of module, given their blocks.
 func open(t *testing.T, body string) *template.Template {
 	t.Helper()
 	return mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n"+body+"\n}\n")
@@ -162,7 +162,7 @@ func TestCheckParameters(t *testing.T) {
 	}
 }
 
-// fields are the FieldErrors in an error.
+// fields returns the FieldErrors in an error.
 func fields(t *testing.T, err error) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -184,7 +184,7 @@ func TestCheckUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have["dropped"] = json.RawMessage("1") // by a newer version of the module
+	have["dropped"] = json.RawMessage("1") // dropped by a newer version of the module
 	got, err := s.CheckUpdate(have, values("size", `"small"`, "name", ` "abc"`), true)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestSensitive(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses holds templates against a module that they do not fit.
+// TestSchemaRefuses checks templates that do not fit their module.
 func TestSchemaRefuses(t *testing.T) {
 	name := "inputs = { name = \"x\" }\n"
 	tests := []struct{ name, body, want string }{
@@ -259,8 +259,8 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignSchema refuses schemas that a module may have in its description
-// and that would read something, or never end.
+// TestForeignSchema refuses schemas in a module's description that would read external
+// data or not terminate.
 func TestForeignSchema(t *testing.T) {
 	for _, property := range []string{
 		`{"$ref":"file:///etc/passwd"}`, `{"$ref":"#"}`, `{"items":{"$ref":"https://example.com/"}}`, `{"allOf":[{"$dynamicRef":"#x"}]}`, `{"$id":"https://example.com/"}`,
@@ -276,7 +276,7 @@ func TestForeignSchema(t *testing.T) {
 	}
 }
 
-// TestNarrowed keeps what the module refuses refused.
+// TestNarrowed keeps refusing what the module refuses.
 //
 // Shows: platform 12
 func TestNarrowed(t *testing.T) {
@@ -295,8 +295,8 @@ func TestNarrowed(t *testing.T) {
 	}
 }
 
-// TestWhen asks for a parameter only where others have certain values: else it has its
-// default, another value is refused, and one that it had before goes.
+// TestWhen asks for a parameter only if others have certain values: otherwise it has its
+// default, another value is refused, and an earlier value is dropped.
 func TestWhen(t *testing.T) {
 	s := mustSchema(t, `
 inputs = { name = "x" }
@@ -361,8 +361,8 @@ parameter "zones" {
 	}
 }
 
-// FuzzParameters checks what people may send; what is accepted is valid JSON and
-// is accepted again as it is.
+// FuzzParameters checks arbitrary values; accepted ones are valid JSON and are accepted
+// again unchanged.
 func FuzzParameters(f *testing.F) {
 	f.Add("name", `"abc"`)
 	f.Add("any", `[1e5,{"a":"\u0000"}]`)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// whole has every attribute but those that exclude each other.
+// whole has all attributes except those that exclude each other.
 const whole = `template "sandbox/vpc" {
   title       = "VPC sandbox"
   description = "A network.\nOf your own."
@@ -143,7 +143,7 @@ func TestParseWhole(t *testing.T) {
 	}
 }
 
-// TestParseDefaults says what the shortest template means.
+// TestParseDefaults checks the defaults of the shortest template.
 func TestParseDefaults(t *testing.T) {
 	got := mustParse(t, "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n}\n")
 	want := &template.Template{
@@ -155,8 +155,8 @@ func TestParseDefaults(t *testing.T) {
 	}
 }
 
-// TestCanonical parses what it writes, and names the same template the same
-// whatever it was written in.
+// TestCanonical parses what it encodes, and gives the same template the same digest in
+// either syntax.
 //
 // Shows: platform-mistakes 3
 func TestCanonical(t *testing.T) {
@@ -206,7 +206,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestParseRefuses gives mistakes with their line.
+// TestParseRefuses reports mistakes with their line.
 //
 // Shows: platform 12
 func TestParseRefuses(t *testing.T) {
@@ -332,7 +332,7 @@ func TestParseRefusesNames(t *testing.T) {
 	}
 }
 
-// TestKnown holds a template against what its server has.
+// TestKnown checks a template against its server's names.
 func TestKnown(t *testing.T) {
 	src := "template \"a/b\" {\n  module {\n    address = \"net/vpc/aws\"\n  }\n  credentials = [\"aws\"]\n  inputs = { a = config.zone }\n}\n"
 	known := template.Known{Credentials: []string{"aws"}, Config: []string{"zone"}}
@@ -371,8 +371,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// FuzzTemplate parses what people may write; what is accepted survives being
-// written as JSON.
+// FuzzTemplate parses arbitrary text; an accepted template can be encoded as JSON and
+// parsed again.
 func FuzzTemplate(f *testing.F) {
 	f.Add(whole, false)
 	f.Add(`{"template":{"a/b":{"module":{"address":"a/b/c"},"inputs":{"x":"${id}","y":["%{if true}a%{endif}"]},"parameter":[{"p":{"default":null}}]}}}`, true)
@@ -389,7 +389,7 @@ func FuzzTemplate(f *testing.F) {
 		for _, first := range list {
 			b, err := first.Canonical()
 			if err != nil {
-				continue // too large
+				continue // it is too large
 			}
 			second, err := template.ParseCanonical(b, template.Known{})
 			if err != nil {
