@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// Problems are what is wrong now with files and artifacts.
+// Problems returns the present errors in files and artifacts.
 func (t *Templates) Problems() []template.Problem {
 	t.mu.Lock()
 	defer t.mu.Unlock()

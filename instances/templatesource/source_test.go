@@ -25,8 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestSignedTemplates lets a template of the registry in once it is signed by a key
-// that the policy trusts, and not before.
+// TestSignedTemplates admits a template of the registry only once it is signed with a key
+// that the policy trusts.
 //
 // Shows: platform 6
 // Shows: platform-attacks 12
@@ -79,9 +79,9 @@ func TestSignedTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplatesNews has a template whose module comes later: it says what is
-// missing, without a name that only this process knows, and is valid at once when
-// this server has taken the module.
+// TestTemplatesNews has a template whose module is published later: it reports what is
+// missing, without names internal to this process, and is valid as soon as this server
+// has published the module.
 func TestTemplatesNews(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	dir := t.TempDir()

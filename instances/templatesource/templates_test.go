@@ -33,7 +33,7 @@ type fixture struct {
 	depot  *depot.Depot
 	server *httptest.Server
 	dir    string
-	later  atomic.Int64 // how far the clock of the catalog is ahead
+	later  atomic.Int64 // how far the catalog's clock is ahead
 	o      templatesource.Options
 }
 
@@ -83,7 +83,7 @@ func (s *fixture) file(name, text string) {
 	}
 }
 
-// templateText is the text of one, with a body.
+// templateText returns the text of a template with a body.
 func templateText(name, module, body string) string {
 	return "template \"" + name + "\" {\n  module {\n    " + module + "\n  }\n" + body + "\n}\n"
 }
@@ -96,11 +96,11 @@ func (s *fixture) publish(name, version, text string) {
 	}
 }
 
-// load reads all anew, as if the catalog had forgotten its lists.
+// load reloads everything with expired caches of the catalog.
 func (s *fixture) load(t *templatesource.Templates) {
 	s.later.Add(int64(10 * time.Minute))
 	t.Load(s.t.Context())
-	t.Load(s.t.Context()) // the first may be answered from before while the lists are read
+	t.Load(s.t.Context()) // the first load may get cached lists while they are refreshed
 }
 
 func problems(t *templatesource.Templates) []string {
@@ -120,8 +120,7 @@ output "url" {
 }
 `
 
-// TestVersions resolves a constraint, an exact version and a digest, each to what
-// is pinned.
+// TestVersions resolves a constraint, an exact version and a digest, each to a digest.
 //
 // Shows: platform 6 | charts and modules of several engines | modules of the registry; templates as
 // files or artifacts
@@ -187,15 +186,15 @@ func TestVersions(t *testing.T) {
 	if e, _ := all.Current("a/range"); e.Source.Digest != newest {
 		t.Errorf("got %+v", e.Source)
 	}
-	s.server.Close() // what was resolved stays so
+	s.server.Close() // what was resolved is kept
 	s.load(all)
 	if e, _ := all.Current("a/range"); e.Problem != "" || e.Source.Digest != newest {
 		t.Errorf("without registry: %q, %+v", e.Problem, e.Source)
 	}
 }
 
-// TestUnread has a registry away from the start: what it says, with its name, is kept
-// apart from what people are told.
+// TestUnread starts without a reachable registry: its error, with its name, is kept
+// separate from the message for users.
 func TestUnread(t *testing.T) {
 	s := newFixture(t)
 	s.server.Close()
@@ -208,8 +207,9 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestBehind publishes a version with a new required input: a template that takes any
-// version stays at the last one that fits and says so, one that names it has a problem.
+// TestBehind publishes a version with a new required input: a template that allows any
+// version stays at the last one that fits and reports that; one that names it has a
+// problem.
 func TestBehind(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.4.0", config)
@@ -231,8 +231,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestCompare reads what differs between two versions of a module and of one below it; one
-// that was replaced since is none of them.
+// TestCompare returns the differences between two versions of a module and of a
+// submodule; a version that was replaced since is refused.
 func TestCompare(t *testing.T) {
 	s := newFixture(t)
 	was := api.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: s.module("1.4.0", config)}
@@ -256,8 +256,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestFiles: a broken file keeps its last good content, one that goes takes its
-// templates along.
+// TestFiles: a broken file keeps its last valid content; removing a file removes its
+// templates.
 func TestFiles(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)
@@ -306,8 +306,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestUnreadableFile keeps the templates of a file that cannot be read for a while,
-// and has nothing to say of it once it can be, although nobody changed it.
+// TestUnreadableFile keeps the templates of a file that is temporarily unreadable, and
+// reports no problem once it is readable again, even unchanged.
 func TestUnreadableFile(t *testing.T) {
 	s := newFixture(t)
 	s.module("1.0.0", config)
@@ -331,8 +331,8 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// TestServerDefaults: what a server says of all counts where a template says
-// nothing, and is part of its digest.
+// TestServerDefaults: the server's defaults apply if a template sets no value, and are
+// part of the digest.
 //
 // Shows: platform 8
 func TestServerDefaults(t *testing.T) {
@@ -355,8 +355,7 @@ func TestServerDefaults(t *testing.T) {
 	}
 }
 
-// TestArtifacts lets templates of the registry in, and no further than their
-// source says.
+// TestArtifacts admits templates of the registry, within the limits of their source.
 //
 // Shows: platform 6
 // Shows: platform-attacks 12 | templates beyond their `template_source`, or not signed
