@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 )
 
 // Masked replaces a value that is hidden from everyone.
@@ -40,7 +41,7 @@ type Instance struct {
 	ReadyAt    time.Time `json:"ready_at,omitzero"`
 	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end; before it is ready the latest possible time
-	TTL        Duration  `json:"ttl,omitzero"`        // from when it is ready or claimed; absent: no end
+	TTL        span.Span `json:"ttl,omitzero"`        // from when it is ready or claimed; absent: no end
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	Next       time.Time `json:"next,omitzero"` // when the next pending step is due
 
@@ -65,9 +66,9 @@ type Instance struct {
 	Events     []Event                    `json:"events,omitempty"` // the newest first
 
 	// Only in the answer for one instance, not in lists:
-	Actions  []string `json:"actions,omitempty"`  // what the caller may request now: constants Act…
-	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
-	ExtendBy Duration `json:"extend_by,omitzero"` // length of an extension whose request names none
+	Actions  []string  `json:"actions,omitempty"`  // what the caller may request now: constants Act…
+	Cost     *Cost     `json:"cost,omitempty"`     // from when it was ready or claimed
+	ExtendBy span.Span `json:"extend_by,omitzero"` // length of an extension whose request names none
 }
 
 // Offer is an instance that its owner has offered to another owner.
@@ -98,7 +99,7 @@ type Pending struct {
 	Left       int            `json:"changes_left,omitempty"` // number of further changes
 	Uncompared string         `json:"uncompared,omitempty"`   // why two versions of the module were not compared; "": they were, if there are two
 
-	TTL   Duration  `json:"ttl,omitzero"`  // of a launch; 0: no end
+	TTL   span.Span `json:"ttl,omitzero"`  // of a launch; 0: no end
 	Ends  time.Time `json:"ends,omitzero"` // of an extension: the present end
 	Until time.Time `json:"until,omitzero"`
 }

@@ -2,7 +2,11 @@
 
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/seed-141914ff/okara/instances/internal/span"
+)
 
 // IdempotencyKey is the header that names a request: if sent again with the same body
 // within an hour, the request is done only once.
@@ -15,7 +19,7 @@ type Create struct {
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Name       string                     `json:"name,omitempty"`
 	Owner      string                     `json:"owner,omitempty"`   // KIND:ID, such as group:team-a; "": the only one that fits
-	TTL        Duration                   `json:"ttl,omitzero"`      // 0: the default of the template
+	TTL        span.Span                  `json:"ttl,omitzero"`      // 0: the default of the template
 	Version    string                     `json:"version,omitempty"` // of the module; "": the newest that the template takes
 	Force      bool                       `json:"force,omitempty"`   // exceed limits, for admins only
 	Reason     string                     `json:"reason,omitempty"`  // for who approves it
@@ -23,8 +27,8 @@ type Create struct {
 
 // Extend is the body of extend: without By the template sets the length.
 type Extend struct {
-	By     Duration `json:"by,omitzero"`
-	Reason string   `json:"reason,omitempty"` // for who approves it
+	By     span.Span `json:"by,omitzero"`
+	Reason string    `json:"reason,omitempty"` // for who approves it
 }
 
 // Update is the body of update. A name can only be changed on its own.

@@ -2,7 +2,11 @@
 
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/seed-141914ff/okara/instances/internal/span"
+)
 
 // Templates is the answer to GET templates.
 type Templates struct {
@@ -55,11 +59,11 @@ type Template struct {
 
 // TTL is the lifetime of an instance.
 type TTL struct {
-	Default  Duration `json:"default"`
-	Max      Duration `json:"max,omitzero"`
-	Extend   Duration `json:"extend,omitzero"`
-	Extends  int      `json:"extends,omitempty"`
-	OnExpire string   `json:"on_expire,omitempty"`
+	Default  span.Span `json:"default"`
+	Max      span.Span `json:"max,omitzero"`
+	Extend   span.Span `json:"extend,omitzero"`
+	Extends  int       `json:"extends,omitempty"`
+	OnExpire string    `json:"on_expire,omitempty"`
 }
 
 // Pool counts the instances that are ready to be claimed.

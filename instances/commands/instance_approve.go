@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -86,8 +87,8 @@ func wholePlan(ctx context.Context, c *portalclient.Client, id string, n int) (s
 	}
 	defer from.Close()
 	var words strings.Builder
-	size, err := io.Copy(text.Writer(&words), io.LimitReader(from, api.MaxPlan+1))
-	if err == nil && size > api.MaxPlan {
+	size, err := io.Copy(text.Writer(&words), io.LimitReader(from, plantext.Max+1))
+	if err == nil && size > plantext.Max {
 		err = errors.New("plan too large to approve: limit 1 MiB")
 	}
 	return words.String(), err
@@ -192,7 +193,7 @@ func colored(plan string, terminal bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(plan) {
 		line = strings.TrimSuffix(line, "\n")
-		if code, ok := codes[api.PlanLine(line)]; ok {
+		if code, ok := codes[plantext.Effect(line)]; ok {
 			line = "\x1b[" + code + "m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\n")

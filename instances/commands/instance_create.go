@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/internal/cli"
 	"github.com/seed-141914ff/okara/internal/text"
 )
@@ -83,7 +84,7 @@ func (f *createFlags) request(template string) (api.Create, error) {
 	body.Template = template
 	var err error
 	if f.ttl != "" {
-		if body.TTL, err = api.ParseDuration(f.ttl); err != nil {
+		if body.TTL, err = span.Parse(f.ttl); err != nil {
 			return body, cli.UsageError("--ttl %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/internal/portalclient"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -118,7 +119,7 @@ says. An admin may say how much longer.
 			body := api.Extend{Reason: reason}
 			if by != "" {
 				var err error
-				if body.By, err = api.ParseDuration(by); err != nil {
+				if body.By, err = span.Parse(by); err != nil {
 					return cli.UsageError("--by %w", err)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
@@ -199,7 +200,7 @@ func (s *launches) launch(r *site.Request, f *site.Form) (*site.Answer, error) {
 		extra := &body.Extra[i]
 		extra.set(f.Get(extra.Name))
 		if extra.Name == "ttl" && extra.Value != "" {
-			if create.TTL, err = api.ParseDuration(strings.TrimSpace(extra.Value)); err != nil {
+			if create.TTL, err = span.Parse(strings.TrimSpace(extra.Value)); err != nil {
 				extra.Error = "must be a duration such as 8h or 30m"
 				ok = false
 			}

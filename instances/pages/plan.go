@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
@@ -25,7 +25,7 @@ type planPiece struct{ Kind, Text string }
 
 // plan reads the plan of a run; nil: there is none, or the caller may not see it.
 func (s *backend) plan(r *site.Request, id string, n int) (*planBody, error) {
-	to := &wholeWriter{max: api.MaxPlan}
+	to := &wholeWriter{max: plantext.Max}
 	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
 	if no, ok := errors.AsType[*refusedError](err); ok {
 		switch no.status {
@@ -52,7 +52,7 @@ func planPieces(text string) []planPiece {
 	from := 0
 	to := 0
 	for line := range strings.Lines(text) {
-		kind := api.PlanLine(line)
+		kind := plantext.Effect(line)
 		if n := len(all); n > 0 && all[n-1].Kind == kind {
 			to += len(line)
 			all[n-1].Text = text[from:to]

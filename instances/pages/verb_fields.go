@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/internal/web/site"
@@ -32,7 +33,7 @@ func extendBody(c *verbCall, f *site.Form) (any, bool) {
 	body := api.Extend{}
 	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
 		c.body.Fields[0].set(text)
-		by, err := api.ParseDuration(text)
+		by, err := span.Parse(text)
 		if err != nil {
 			c.body.Fields[0].Error = "must be a duration such as 30m or 2h"
 			return nil, false

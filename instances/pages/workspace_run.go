@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -194,7 +194,7 @@ func (w workspaceRun) next() []string {
 
 // plan returns the tool's output for the plan, complete.
 func (s *workspaces) plan(r *site.Request, w workspaceRun) (*planBody, error) {
-	to := &wholeWriter{max: api.MaxPlan}
+	to := &wholeWriter{max: plantext.Max}
 	_, there, err := s.copy(r.Context(), to, w, false)
 	switch {
 	case err != nil:

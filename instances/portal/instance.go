@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/internal/timetable"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -42,7 +43,7 @@ func document(d *lifecycle.Document, r *lifecycle.Record, have role) api.Instanc
 	doc := api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
 		Phase: string(r.Phase), Reason: r.Reason,
-		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, TTL: api.Duration(r.TTL), FinishedAt: r.FinishedAt, Next: r.Next,
+		CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt, TTL: span.Span(r.TTL), FinishedAt: r.FinishedAt, Next: r.Next,
 		Extends: r.Extends, Protected: r.Protected, Pooled: r.Pooled, Forced: r.Forced, Offer: offerDoc(r.Offer),
 	}
 	if t := d.Templates[r.Snapshot]; t != nil && t.TTL != nil {
@@ -253,7 +254,7 @@ func (s *server) whole(c caller, v lifecycle.View, r *lifecycle.Record) api.Inst
 	if t := v.Document.Templates[r.Snapshot]; t != nil {
 		doc.Cost = costDoc(t.Cost)
 		if t.TTL != nil {
-			doc.ExtendBy = api.Duration(t.TTL.Extend)
+			doc.ExtendBy = span.Span(t.TTL.Extend)
 		}
 	}
 	return doc

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
@@ -45,7 +46,7 @@ func pendingDoc(r *lifecycle.Record) *api.Pending {
 			doc.First = personDoc(*r.Run.First)
 		}
 	case r.Pending == nil || r.Phase == lifecycle.Requested:
-		doc.TTL = api.Duration(r.TTL)
+		doc.TTL = span.Span(r.TTL)
 	case r.Pending.Update != nil:
 		doc.What = api.PendingUpdate
 	default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -129,7 +130,7 @@ func (s templates) entryDoc(c caller, d *lifecycle.Document, e *template.Entry) 
 	}
 	if l := t.TTL; l != nil {
 		doc.TTL = &api.TTL{
-			Default: api.Duration(l.Default), Max: api.Duration(l.Max), Extend: api.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
+			Default: span.Span(l.Default), Max: span.Span(l.Max), Extend: span.Span(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
 		}
 	}
 	doc.Cost = costDoc(t.Cost)

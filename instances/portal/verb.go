@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/span"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/rights"
@@ -250,6 +251,6 @@ func offered(r *lifecycle.Record, have role) api.Instance {
 	return api.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: api.Source{Module: r.Source.Module, Version: r.Source.Version},
 		Owner: ownerDoc(r.Owner), Phase: string(r.Phase), CreatedAt: r.CreatedAt, ReadyAt: r.ReadyAt, ClaimedAt: r.ClaimedAt, ExpiresAt: r.ExpiresAt,
-		TTL: api.Duration(r.TTL), Extends: r.Extends, Offer: offerDoc(r.Offer),
+		TTL: span.Span(r.TTL), Extends: r.Extends, Offer: offerDoc(r.Offer),
 	}
 }

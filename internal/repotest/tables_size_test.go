@@ -6,7 +6,6 @@ package repotest_test
 // and the reason. A row may only shrink, and is removed when it is no longer needed.
 const larger = `
 cmd/okara files 74: a command a file
-instances/api names 87: what the server, its clients and its pages say to each other
 instances/lifecycle names 142: events are its language
 internal/addr names 85: every name there is
 internal/depot names 96: what publishes is used by commands and services alike

@@ -533,6 +533,7 @@ instances/portal: the API of instances over a store that is passed in
 	oci/artifact
 	statebackend
 	internal/access
+	instances/internal/span
 	internal/rights
 	internal/addr
 	internal/catalog
@@ -560,6 +561,8 @@ instances/pages: pages of templates and instances, which show what the API answe
 	instances/lifecycle
 	instances/template
 	internal/access
+	instances/internal/span
+	instances/internal/plantext
 	internal/rights
 	internal/addr
 	internal/service
@@ -567,8 +570,11 @@ instances/pages: pages of templates and instances, which show what the API answe
 	internal/text
 	internal/web/site
 	oci
+instances/internal/span: time spans as users write them
+instances/internal/plantext: the text form of a plan
 instances/api: what the API of instances says
 	instances/internal/prices
+	instances/internal/span
 instances/commands: commands of instances and templates; what they share with okara's other commands is cli's
 	instances/templatesource
 	instances/internal/records
@@ -582,6 +588,8 @@ instances/commands: commands of instances and templates; what they share with ok
 	instances/template
 	instances/portal
 	instances/internal/sandbox
+	instances/internal/plantext
+	instances/internal/span
 	internal/addr
 	internal/catalog
 	internal/cli

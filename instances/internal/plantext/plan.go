@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package plantext
 
 import "strings"
 
-// MaxPlan bounds the plan of a run as text, in bytes: a plan that is approved has to be
+// Max bounds the plan of a run as text, in bytes: a plan that is approved has to be
 // shown completely.
-const MaxPlan = 1 << 20
+const Max = 1 << 20
 
-// PlanLine tells the effect of a line of a plan in text form, by the sign at its start:
+// Effect tells the effect of a line of a plan in text form, by the sign at its start:
 // add, change, remove or replace; "": it has none.
-func PlanLine(line string) string {
+func Effect(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, c := range []struct{ sign, does string }{
 		{"-/+ ", "replace"}, {"+/- ", "replace"}, {"+ ", "add"}, {"- ", "remove"}, {"~ ", "change"}, {"<= ", "change"},

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api_test
+package plantext_test
 
 import (
 	"testing"
 
-	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 )
 
 func TestPlanLine(t *testing.T) {
@@ -13,7 +13,7 @@ func TestPlanLine(t *testing.T) {
 		"  + resource \"a\" \"b\" {": "add", "-/+ resource": "replace", "+/- resource": "replace", "      - x = 1 -> null": "remove",
 		"  ~ resource": "change", " <= data": "change", "  # a.b will be created": "", "": "", "Plan: 1 to add, 0 to change, 0 to destroy.": "", "+": "",
 	} {
-		if got := api.PlanLine(line); got != want {
+		if got := plantext.Effect(line); got != want {
 			t.Errorf("%q is %q, want %q", line, got, want)
 		}
 	}
