@@ -16,25 +16,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// Config is what okara read from one root module.
+// Config is the configuration that okara read from one root module.
 type Config struct {
 	Dir      string
 	Declared bool // there is a backend "oci" block, and Backend is it
 	Backend  backendblock.Backend
 	// Recorded is the repository of the last init, "" if that used no
-	// backend "oci". Without a block it is where the tool migrates from.
+	// backend "oci". Without a block the tool migrates from it.
 	Recorded string
 	Remote   []RemoteState
-	// Settings are those of -backend-config, now and at earlier inits.
+	// Settings are the values of -backend-config, now and at earlier inits.
 	Settings []Setting
 
-	evaluated string // digest of what the tool evaluated in the block, "" if that was nothing
+	evaluated string // digest of the values that the tool evaluated in the block, "" if it evaluated none
 }
 
 // Used reports whether a run in this module needs okara at all.
 func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
 
-// start announces the run in this module.
+// start returns the announcement of the run in this module.
 func (c Config) start(getenv func(string) string) Start {
 	s := Start{}
 	if r := c.Repositories(); len(r) > 0 {
@@ -47,7 +47,7 @@ func (c Config) start(getenv func(string) string) Start {
 	return s
 }
 
-// Repositories are those whose workspaces the tool may list.
+// Repositories returns the repositories whose workspaces the tool may list.
 func (c Config) Repositories() []string {
 	var r []string
 	if c.Declared {
@@ -61,7 +61,7 @@ func (c Config) Repositories() []string {
 
 // For returns the settings for a repository: those of the block that names
 // it, or the backend block's for a repository that only the tool knows, such
-// as the one a state is migrated from.
+// as the source of a state migration.
 func (c Config) For(repository string) backendblock.Backend {
 	for _, r := range c.Remote {
 		if r.Backend.Repository == repository && (!c.Declared || c.Backend.Repository != repository) {
@@ -73,16 +73,16 @@ func (c Config) For(repository string) backendblock.Backend {
 	return b
 }
 
-// ReadOptions are what besides the files decides about the configuration.
+// ReadOptions are the inputs to the configuration besides its files.
 type ReadOptions struct {
 	// Getenv reads TF_BACKEND_OCI_<NAME> and TF_DATA_DIR; required.
 	Getenv func(string) string
-	// BackendConfig has the values of -backend-config; they win over the block.
+	// BackendConfig has the values of -backend-config; they override the block.
 	BackendConfig []string
 	// Terraform reads no .tofu files.
 	Terraform bool
-	// evaluate asks for the values of arguments that refer to variables or local values;
-	// nil: there is no tool that can.
+	// evaluate returns the values of arguments that refer to variables or local values;
+	// nil: no tool can evaluate them.
 	evaluate func(module) (map[string]cty.Value, error)
 	// Reconfigure forgets the settings of earlier -backend-config flags, and,
 	// where there is a block, the repository of the last init.
@@ -129,7 +129,7 @@ func Read(dir string, o ReadOptions) (Config, error) {
 			return c, err
 		}
 		if o.Reconfigure {
-			c.Recorded = "" // the tool migrates nothing, and the old registry may be gone
+			c.Recorded = "" // the tool migrates nothing, and the old registry may no longer exist
 		}
 	}
 	for _, block := range m.remote {
@@ -144,8 +144,8 @@ func Read(dir string, o ReadOptions) (Config, error) {
 	return c, nil
 }
 
-// decodeBackend merges, the first that sets an argument winning: flags, the
-// block, settings of an earlier init, the environment.
+// decodeBackend merges the sources of arguments; the first that sets an argument wins:
+// flags, the block, settings of an earlier init, the environment.
 func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[string]cty.Value, rec record, getenv func(string) string) (backendblock.Backend, error) {
 	a := backendblock.New(dir)
 	for _, s := range flags {
@@ -176,7 +176,7 @@ func decodeBackend(block *hcl.Block, dir string, flags []Setting, values map[str
 	return b, nil
 }
 
-// merge returns the settings of a and those of b that a does not have.
+// merge returns the settings of a, and those of b that are not in a.
 func merge(a, b []Setting) []Setting {
 	all := slices.Clone(a)
 	for _, s := range b {
@@ -187,7 +187,7 @@ func merge(a, b []Setting) []Setting {
 	return all
 }
 
-// at puts file and line before an error, unless it has them.
+// at prefixes an error with file and line, unless it has them.
 func at(r hcl.Range, err error) error {
 	if _, ok := errors.AsType[*positionError](err); ok {
 		return err
@@ -207,7 +207,7 @@ func (e *positionError) Error() string {
 
 func (e *positionError) Unwrap() error { return e.err }
 
-// diagnosticsError is the first error of what HCL found.
+// diagnosticsError returns the first error among HCL diagnostics.
 func diagnosticsError(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {

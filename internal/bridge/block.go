@@ -28,8 +28,8 @@ func (s Setting) apply(a *backendblock.Arguments) error {
 	return nil
 }
 
-// readBlock reads the block itself. values are those of arguments that only the tool
-// can evaluate, by where they are written.
+// readBlock reads the block itself. values has the arguments that only the tool can
+// evaluate, by their source range.
 func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.Value) error {
 	content, diags := body.Content(schema(""))
 	if err := oracleArguments(content.Attributes); err != nil {
@@ -62,7 +62,7 @@ func readBlock(a *backendblock.Arguments, body hcl.Body, values map[string]cty.V
 	return nil
 }
 
-// schema is that of the block itself, or of one of its blocks.
+// schema returns the schema of the block itself, or of one of its nested blocks.
 func schema(of string) *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, o := range backendblock.Options() {
@@ -82,8 +82,8 @@ func schema(of string) *hcl.BodySchema {
 	return s
 }
 
-// readAttributes reads the arguments of a block, whose name and a dot are the
-// prefix, in the order in which they are written.
+// readAttributes reads the arguments of a block in source order. prefix is the name of
+// the block and a dot.
 func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attributes, values map[string]cty.Value) error {
 	sorted := make([]*hcl.Attribute, 0, len(attrs))
 	for _, attr := range attrs {
@@ -108,17 +108,17 @@ func readAttributes(a *backendblock.Arguments, prefix string, attrs hcl.Attribut
 
 // reference is an argument that refers to variables or local values.
 type reference struct {
-	name string // with that of its block and a dot
+	name string // prefixed with that of its block and a dot
 	attr *hcl.Attribute
 }
 
-// at puts its place before an error, and says after it what to do.
+// at adds the position to an error, and a hint.
 func (r reference) at(err error) error {
 	variable := backendblock.Option{Name: r.name}.Variable()
 	return at(r.attr.Range, fmt.Errorf("argument %q %w\nhint: write the value, or leave the argument out and set %s", r.attr.Name, err, variable))
 }
 
-// references are those of a backend block, in the order in which they are written.
+// references returns the references in a backend block, in source order.
 func references(body hcl.Body) (found []reference) {
 	add := func(prefix string, attrs hcl.Attributes) {
 		for _, attr := range attrs {
@@ -127,7 +127,7 @@ func references(body hcl.Body) (found []reference) {
 			}
 		}
 	}
-	content, _ := body.Content(schema("")) // the reader reports what is wrong in it
+	content, _ := body.Content(schema("")) // the reader reports its errors
 	add("", content.Attributes)
 	for _, b := range content.Blocks {
 		inner, _ := b.Body.Content(schema(b.Type))

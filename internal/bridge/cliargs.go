@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// argumentVariables are those whose words the tools put behind the subcommand, that of
-// the subcommand first.
+// argumentVariables returns the variables whose words the tools insert after the
+// subcommand, that of the subcommand first.
 func argumentVariables(line commandLine) []string {
 	name := "TF_CLI_ARGS_" + line.Command
 	if line.Sub != "" && !strings.HasPrefix(line.Sub, "-") {
@@ -22,8 +22,8 @@ func argumentVariables(line commandLine) []string {
 	return []string{strings.ReplaceAll(name, "-", "_"), "TF_CLI_ARGS"}
 }
 
-// environmentArguments are the words of these variables for a command line, and what the
-// variables are to be for the tool: without -backend-config, which is okara's.
+// environmentArguments returns the words of these variables for a command line, and the
+// variables' new values for the tool: without -backend-config, which okara handles.
 func environmentArguments(line commandLine, getenv func(string) string) (words []string, environ []string, err error) {
 	for _, name := range argumentVariables(line) {
 		value := getenv(name)
@@ -48,7 +48,7 @@ func environmentArguments(line commandLine, getenv func(string) string) (words [
 	return words, environ, nil
 }
 
-// withEnvironment is a command line with these words where the tools put them.
+// withEnvironment returns a command line with the words inserted where the tools do it.
 func withEnvironment(args, words []string, command string) []string {
 	i := slices.Index(args, command)
 	if i < 0 || len(words) == 0 {

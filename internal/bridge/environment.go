@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// conflicting are variables that win over the profile of a run, so that the
-// tool would talk to somebody else than okara. AWS_S3_ENDPOINT is read by the
+// conflicting returns the variables that override the profile of a run, so that
+// the tool would talk to another server than okara. AWS_S3_ENDPOINT is read by the
 // backends themselves, the others by the AWS SDK.
 func conflicting() []string {
 	return []string{
@@ -20,7 +20,7 @@ func conflicting() []string {
 	}
 }
 
-// checkEnvironment stops before a state would go elsewhere.
+// checkEnvironment returns an error if a state would go to another server.
 func checkEnvironment(getenv func(string) string) error {
 	for _, name := range conflicting() {
 		if v := getenv(name); v == "" || strings.EqualFold(v, "false") {
@@ -31,7 +31,7 @@ func checkEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// lockNote says where a run takes place, for whoever finds its lock: host, the
+// lockNote describes where a run takes place, for others that find its lock: host, the
 // processes of okara and of the tool, and the page of the CI job if there is one.
 func lockNote(getenv func(string) string, tool string, pid int64) string {
 	note := fmt.Sprintf("okara pid %d, %s pid %d", os.Getpid(), tool, pid)

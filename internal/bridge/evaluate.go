@@ -32,7 +32,7 @@ import (
 // init evaluated.
 const evaluatedName = "okara-evaluated"
 
-// digestOf is a digest of values, "" if there are none.
+// digestOf returns a digest of values, "" if there are none.
 func digestOf(values map[string]cty.Value) (string, error) {
 	if len(values) == 0 {
 		return "", nil
@@ -43,16 +43,16 @@ func digestOf(values map[string]cty.Value) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		hash.Write(b) // where it is written may change without another value
+		hash.Write(b) // not the key, since a position may change without the value
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// checkEvaluated refuses a command for which the block has other values than at init. A
-// saved plan above all would be applied at the place that it names, with the keys and
-// replicas of another.
+// checkEvaluated refuses a command if the block's values differ from those at init.
+// Otherwise a saved plan, for example, would be applied at the location that it names, but
+// with the keys and replicas of another.
 func checkEvaluated(c Config, dataDir string) error {
-	if c.evaluated == "" || c.Recorded == "" { // nothing was initialized: the tool says so
+	if c.evaluated == "" || c.Recorded == "" { // not initialized, which the tool reports
 		return nil
 	}
 	was, err := os.ReadFile(filepath.Join(dataDir, evaluatedName))
@@ -77,14 +77,14 @@ func saveEvaluated(c Config, dataDir string) error {
 	return nil
 }
 
-// evaluator asks the tool for the values of expressions in a backend block, which may
-// refer to variables and local values since OpenTofu 1.8.
+// evaluator lets the tool evaluate expressions in a backend block, which may refer to
+// variables and local values since OpenTofu 1.8.
 //
-// Only the tool knows its functions, and where it takes the values of variables from. So
-// its console is asked, in a folder of its own that has the variables and local values
-// that the expressions need, and files with values. It has no backend, no provider and no
-// module, so nothing has to be initialized. What depends on the folder itself is refused:
-// path.module and its like, and functions that read files, would have another value there.
+// Only the tool knows its functions and the sources of variable values. So its console
+// is started in a separate directory with the variables and local values that the
+// expressions need, and with the files of values. It has no backend, provider or module,
+// so no init is needed. Expressions that depend on the directory itself are refused:
+// path.module and the like, and functions that read files, would have other values there.
 type evaluator struct {
 	tool   Tool
 	dir    string
@@ -92,7 +92,7 @@ type evaluator struct {
 	getenv func(string) string
 }
 
-// refuseReferences is for who has no tool that evaluates a backend block.
+// refuseReferences is used for a tool that does not evaluate backend blocks.
 func refuseReferences(m module) (map[string]cty.Value, error) {
 	if found := references(m.backend.Body); len(found) > 0 {
 		return nil, found[0].at(errors.New("refers to variables or local values, which Terraform does not evaluate here"))
@@ -100,10 +100,10 @@ func refuseReferences(m module) (map[string]cty.Value, error) {
 	return nil, nil
 }
 
-// errLeftOut: the block has values that only the tool knows, and this command needs none.
+// errLeftOut says that only the tool knows values in the block, and this command needs none.
 var errLeftOut = errors.New("the backend block is left out")
 
-// leaveOut is for a command that reads no state.
+// leaveOut is used for a command that reads no state.
 func leaveOut(m module) (map[string]cty.Value, error) {
 	if len(references(m.backend.Body)) > 0 {
 		return nil, errLeftOut
@@ -112,7 +112,7 @@ func leaveOut(m module) (map[string]cty.Value, error) {
 }
 
 // block evaluates the arguments of the backend block that need it, and returns their
-// values by where they are written.
+// values by source range.
 func (e *evaluator) block(ctx context.Context, m module) (map[string]cty.Value, error) {
 	found := references(m.backend.Body)
 	if len(found) == 0 {
@@ -137,7 +137,7 @@ func (e *evaluator) block(ctx context.Context, m module) (map[string]cty.Value, 
 	return values, nil
 }
 
-// values are those of what is asked, by its number.
+// values returns the values of the requested expressions, by their number.
 func (e *evaluator) values(ctx context.Context, needed *definitions) (values map[string]cty.Value, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -154,7 +154,7 @@ func (e *evaluator) values(ctx context.Context, needed *definitions) (values map
 	return decodeValues(answer)
 }
 
-// ask has the tool's console answer one line.
+// ask sends one line to the tool's console and returns the answer.
 func (e *evaluator) ask(ctx context.Context, dir, question string, needed *definitions) (string, error) {
 	flags, err := e.given(needed)
 	if err != nil {
@@ -173,7 +173,7 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 		return "", fmt.Errorf("%s console: %w\n%s", filepath.Base(e.tool.Path), err, strings.TrimSpace(stderr.String()))
 	}
 	answer := strings.TrimSpace(string(out))
-	answer = answer[strings.LastIndexByte(answer, '\n')+1:] // warnings come first
+	answer = answer[strings.LastIndexByte(answer, '\n')+1:] // warnings precede the value
 	if strings.Contains(answer, "(sensitive value)") {
 		return "", errors.New("one of them is sensitive, and the settings of a backend are kept in clear")
 	}
@@ -183,8 +183,8 @@ func (e *evaluator) ask(ctx context.Context, dir, question string, needed *defin
 	return strings.Trim(answer, `"`), nil
 }
 
-// given are the flags with values of variables that are needed: the tool refuses those
-// of others.
+// given returns the flags with values of the needed variables: the tool refuses flags for
+// undeclared ones.
 func (e *evaluator) given(needed *definitions) (flags []string, err error) {
 	for _, f := range e.flags {
 		if value, file := strings.CutPrefix(f, "-var-file="); file {
@@ -208,7 +208,7 @@ func (e *evaluator) given(needed *definitions) (flags []string, err error) {
 	return flags, nil
 }
 
-// link puts the files with values of variables into the folder.
+// link links the files with variable values into the directory.
 func (e *evaluator) link(dir string) error {
 	from, err := filepath.Abs(e.dir)
 	if err != nil {
@@ -235,8 +235,8 @@ func (e *evaluator) link(dir string) error {
 	return nil
 }
 
-// decodeValues reads the answer of the console: JSON in base64, which it prints without
-// quoting anything.
+// decodeValues decodes the console's answer: JSON in base64, which the console prints
+// without escapes.
 func decodeValues(answer string) (map[string]cty.Value, error) {
 	b, err := base64.StdEncoding.DecodeString(answer)
 	if err != nil {
@@ -261,11 +261,11 @@ type definitions struct {
 	all       map[string]*hclsyntax.Attribute
 	blocks    []definition
 	json      map[string]string // file in JSON, by var.NAME and local.NAME
-	asked     []string          // attributes of the object that is asked for
+	asked     []string          // attributes of the object to evaluate
 }
 
-// askedLocal is the name of that object. No name of a user has two dashes at its end by
-// chance.
+// askedLocal is the local value with that object. A user's name is unlikely to end in two
+// dashes.
 const askedLocal = "okara--asked--"
 
 // definition is a block that defines a variable, or a part of it in an override file.
@@ -282,7 +282,7 @@ func newDefinitions(m module) *definitions {
 			d.addJSON(path)
 			continue
 		}
-		body, _ := syntax.ParseBody(m.sources[path], path) // the tool says what is wrong in it
+		body, _ := syntax.ParseBody(m.sources[path], path) // the tool reports its errors
 		if body == nil {
 			continue
 		}
@@ -298,8 +298,8 @@ func newDefinitions(m module) *definitions {
 	return d
 }
 
-// variable is the text of a block without those in it: what a value must fulfil is for
-// the tool to check, by conditions that may refer to anything.
+// variable returns the text of a variable block without its nested blocks: conditions on
+// the value may refer to anything, and the tool checks them in the real module.
 func (d *definitions) variable(b *hclsyntax.Block, src []byte) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "variable %q {\n", b.Labels[0])
@@ -310,14 +310,14 @@ func (d *definitions) variable(b *hclsyntax.Block, src []byte) string {
 	return text.String()
 }
 
-// addJSON notes what a file in JSON defines, which is not evaluated here.
+// addJSON records the definitions in a JSON file, which are not evaluated here.
 func (d *definitions) addJSON(path string) {
 	var file struct {
 		Variable json.RawMessage `json:"variable"`
 		Locals   json.RawMessage `json:"locals"`
 	}
 	if json.Unmarshal(d.m.sources[path], &file) != nil {
-		return // the tool says what is wrong in it
+		return // the tool reports its errors
 	}
 	for kind, raw := range map[string]json.RawMessage{"var": file.Variable, "local": file.Locals} {
 		var list []map[string]json.RawMessage
@@ -335,7 +335,7 @@ func (d *definitions) addJSON(path string) {
 	}
 }
 
-// pure refuses functions whose value depends on the folder that they are called in.
+// pure refuses functions whose value depends on the current directory.
 func pure(x hcl.Expression) error {
 	node, ok := x.(hclsyntax.Node)
 	if !ok {
@@ -356,7 +356,7 @@ func pure(x hcl.Expression) error {
 	return found
 }
 
-// add adds what an expression refers to, and what that refers to.
+// add adds the definitions that an expression refers to, and those that they refer to.
 func (d *definitions) add(x hcl.Expression) error {
 	if err := pure(x); err != nil {
 		return err
@@ -398,7 +398,7 @@ func (d *definitions) add(x hcl.Expression) error {
 	return nil
 }
 
-// attributeName is NAME of var.NAME.
+// attributeName returns NAME of var.NAME.
 func attributeName(t hcl.Traversal) (string, bool) {
 	if len(t) < 2 {
 		return "", false
@@ -407,7 +407,7 @@ func attributeName(t hcl.Traversal) (string, bool) {
 	return a.Name, ok
 }
 
-// write writes a configuration of what is needed.
+// write writes a configuration with the needed definitions.
 func (d *definitions) write(dir string) error {
 	var main, override strings.Builder
 	for _, b := range d.blocks {

@@ -21,11 +21,11 @@ import (
 type commandLine struct {
 	Dir           string   // -chdir, "." without it
 	Command       string   // the subcommand, "" without one
-	Sub           string   // that below one of parentCommands, such as "list" of state
+	Sub           string   // the command below one of parentCommands, such as "list" of state
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
 	NoBackend     bool           // init -backend=false
-	LockTimeout   *time.Duration // nil: the command says nothing of it
+	LockTimeout   *time.Duration // nil: not in the command line
 	Variables     []string       // -var=NAME=VALUE and -var-file=FILE
 	Rest          []string       // the arguments without -backend-config
 }
@@ -58,7 +58,7 @@ func parseCommandLine(args []string) commandLine {
 			if !hasValue && i+1 < len(args) {
 				value = args[i+1]
 			}
-			// The tool itself says what is wrong with a duration.
+			// The tool itself reports an invalid duration.
 			if d, err := time.ParseDuration(value); err == nil {
 				c.LockTimeout = &d
 			}
@@ -75,23 +75,23 @@ func parseCommandLine(args []string) commandLine {
 	return c
 }
 
-// parentCommands are those of the tools that have others below them.
+// parentCommands returns the commands of the tools that have subcommands.
 func parentCommands() []string { return []string{"state", "workspace", "providers", "metadata"} }
 
-// needsNoState reports whether the command reads the configuration and nothing else, so
-// that a backend block without values is good enough.
+// needsNoState reports whether the command reads only the configuration, so that a
+// backend block without values is enough.
 func (c commandLine) needsNoState() bool {
 	return slices.Contains([]string{"validate", "get"}, c.Command) || c.Command == "init" && c.NoBackend
 }
 
 // local reports whether the command neither reads a configuration nor touches
-// state, so that it runs as it is.
+// state, so that it runs unchanged.
 func (c commandLine) local() bool {
 	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
 }
 
 // parseBackendConfig reads values of -backend-config: KEY=VALUE, or the path
-// of a file of arguments, relative to the root module. The last one wins.
+// of a file with arguments, relative to the root module. The last value wins.
 func parseBackendConfig(values []string, dir string) ([]Setting, error) {
 	var settings []Setting
 	for _, v := range values {
@@ -161,7 +161,7 @@ func attributeSettings(prefix string, attrs hcl.Attributes) ([]Setting, error) {
 	return settings, nil
 }
 
-// settingText is a value as a flag would write it.
+// settingText formats a value as in a flag.
 func settingText(v cty.Value) (string, error) {
 	if list, err := convert.Convert(v, cty.List(cty.String)); err == nil && !list.IsNull() {
 		var parts []string

@@ -23,12 +23,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// HeldOptions are those of a [HeldServer].
+// HeldOptions configure a [HeldServer].
 type HeldOptions struct {
 	Lock       *statebackend.Lock
-	Repository string // HOST/PATH, by which the tool names the state; it need not be the real name
-	Dir        string // private folder of the run, which the tool reads
-	Shown      string // the same as the tool sees it; "": Dir
+	Repository string // HOST/PATH, the tool's name for the state; it need not be the real name
+	Dir        string // private directory of the run, which the tool reads
+	Shown      string // the path of Dir as the tool sees it; "": Dir
 	Temp       string // for parts of large states; the tool need not see it
 	Persist    time.Duration
 	Stored     func(v statebackend.Version, state []byte) // state must not be changed
@@ -45,7 +45,7 @@ type HeldServer struct {
 	dir    string
 }
 
-// ServeHeld begins to serve on loopback.
+// ServeHeld starts serving on loopback.
 func ServeHeld(ctx context.Context, o HeldOptions) (*HeldServer, error) {
 	key := rand.Text()
 	h := &HeldServer{dir: cmp.Or(o.Shown, o.Dir), facade: s3facade.New(s3facade.Options{
@@ -65,24 +65,23 @@ func ServeHeld(ctx context.Context, o HeldOptions) (*HeldServer, error) {
 	return h, nil
 }
 
-// Environment is what the tool needs of it, NAME=VALUE.
+// Environment returns the variables that the tool needs, as NAME=VALUE.
 func (h *HeldServer) Environment() []string { return []string{runVariable + "=" + h.dir} }
 
-// Close waits for the requests under way, and ends the server.
+// Close waits for the requests under way, and stops the server.
 func (h *HeldServer) Close() error {
 	h.stop()
 	h.done.Wait()
 	return errors.Join(h.served, h.facade.Close())
 }
 
-// CheckHeldEnvironment refuses variables that would lead the tool to another
+// CheckHeldEnvironment refuses variables that would direct the tool to another
 // state.
 func CheckHeldEnvironment(getenv func(string) string) error { return checkEnvironment(getenv) }
 
-// PrepareHeld puts the backend of a [HeldServer] into a root module that nobody
-// else runs, whatever backend it has itself. A module that encrypts its state
-// itself, keeps it in a cloud workspace, or has an override file that would win,
-// is refused.
+// PrepareHeld puts the backend of a [HeldServer] into a root module that no other process
+// runs, replacing the module's own. It refuses a module that encrypts its state itself,
+// keeps it in a cloud workspace, or has an override file that would take precedence.
 func PrepareHeld(dir, repository string) error {
 	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
 		name := strings.TrimSuffix(overrideName, ".tf") + ext
@@ -98,10 +97,10 @@ func PrepareHeld(dir, repository string) error {
 }
 
 // CheckUploaded refuses a root module that encrypts its state itself: the program
-// that its key comes from would run before anybody looks at a plan.
+// that supplies its key would run before a plan is reviewed.
 func CheckUploaded(dir string) error { return eachFile(dir, checkUploadedFile) }
 
-// eachFile calls do for each file that either tool reads of a root module.
+// eachFile calls do for each file of a root module that either tool reads.
 func eachFile(dir string, do func(body hcl.Body, name string, override bool) error) error {
 	for _, tofu := range []bool{true, false} {
 		primary, override, err := configFiles(dir, tofu)
@@ -116,7 +115,7 @@ func eachFile(dir string, do func(body hcl.Body, name string, override bool) err
 				err = do(body, filepath.Base(name), i >= len(primary))
 			}
 			if e, ok := errors.AsType[*positionError](err); ok {
-				e.file = filepath.Base(e.file) // the folder is nobody's business
+				e.file = filepath.Base(e.file) // do not reveal the directory
 			}
 			if err != nil {
 				return err

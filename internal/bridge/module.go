@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// module is what okara looks at in a root module.
+// module is the part of a root module that okara reads.
 type module struct {
 	backend *hcl.Block // the effective one, nil unless it is of type "oci"
 	remote  []*hcl.Block
@@ -28,7 +28,7 @@ const maxConfigFile = 16 << 20
 
 // loadModule reads the configuration files of dir as the tools do: override
 // files after the others, and with tofu set a .tofu file in place of the .tf
-// file of the same name. A file with a syntax error is read as far as it goes,
+// file of the same name. A file with a syntax error is read as far as possible,
 // since the tool's own message about it is better than ours; it is an error
 // only if no backend was found.
 func loadModule(dir string, tofu bool) (module, error) {
@@ -37,7 +37,7 @@ func loadModule(dir string, tofu bool) (module, error) {
 	if err != nil {
 		return m, err
 	}
-	ours := filepath.Join(dir, overrideName) // a run that was killed may have left it
+	ours := filepath.Join(dir, overrideName) // a killed run may have left it
 	override = slices.DeleteFunc(override, func(path string) bool { return path == ours })
 	m.primary = primary
 	m.override = override
@@ -78,8 +78,8 @@ func (m *module) parse(path string) (hcl.Body, hcl.Diagnostics) {
 	return file.Body, diags
 }
 
-// add looks for our blocks in one file. A backend or cloud block in an
-// override file replaces what earlier files said.
+// add looks for okara's blocks in one file. A backend or cloud block in an
+// override file replaces those of earlier files.
 func (m *module) add(body hcl.Body, path string, override bool) error {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 		{Type: "terraform"}, {Type: "data", LabelNames: []string{"type", "name"}},
@@ -111,7 +111,7 @@ func (m *module) add(body hcl.Body, path string, override bool) error {
 // backendType is the label that okara replaces.
 const backendType = "oci"
 
-// configFiles lists the configuration files of a directory, ours too.
+// configFiles lists the configuration files of a directory, including okara's.
 func configFiles(dir string, tofu bool) (primary, override []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -162,7 +162,7 @@ func shadowed(name string, names []string) bool {
 	return false
 }
 
-// ignored names are those of editors and hidden files.
+// ignored matches the names of editors' files and hidden files.
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
 		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")

@@ -11,22 +11,22 @@ import (
 	"syscall"
 )
 
-// outlived watches over a process: a shell reads from a pipe that only okara
-// holds, whose end is okara's death, and then ends the process in order. Without
-// a shell nobody watches.
+// outlived ends a process when okara dies: a shell reads from a pipe that only okara
+// holds, which closes at okara's death, and then terminates the process gracefully.
+// Without a shell there is no such protection.
 //
-// Linux has a signal for the death of a parent, but sends it again for each
-// thread of the parent that ends, and the tools take a second one as "stop at
-// once", without storing a state.
+// Linux has a signal for the death of a parent, but sends it again for each thread of
+// the parent that ends, and the tools take a second one as "stop at once", without
+// storing a state.
 func outlived(p *os.Process) (end func()) {
 	watcher := exec.Command("/bin/sh", "-c", `read -r end; kill -TERM "$1"`, "sh", strconv.Itoa(p.Pid))
-	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends okara's group must not end it first
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a signal to okara's group does not end it first
 	pipe, err := watcher.StdinPipe()
 	if err != nil || watcher.Start() != nil {
 		return func() {}
 	}
 	return func() {
-		_ = watcher.Process.Kill() // before the pipe ends: the number may be another process's by now
+		_ = watcher.Process.Kill() // before the pipe closes: the pid may belong to another process by now
 		_ = watcher.Wait()
 		_ = pipe.Close()
 	}

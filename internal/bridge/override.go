@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// overrideName is read by both tools after every other file that does not
-	// end in _override or sorts after it.
+	// overrideName is read by both tools after every other file, except override
+	// files that sort after it.
 	overrideName = "okara_override.tf"
-	// overrideMark is how the file is recognised as ours.
+	// overrideMark identifies the file as okara's.
 	overrideMark = "# Written by okara for the time of a run; remove it if no run is going on.\n"
 	// profile is the name of the AWS profile in the files of a run.
 	profile = "okara"
 	// runVariable names the private directory of a run. The tools expand it in
-	// the two file arguments themselves.
+	// the two file arguments.
 	runVariable = "OKARA_RUN"
 )
 
@@ -38,10 +38,10 @@ func (c Config) Override() []byte {
 	return []byte(overrideMark + "\n" + strings.Join(blocks, "\n"))
 }
 
-// argument is a name and an expression.
+// argument is an argument's name and expression.
 type argument struct{ name, value string }
 
-// written is a line for each argument, with the values below each other.
+// written returns a line for each argument, with the values aligned.
 func written(indent string, arguments []argument) string {
 	width := 0
 	for _, a := range arguments {
@@ -54,7 +54,7 @@ func written(indent string, arguments []argument) string {
 	return s.String()
 }
 
-// backendArguments are those of the backend block; doc.go says why each is there.
+// backendArguments returns the arguments of the backend block; doc.go gives the reasons.
 func backendArguments(key string) []argument {
 	return append(clientArguments(key), argument{"use_lockfile", "true"})
 }
@@ -75,12 +75,12 @@ func clientArguments(key string) []argument {
 	}
 }
 
-// block reads the remote state from where okara serves it.
+// block returns the data block that reads the remote state from okara.
 func (r RemoteState) block() string {
 	config := written("    ", append(clientArguments(template(r.Repository, s3facade.RemoteKeySuffix)),
 		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`}))
 	return "data \"terraform_remote_state\" " + text.HCL(r.Name) + " {\n  backend = \"s3\"\n  config = {\n" + config + "  }\n}\n"
 }
 
-// template is an expression followed by a literal.
+// template returns the template of an expression followed by a literal.
 func template(expr, suffix string) string { return `"${` + expr + `}` + suffix + `"` }

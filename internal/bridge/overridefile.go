@@ -17,16 +17,16 @@ import (
 )
 
 // overrideFile is the override of one run. The runs of a directory share the
-// file: each holds a shared lock on it, and whoever can make its lock exclusive
+// file: each holds a shared lock on it, and a run that can make its lock exclusive
 // is alone, and writes or removes it. The kernel drops the lock of a killed
-// run, so that its file is taken over by the next one.
+// run, so its file is taken over by the next one.
 type overrideFile struct {
 	path string
 	text []byte
 	lock *flock.Flock
 }
 
-// maxTries bounds how often a run starts over because others came or went.
+// maxTries bounds how often a run starts over because other runs started or ended.
 const maxTries = 100
 
 // openOverride makes sure that the file has the text until close.
@@ -59,7 +59,7 @@ func (f *overrideFile) tryOnce() (done bool, err error) {
 	return false, errors.Join(err, f.lock.Unlock())
 }
 
-// write writes the text if nobody else shares the file.
+// write writes the text if no other run shares the file.
 func (f *overrideFile) write() error {
 	got, err := f.read()
 	if err != nil {
@@ -92,8 +92,8 @@ func (f *overrideFile) overwrite() error {
 	return errors.Join(err, file.Close())
 }
 
-// read returns the text of the file, nil if there is none. A file that is not
-// ours is an error.
+// read returns the text of the file, nil if there is none. A file that okara did not
+// write is an error.
 func (f *overrideFile) read() ([]byte, error) {
 	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (f *overrideFile) newLock() *flock.Flock {
 	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|files.NoFollow))
 }
 
-// current reports whether the locked file is still the one of that name.
+// current reports whether the locked file still has that name.
 func (f *overrideFile) current(l *flock.Flock) bool {
 	named, err := os.Lstat(f.path)
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *overrideFile) close() error {
 	return errors.Join(err, f.lock.Unlock())
 }
 
-// remove removes the file if it is still what okara wrote.
+// remove removes the file if it is still the one that okara wrote.
 func (f *overrideFile) remove() error {
 	if _, err := f.read(); err != nil || !f.current(f.lock) {
 		return nil
@@ -162,7 +162,7 @@ func (f *overrideFile) remove() error {
 }
 
 // removeLeftover removes the override of a killed run from a directory that
-// needs none any more.
+// no longer needs one.
 func removeLeftover(dir string) error {
 	f := &overrideFile{path: filepath.Join(dir, overrideName)}
 	if got, err := f.read(); err != nil || got == nil {

@@ -19,20 +19,20 @@ import (
 
 // record is what an earlier init left in the tool's data directory.
 type record struct {
-	repository string    // of the backend that the tool has recorded, if that was ours
+	repository string    // of the backend that the tool has recorded, if okara made that
 	settings   []Setting // of -backend-config
 }
 
 // toolRecordName is the file in which the tool records its backend.
 const toolRecordName = "terraform.tfstate"
 
-// recordName is our file in the data directory. The tools record the result
+// recordName is okara's file in the data directory. The tools record the result
 // of partial configuration themselves, but only the arguments of the backend
 // that they see.
 const recordName = "okara-backend.json"
 
-// maxRecord bounds both files; the tool's holds the provider and module
-// records of very old versions at worst.
+// maxRecord bounds both files. The tool's file is largest if it still has the provider
+// and module records of very old versions.
 const maxRecord = 1 << 20
 
 func readRecord(dataDir string) (record, error) {
@@ -63,8 +63,8 @@ func readRecord(dataDir string) (record, error) {
 	return rec, nil
 }
 
-// saveSettings keeps the settings of `init -backend-config` for the commands
-// that follow. It is called when an init succeeded.
+// saveSettings stores the settings of `init -backend-config` for later commands. It is
+// called after a successful init.
 func saveSettings(dir string, getenv func(string) string, settings []Setting) error {
 	path := filepath.Join(backendblock.DataDir(dir, getenv), recordName)
 	if len(settings) == 0 {
@@ -89,9 +89,9 @@ func saveSettings(dir string, getenv func(string) string, settings []Setting) er
 // metadataCheckRE finds the argument that an older okara gave the backend.
 var metadataCheckRE = text.Pattern(`"skip_metadata_api_check":\s*true\b`)
 
-// allowMetadata takes the argument that keeps providers from instance roles out of
-// the record of an init with an older okara, so that the block is the same as ours
-// for the tool. The caller knows that the record is ours.
+// allowMetadata removes from the record of an init with an older okara the argument that
+// keeps providers from instance roles, so that the tool sees no difference to okara's
+// current block. The caller knows that okara made the record.
 func allowMetadata(dataDir string) error {
 	path := filepath.Join(dataDir, toolRecordName)
 	was, err := os.ReadFile(path)
@@ -108,7 +108,7 @@ func allowMetadata(dataDir string) error {
 	return nil
 }
 
-// readJSON decodes a file into v; a missing file leaves v alone.
+// readJSON decodes a file into v; a missing file leaves v unchanged.
 func readJSON(path string, v any) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,8 +20,8 @@ type RemoteState struct {
 	// Repository is the HCL expression of the repository, which may refer to
 	// variables: only the tool can evaluate it.
 	Repository string
-	// Backend has the arguments as far as okara can evaluate them; its
-	// Repository is "" otherwise.
+	// Backend has the arguments that okara can evaluate; its Repository is "" if
+	// okara cannot evaluate that.
 	Backend backendblock.Backend
 }
 
@@ -57,14 +57,14 @@ func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, geten
 	if r.Backend, err = a.Backend(); err != nil {
 		return r, false, at(block.DefRange, fmt.Errorf("terraform_remote_state %q: %w", r.Name, err))
 	}
-	// Whoever reads another team's state acts on it at once: never on a
-	// pointer that a crash left behind.
+	// A run that reads another team's state acts on it at once, so it must not read
+	// a pointer that a crash left behind.
 	r.Backend.StrictReads = true
 	return r, true, nil
 }
 
-// config reads the config argument. Where it is not an object written out, its
-// repository is an attribute of whatever it evaluates to.
+// config reads the config argument. If it is not an object literal, its repository
+// is an attribute of the value that it evaluates to.
 func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, src []byte) error {
 	pairs, diags := hcl.ExprMap(config.Expr)
 	if diags.HasErrors() {
@@ -97,7 +97,7 @@ func (r *RemoteState) config(config *hcl.Attribute, a *backendblock.Arguments, s
 	return nil
 }
 
-// expression is the source of an expression as native syntax; in JSON files it
+// expression returns the source of an expression in native syntax; in JSON files it
 // is a string that holds a template.
 func expression(rng hcl.Range, src []byte) string {
 	text := string(rng.SliceBytes(src))

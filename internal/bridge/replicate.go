@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// replicate brings the replicas of what a run wrote up to date.
+// replicate updates the replicas of the states that a run wrote.
 func (o Options) replicate(ctx context.Context, written []s3facade.Ref) []error {
 	ctx, cancel := context.WithTimeout(ctx, backendblock.ReplicateLimit)
 	defer cancel()

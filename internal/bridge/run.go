@@ -32,46 +32,46 @@ type Options struct {
 	Config  Config
 	// Open returns the store for the settings of one repository; required.
 	Open func(ctx context.Context, b backendblock.Backend) (*statebackend.Store, error)
-	// Getenv reads the environment that decides about the run; required. The
-	// child gets the environment of the process.
+	// Getenv reads the environment for okara's decisions; required. The child gets
+	// the environment of the process.
 	Getenv func(string) string
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Begin receives what the run is about before its command starts; may be nil.
+	// Begin is called with a description of the run before its command starts; may be nil.
 	Begin func(Start)
-	// LockWait is the -lock-timeout of the command, which goes before the block's;
-	// nil: it has none.
+	// LockWait is the -lock-timeout of the command, which takes precedence over the
+	// block's; nil: the command has none.
 	LockWait *time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
-	// Init receives a root module that the tool is about to initialize: its folder and
-	// that of the tool's data. What it returns receives the exit code of the tool. May be nil.
+	// Init is called with a root module that the tool is about to initialize: its
+	// directory and the tool's data directory. done gets the tool's exit code. May be nil.
 	Init func(dir, dataDir string) (done func(code int), err error)
-	// Environ are NAME=VALUE that the command has in place of what the environment has.
+	// Environ are NAME=VALUE pairs that override the environment of the command.
 	Environ []string
 
-	group bool // a signal goes to all that the command started
+	group bool // a signal goes to all processes that the command started
 }
 
-// Start is what is printed before a run.
+// Start is the description of a run that is printed before it starts.
 type Start struct {
-	Repository string // that has the state; "" where the run only reads others'
+	Repository string // that has the state; "" if the run only reads other states
 	// Errored is the file in which an earlier run of the tool left a state that it
-	// could not store; "" if there is none.
+	// could not store; "": none.
 	Errored string
 }
 
-// Result is how a run ended.
+// Result is the outcome of a run.
 type Result struct {
-	Code     int             // of the program
+	Code     int             // exit code of the program
 	Held     []s3facade.Held // locks that a killed program left
-	Failures []error         // what went wrong between okara and the registry
-	Behind   []error         // replicas that could not be brought up to date
+	Failures []error         // errors between okara and the registry
+	Behind   []error         // replicas that could not be updated
 }
 
-// Run runs a command while the state of its root module is served. The error
-// is okara's own: the command was not run, or the run could not be cleaned up.
+// Run runs a command while it serves the state of its root module. The error is
+// okara's own: the command was not run, or the cleanup failed.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if !o.Config.Used() {
 		if err := removeLeftover(o.Config.Dir); err != nil {
@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 // serve runs the command with a facade beside it. The facade ends after the
-// command, whatever ctx says: an interrupted apply still writes its state.
+// command, even if ctx ends: an interrupted apply still writes its state.
 func (o Options) serve(ctx context.Context) (res Result, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -156,7 +156,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	return res, errors.Join(err, served, facade.Close())
 }
 
-// lockWait is how long the run waits for a lock that somebody else holds.
+// lockWait is how long the run waits for a lock that another client holds.
 func (o Options) lockWait() time.Duration {
 	if o.LockWait != nil {
 		return *o.LockWait
@@ -164,7 +164,7 @@ func (o Options) lockWait() time.Duration {
 	return o.Config.Backend.LockTimeout
 }
 
-// writeProfile writes the two files that the override names. Only they have
+// writeProfile writes the two files that the override names. Only they contain
 // the port and the key of the run.
 func writeProfile(dir, url, key string) error {
 	config := "[profile " + profile + "]\nregion = us-east-1\nservices = " + profile +
@@ -178,9 +178,9 @@ func writeProfile(dir, url, key string) error {
 	return nil
 }
 
-// child runs the command to its end and passes signals on to it. Where it can it
-// sees to it that the command does not outlive okara, without which it could
-// store nothing and its lock would name a process that is gone.
+// child runs the command to its end and passes signals on to it. If the system allows
+// it, the command ends when okara dies: it could store nothing then, and its lock would
+// name a dead process.
 func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin = o.Stdin
@@ -209,20 +209,20 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 	return 0, err
 }
 
-// workspaces are those to look for where a repository has {workspace} in its
-// name: the selected one, and the one that the environment names.
+// workspaces returns the workspaces to look for if the name of a repository contains
+// {workspace}: the selected one, and the one that the environment names.
 func (o Options) workspaces() []string {
 	names := slices.DeleteFunc(backendblock.Selected(o.Config.Dir, o.Getenv), func(s string) bool { return s == "default" })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// SelectedWorkspace is the workspace that the tool works in, in that directory.
+// SelectedWorkspace returns the workspace that the tool uses in that directory.
 func SelectedWorkspace(dir string, getenv func(string) string) string {
 	return append(backendblock.Selected(dir, getenv), "default")[0]
 }
 
-// failures keeps what went wrong, each message once.
+// failures collects errors, each message once.
 type failures struct {
 	mu   sync.Mutex // guards errs
 	errs []error

@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// askingVariable lists the programs that are being asked for their version, while
-// they are. A program that runs okara again finds out by it; a run never has it.
+// askingVariable lists the programs that are being asked for their version. A program
+// that runs okara again is detected by it; it is never set in a run.
 const askingVariable = "OKARA_ASKING"
 
-// variable is the one that names another program.
+// variable returns the variable that names another program.
 func (t Tool) variable() string {
 	if t.Terraform {
 		return "OKARA_TERRAFORM"
@@ -27,14 +27,14 @@ func (t Tool) variable() string {
 	return "OKARA_TOFU"
 }
 
-// answer is what a program says of its version, or okara about itself.
+// answer is the version output of a tool, or okara's answer in its place.
 type answer struct {
 	Version string `json:"terraform_version"`
-	// Loop is the program that would run okara, which would run that program.
+	// Loop is the program that would run okara, which would run the program again.
 	Loop string `json:"okara_loop,omitempty"`
 }
 
-// loopError is the error of a program that runs okara instead of a tool.
+// loopError returns the error for a program that runs okara instead of a tool.
 func (t Tool) loopError() error {
 	hint := "name the program itself with " + t.variable()
 	if other := t.other(); other != "" {
@@ -43,7 +43,7 @@ func (t Tool) loopError() error {
 	return fmt.Errorf("%s runs okara, which would run it again without end\nhint: %s", t.Path, hint)
 }
 
-// other is the next program of that name on PATH, "" if there is none.
+// other returns the next program of that name on PATH, "" if there is none.
 func (t Tool) other() string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path, err := exec.LookPath(filepath.Join(dir, filepath.Base(t.Path)))
@@ -54,9 +54,9 @@ func (t Tool) other() string {
 	return ""
 }
 
-// Look finds a tool as exec.LookPath does, but for okara itself under the tool's name:
-// then it is the next one of that name on PATH. Where there is no other, [RunTool] says
-// what to do.
+// Look finds a tool like exec.LookPath, but skips okara itself under the tool's name and
+// finds the next program of that name on PATH. If there is no other, [RunTool] returns
+// an error with a hint.
 func Look(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil && isOkara(path) {
@@ -65,7 +65,7 @@ func Look(program string) (string, error) {
 	return path, err
 }
 
-// isOkara reports whether a program is this one, under whatever name.
+// isOkara reports whether a program is okara itself, under any name.
 func isOkara(path string) bool {
 	self, err := os.Executable()
 	return err == nil && sameFile(path, self)
@@ -80,8 +80,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkLoop refuses a program that is okara, or that is being asked already. The
-// second is written to out too, where the caller reads it.
+// checkLoop refuses a program that is okara, or that is already being asked. In the
+// second case it also writes an answer to out, where the asking okara reads it.
 func checkLoop(t Tool, asking string, out io.Writer) error {
 	if isOkara(t.Path) {
 		return t.loopError()
@@ -95,7 +95,7 @@ func checkLoop(t Tool, asking string, out io.Writer) error {
 	return t.loopError()
 }
 
-// asking adds a program to those that are being asked.
+// asking returns askingVariable with one more program.
 func asking(before, path string) string {
 	return askingVariable + "=" + strings.TrimPrefix(before+string(os.PathListSeparator)+path, string(os.PathListSeparator))
 }
@@ -103,7 +103,7 @@ func asking(before, path string) string {
 // ask asks a program for its version.
 func (t Tool) ask(ctx context.Context) (answer, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version", "-json")
-	cmd.Dir = os.TempDir() // nothing there to read or to complain about
+	cmd.Dir = os.TempDir() // a directory without configuration files
 	// A broken CLI configuration puts warnings before the JSON; the run itself
 	// shows them.
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, asking("", t.Path))

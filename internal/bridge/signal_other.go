@@ -10,8 +10,8 @@ import (
 	"os/signal"
 )
 
-// startForwarding starts a command. The console interrupts okara and the
-// command alike, so nothing is passed on; okara only must not end first.
+// startForwarding starts a command. The console interrupts both okara and the
+// command, so no signal is forwarded; okara only must not end first.
 func startForwarding(cmd *exec.Cmd, _ bool) (stop func(), err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)
@@ -22,7 +22,7 @@ func startForwarding(cmd *exec.Cmd, _ bool) (stop func(), err error) {
 	return func() { signal.Stop(signals) }, nil
 }
 
-// outlived is nothing that this system offers without a service of its own.
+// outlived does nothing: this system offers no such mechanism without a service.
 func outlived(*os.Process) (end func()) { return func() {} }
 
 func exitCode(e *exec.ExitError) int { return e.ExitCode() }

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/term"
 )
 
-// startForwarding starts a command and passes on the signals that okara gets,
-// each exactly once: the tools take a second interrupt as "stop at once".
+// startForwarding starts a command and forwards the signals that okara gets, each
+// exactly once: the tools take a second interrupt as "stop at once".
 //
-// On a terminal the command stays in okara's process group, and the terminal
-// itself interrupts both; then those signals are not passed on. Elsewhere, in
-// CI, it gets a group of its own, so that a signal to okara's whole group does
-// not reach it twice. A signal then goes to the command alone, or to all of its group:
-// a shell that waits for a tool passes nothing on, and a plugin of a tool must not be
-// told what the tool is told.
+// On a terminal the command stays in okara's process group, and the terminal itself
+// interrupts both; then those signals are not forwarded. Elsewhere, as in CI, the
+// command gets a separate group, so that a signal to okara's whole group does not reach
+// it twice. A forwarded signal goes to the command alone or, with group, to its whole
+// group: a shell that waits for a tool forwards nothing, while a plugin of a tool must
+// not get the tool's signals.
 func startForwarding(cmd *exec.Cmd, group bool) (stop func(), err error) {
 	file, ok := cmd.Stdin.(*os.File)
 	shared := ok && term.IsTerminal(int(file.Fd()))
@@ -56,8 +56,8 @@ func startForwarding(cmd *exec.Cmd, group bool) (stop func(), err error) {
 	}, nil
 }
 
-// exitCode is the code of a program, or 128 and the signal that killed it, as
-// shells have it.
+// exitCode returns the exit code of a program, or 128 plus the signal that killed it,
+// like a shell.
 func exitCode(e *exec.ExitError) int {
 	if s, ok := e.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return 128 + int(s.Signal())

@@ -19,16 +19,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// Tool is a tofu or terraform.
+// Tool is a tofu or terraform program.
 type Tool struct {
 	Path      string
 	Terraform bool   // it reads no .tofu files
-	CacheDir  string // remembers which programs are new enough; "": nothing does
+	CacheDir  string // remembers which programs are new enough; "": not remembered
 }
 
 // RunTool is Run with a command line of the tool, which names the root module and
 // the settings of its backend. A tool that cannot lock is refused if the module
-// has state to lock. It sets Command, Config, Environ and LockWait of o.
+// has state to lock. RunTool sets Command, Config, Environ and LockWait of o.
 func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
 	alreadyAsking := o.Getenv(askingVariable)
 	if err := checkLoop(tool, alreadyAsking, o.Stdout); err != nil {
@@ -92,9 +92,9 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 	return res, err
 }
 
-// RunShimmed runs a command that finds okara under the names of the tools first on PATH,
-// in a folder that it is given, so that each call of a tool is one of [RunTool]. A signal
-// goes to all that the command started. It sets Environ of o.
+// RunShimmed runs a command with the folder shims first on PATH, in which okara has the
+// names of the tools, so that each call of a tool becomes a [RunTool]. A signal goes to
+// all processes that the command started. RunShimmed sets Environ of o.
 func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	path := shims + string(os.PathListSeparator) + o.Getenv("PATH")
 	o.Command = command
@@ -104,11 +104,11 @@ func RunShimmed(shims string, command []string, o Options) (Result, error) {
 	return Result{Code: code}, err
 }
 
-// shimsVariable names the folder in which okara has the names of the tools. The tool
-// itself does not have it on its PATH: a wrapper around it would run okara again.
+// shimsVariable names the folder in which okara has the names of the tools. It is removed
+// from the PATH of the tool itself, or a wrapper around that would run okara again.
 const shimsVariable = "OKARA_SHIMS"
 
-// withoutShims is what the environment is for a tool that is called by a shim.
+// withoutShims returns the environment for a tool that is called by a shim.
 func withoutShims(getenv func(string) string) []string {
 	shims := getenv(shimsVariable)
 	if shims == "" {
@@ -119,12 +119,12 @@ func withoutShims(getenv func(string) string) []string {
 }
 
 // oldestTool is the first release of both tools whose s3 backend has
-// use_lockfile; without it nothing would take a lock. Its prereleases count.
+// use_lockfile, which locking needs. Its prereleases count.
 const oldestTool = "1.10.0-0"
 
-// checkTool refuses a program that runs okara again, and, where there is a state to
-// lock, a tofu or terraform that cannot. A version that was good is remembered for
-// that file, since asking takes as long as a small plan.
+// checkTool refuses a program that runs okara again and, if there is a state to lock, a
+// tofu or terraform that cannot lock. A good version is remembered for that file, since
+// asking takes as long as a small plan.
 func checkTool(ctx context.Context, t Tool, locks bool) error {
 	mark := toolMark(t.Path, t.CacheDir)
 	if _, err := os.Stat(mark); mark != "" && err == nil {
@@ -139,7 +139,7 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 		return fmt.Errorf("asking %s for its version: %w", t.Path, err)
 	}
 	if err != nil {
-		return nil // the command says itself what is wrong
+		return nil // the command itself reports the error
 	}
 	oldest, err := addr.ParseVersion(oldestTool)
 	if err != nil {
@@ -152,14 +152,14 @@ func checkTool(ctx context.Context, t Tool, locks bool) error {
 		return fmt.Errorf("%s is version %s, which cannot lock a state in a registry: okara needs use_lockfile, which OpenTofu and Terraform have since 1.10\nhint: install 1.10 or newer, or name another program with %s", t.Path, version, t.variable())
 	}
 	if mark != "" && os.MkdirAll(filepath.Dir(mark), 0o755) == nil {
-		// Losing the mark costs one question more, so its errors are none.
+		// Without the mark the tool is only asked again, so errors are ignored.
 		_ = os.WriteFile(mark, []byte(version.String()+"\n"), 0o644)
 	}
 	return nil
 }
 
-// toolMark names the file that says that a program was new enough: by path,
-// size and time, so that an update is asked again.
+// toolMark names the file that records that a program is new enough: by path,
+// size and time, so that an updated program is asked again.
 func toolMark(path, cacheDir string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || cacheDir == "" {
