@@ -10,24 +10,24 @@ import (
 	"slices"
 )
 
-// Modes of what is in a state.
+// Modes of resources in a state.
 const (
 	ModeManaged = "managed"
 	ModeData    = "data"
 	ModeOutput  = "output"
 )
 
-// Bounds of what is shown of a state to somebody who looks at it.
+// Bounds for displaying a state.
 const (
 	MaxShown  = 64 << 20 // bytes of the file
 	MaxLevels = 100      // of objects and lists in it
 	MaxValue  = 4 << 10  // bytes of one value
 )
 
-// ErrNotShown says that a state is too large or too deep to be looked at.
+// ErrNotShown says that a state is too large or too deeply nested to display.
 var ErrNotShown = errors.New("only what is kept beside this state is shown")
 
-// Fits says why a state is not looked into: it is [ErrNotShown]. It needs no memory.
+// Fits returns nil, or the [ErrNotShown] why a state is not displayed. It allocates nothing.
 func Fits(state []byte) error {
 	if len(state) > MaxShown {
 		return fmt.Errorf("the state has more than %d MiB: %w", MaxShown>>20, ErrNotShown)
@@ -38,8 +38,8 @@ func Fits(state []byte) error {
 	return nil
 }
 
-// Levels is how deep the objects and lists of a JSON text nest. It needs no memory,
-// and tells something of any text, so that one can be refused before it is parsed.
+// Levels returns how deep the objects and lists of a JSON text nest. It allocates no
+// memory, and accepts any text, so a text can be refused before it is parsed.
 func Levels(text []byte) int {
 	deepest := 0
 	depth := 0
@@ -71,7 +71,7 @@ type Resource struct {
 	Provider string // as the tools write it: provider["registry.opentofu.org/hashicorp/aws"]
 }
 
-// Resources are those of a state in order of their addresses, outputs first.
+// Resources returns the resources of a state sorted by address, outputs first.
 func (d *Document) Resources() []Resource {
 	all := make([]Resource, 0, len(d.things))
 	for _, r := range d.things {
@@ -92,7 +92,7 @@ type Value struct {
 	Sensitive bool
 }
 
-// Values are those below an address, in order of their paths. ok is false for an
+// Values returns the values below an address, sorted by path. ok is false for an
 // address that the state does not have.
 func (d *Document) Values(address string) (values []Value, ok bool) {
 	leaves, ok := d.leaves[address]
@@ -106,13 +106,13 @@ func (d *Document) Values(address string) (values []Value, ok bool) {
 	return values, ok
 }
 
-// ShowSensitive returns one value, sensitive or not. The caller has a reason to see it.
+// ShowSensitive returns one value, even if sensitive. The caller must be allowed to see it.
 func (d *Document) ShowSensitive(address, path string) (value json.RawMessage, ok bool) {
 	v, ok := d.leaves[address][path]
 	return v.json, ok
 }
 
-// Size is about how much memory the document takes, in bytes.
+// Size returns the approximate memory that the document takes, in bytes.
 func (d *Document) Size() int {
 	size := 0
 	for address, leaves := range d.leaves {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// What happened to an address between two versions.
+// The change of an address between two versions.
 const (
 	Add    = "add"
 	Remove = "remove"
@@ -26,7 +26,7 @@ type Change struct {
 	Attributes []AttributeChange `json:"attributes,omitempty"`
 }
 
-// AttributeChange is one value that differs. Sensitive ones have no values.
+// AttributeChange is one value that differs. Sensitive values are omitted.
 type AttributeChange struct {
 	Path      string          `json:"path"`
 	Before    json.RawMessage `json:"before,omitempty"`
@@ -34,7 +34,7 @@ type AttributeChange struct {
 	Sensitive bool            `json:"sensitive,omitempty"`
 }
 
-// String is the change in lines for people: a sign and the address, then a line
+// String formats the change as lines for display: a sign and the address, then a line
 // for each attribute.
 func (c Change) String() string {
 	sign := map[string]string{Add: "+", Remove: "-", Modify: "~"}[c.Action]
@@ -45,7 +45,7 @@ func (c Change) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxValueText bounds a value in a line for people; the JSON has it whole.
+// maxValueText bounds a value in such a line; the JSON has the whole value.
 const maxValueText = 120
 
 func (c AttributeChange) text(value []byte) string {
@@ -62,7 +62,7 @@ func (c AttributeChange) text(value []byte) string {
 	return string(runes)
 }
 
-// ErrEncrypted says that OpenTofu encrypted a state, so that nothing in it can be
+// ErrEncrypted says that OpenTofu encrypted a state, so that its content cannot be
 // compared here.
 var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
 
@@ -72,7 +72,7 @@ type Document struct {
 	things map[string]Resource
 }
 
-// document is the part of a state file that a comparison needs.
+// document is the part of a state file that is needed for a comparison.
 type document struct {
 	Outputs map[string]struct {
 		Value     json.RawMessage `json:"value"`
@@ -94,18 +94,18 @@ type instance struct {
 	IndexKey   json.RawMessage `json:"index_key"`
 	Deposed    string          `json:"deposed"`
 	Attributes json.RawMessage `json:"attributes"`
-	Flat       json.RawMessage `json:"attributes_flat"` // of providers before protocol 5
+	Flat       json.RawMessage `json:"attributes_flat"` // by providers before protocol 5
 	Sensitive  [][]pathStep    `json:"sensitive_attributes"`
 }
 
-// pathStep is one step to a sensitive attribute: a name, or an index whose
-// value is an object with the value inside.
+// pathStep is one step of a path to a sensitive attribute: a name, or an index as an
+// object that contains the value.
 type pathStep struct {
 	Type  string          `json:"type"`
 	Value json.RawMessage `json:"value"`
 }
 
-// Parse reads a state file. One that OpenTofu encrypted is [ErrEncrypted].
+// Parse reads a state file. If OpenTofu encrypted it, the error is [ErrEncrypted].
 func Parse(state []byte) (*Document, error) {
 	var d document
 	if err := json.Unmarshal(state, &d); err != nil {
@@ -161,7 +161,7 @@ func (i instance) marks() map[string]bool {
 	marks := map[string]bool{}
 	for _, steps := range i.Sensitive {
 		path := ""
-		for _, s := range steps[:min(len(steps), maxDepth)] { // what lies below a mark is masked, too
+		for _, s := range steps[:min(len(steps), maxDepth)] { // values below a mark are masked, too
 			path = s.extend(path)
 		}
 		marks[path] = true
@@ -186,7 +186,7 @@ func (s pathStep) extend(path string) string {
 	return path + "[" + string(index.Value) + "]"
 }
 
-// Diff lists what differs, ordered by address and path.
+// Diff lists the differences, sorted by address and path.
 func Diff(before, after *Document) []Change {
 	old := before.leaves
 	now := after.leaves
@@ -228,7 +228,7 @@ func diffValues(old, now map[string]value) []AttributeChange {
 	return changes
 }
 
-// sortedKeys returns the keys of both maps, each once.
+// sortedKeys returns the sorted keys of both maps, each once.
 func sortedKeys[V any](a, b map[string]V) []string {
 	keys := slices.Collect(maps.Keys(a))
 	for k := range b {

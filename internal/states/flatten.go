@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep the value of an attribute nests. Providers nest some
+	// maxDepth bounds the nesting of an attribute's value. Those of providers nest about
 	// ten levels.
 	maxDepth = 1000
-	// maxPaths bounds the paths of one file together: each repeats the names above
-	// it, so that a long name above many values is many times the file.
+	// maxPaths bounds the total size of the paths of one file: each path repeats the names
+	// above it, so a long name above many values takes many times the size of the file.
 	maxPaths = 256 << 20
 )
 
@@ -40,8 +40,8 @@ type flattener struct {
 	dec *json.Decoder
 }
 
-// add reads src in one pass: unmarshalling it level by level would read what is
-// below n levels n times.
+// add reads src in one pass: unmarshalling it level by level would read a value below n
+// levels n times.
 func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error {
 	if len(src) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (f *flattener) add(src json.RawMessage, path string, sensitive bool) error 
 	return f.next(path, 0, sensitive)
 }
 
-// next reads one value, which is found under path.
+// next reads one value, whose path is given.
 func (f *flattener) next(path string, depth int, sensitive bool) error {
 	if *f.left -= len(path); *f.left < 0 {
 		return errPaths
@@ -71,7 +71,7 @@ func (f *flattener) next(path string, depth int, sensitive bool) error {
 		if f.dec.More() {
 			return f.children(t == json.Delim('{'), path, depth+1, sensitive)
 		}
-		raw = []byte{raw[0], raw[0] + 2} // the brackets without what is between
+		raw = []byte{raw[0], raw[0] + 2} // the brackets without their content
 		if _, err := f.dec.Token(); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (f *flattener) next(path string, depth int, sensitive bool) error {
 	return nil
 }
 
-// children reads the members of an object or the elements of a list, and its end.
+// children reads the members of an object or the elements of a list, and the end of it.
 func (f *flattener) children(object bool, path string, depth int, sensitive bool) error {
 	for i := 0; f.dec.More(); i++ {
 		below := fmt.Sprintf("%s[%d]", path, i)
@@ -109,7 +109,7 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// deniedName reports whether an attribute's name says that its value is secret.
+// deniedName reports whether an attribute's name suggests that its value is secret.
 func deniedName(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	for _, part := range [...]string{

@@ -18,38 +18,37 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// How the repositories are looked through.
+// Timing of the survey of all repositories.
 const (
-	surveyEvery = 10 * time.Minute // between two rounds, if somebody asks
-	surveyAgain = 10 * time.Second // after one that could not begin
-	surveyFirst = 60               // repositories of a round that need not wait
-	surveyEach  = time.Second / 3  // for each of the others
+	surveyEvery = 10 * time.Minute // between two rounds, while marks are requested
+	surveyAgain = 10 * time.Second // after a round that failed
+	surveyFirst = 60               // repositories of a round that are read without a pause
+	surveyEach  = time.Second / 3  // pause before each of the others
 	surveyTime  = 2 * time.Hour    // for a round
 	surveyOne   = 30 * time.Second // for a repository
 )
 
-// Marks is what a repository says of itself as a whole.
+// Marks are the marks of a repository, which describe it as a whole.
 type Marks struct {
-	State      string // its name; "": it is the queue, in which servers lock their work
+	State      string // name of the state; "": the queue repository, in which servers lock their work
 	Repository string // without host
 	Replica    *format.ReplicaMark
-	Verdict    *format.Verdict // of okara admin doctor; nil: it was not examined
+	Verdict    *format.Verdict // of okara admin doctor; nil: the registry was not examined
 }
 
-// survey looks through all repositories for marks. No list of the registry names
-// those that have one, so each costs a tag list.
+// survey reads the marks of all repositories. No list of the registry shows which
+// repositories have one, so each costs a tag list.
 type survey struct {
 	mu    sync.Mutex // guards the fields below
 	marks map[string]Marks
-	round chan struct{} // closed when the round that runs is over; nil: none runs
-	next  time.Time     // when another may begin
-	whole bool          // one was done
+	round chan struct{} // closed when the running round ends; nil: none runs
+	next  time.Time     // when the next round may begin
+	whole bool          // a round was completed
 }
 
-// Marked returns the repositories with a mark, in order of their names: as of the
-// last round through all of them, which begins behind the back of those who ask. The
-// first one is waited for as long as ctx allows; whole is false as long as it is not
-// over.
+// Marked returns the repositories with a mark, sorted by name, as of the last round
+// through all of them. A round runs in the background. Only the first is waited for, as
+// long as ctx allows; whole is false until it has completed.
 func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	v := &s.survey
 	v.mu.Lock()
@@ -75,7 +74,7 @@ func (s *States) Marked(ctx context.Context) (marks []Marks, whole bool) {
 	return marks, v.whole
 }
 
-// lookThrough is one round.
+// lookThrough runs one round.
 func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	ctx, cancel := context.WithTimeout(ctx, surveyTime)
@@ -119,8 +118,7 @@ func (s *States) lookThrough(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// look reads the marks of one repository. Where that fails, what was known of it
-// stays.
+// look reads the marks of one repository. If that fails, the earlier marks stay.
 func (s *States) look(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, surveyOne)
 	defer cancel()
@@ -162,8 +160,8 @@ func (s *States) marksOf(ctx context.Context, name string) (Marks, error) {
 	return m, unreadable(err)
 }
 
-// unreadable forgives a mark that is gone or that is none: somebody else may have
-// put it there.
+// unreadable drops the error for a mark that is gone or is not okara's, since another
+// client may have put it there.
 func unreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 		return nil
@@ -171,7 +169,7 @@ func unreadable(err error) error {
 	return err
 }
 
-// replicaOf reads whose copy a repository is; nil: it is none, or none any more.
+// replicaOf reads the mark of a copy; nil if the repository is not, or no longer, a copy.
 func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.Listing) (*format.ReplicaMark, error) {
 	if !l.Replica() {
 		return nil, nil
@@ -186,8 +184,8 @@ func replicaOf(ctx context.Context, store *statebackend.Store, l *statebackend.L
 	return &mark, nil
 }
 
-// Original is the state that a copy is of, where that is in this registry, which
-// others may call by these names. Nobody is asked.
+// Original returns the state that a copy was made of, if it is in this registry, which
+// may also be known by the names hosts. It sends no request.
 func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string, ok bool) {
 	host, repository, _ := strings.Cut(mark.Source, "/")
 	if host != s.o.Client.Host() && !slices.Contains(hosts, host) {
@@ -197,8 +195,8 @@ func (s *States) Original(mark format.ReplicaMark, hosts ...string) (name string
 	return it.State, ok && it.Kind == addr.KindState
 }
 
-// Numbers are those of the versions of a workspace, newest first; none if there is
-// no such workspace.
+// Numbers returns the version numbers of a workspace, newest first; none if the
+// workspace does not exist.
 func (s *States) Numbers(ctx context.Context, name, workspace string) ([]int64, error) {
 	l, err := s.list(ctx, name)
 	if err != nil {

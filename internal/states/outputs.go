@@ -10,12 +10,12 @@ import (
 // Output is one output of a state.
 type Output struct {
 	Value     json.RawMessage
-	Type      json.RawMessage // as cty writes types: "string", ["list","number"]
-	Sensitive bool            // the configuration says so
+	Type      json.RawMessage // in cty's encoding: "string", ["list","number"]
+	Sensitive bool            // according to the configuration
 }
 
-// Outputs reads those of a state file, by name. One that OpenTofu encrypted is
-// [ErrEncrypted].
+// Outputs reads the outputs of a state file, by name. If OpenTofu encrypted it, the error
+// is [ErrEncrypted].
 func Outputs(state []byte) (map[string]Output, error) {
 	var d struct {
 		Outputs           map[string]Output `json:"outputs"`
@@ -31,8 +31,8 @@ func Outputs(state []byte) (map[string]Output, error) {
 	return d.Outputs, nil
 }
 
-// HasResources reports whether a state file has instances of managed resources. One
-// that OpenTofu encrypted is [ErrEncrypted].
+// HasResources reports whether a state file has instances of managed resources. If
+// OpenTofu encrypted it, the error is [ErrEncrypted].
 func HasResources(state []byte) (bool, error) {
 	var d struct {
 		Resources []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Remedy is the message of err with the hints of all errors in it.
+// Remedy returns the message of err with the hints of all errors in it.
 func Remedy(err error) string {
 	return insert(err.Error(), err)
 }
@@ -34,7 +34,7 @@ func insert(text string, err error) string {
 	return text
 }
 
-// hint is about err itself, not about what it wraps.
+// hint returns the hint for err itself, not for errors that it wraps.
 func hint(err error) string {
 	switch e := err.(type) {
 	case *statebackend.LockedError:
@@ -101,7 +101,7 @@ func key(r statebackend.Remedy) string {
 	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, text.ShellWord(r.Workspace), KeyOptions)
 }
 
-// UnlockCommand is the command that ends a lock, to be pasted into a shell.
+// UnlockCommand returns the command that ends a lock, quoted for a shell.
 func UnlockCommand(repository, workspace, id string) string {
 	return fmt.Sprintf("okara state unlock %s -w %s --id %s", text.ShellWord(repository), text.ShellWord(workspace), text.ShellWord(format.ShownID(id)))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Bounds of what is kept, in bytes, and of what is listed.
+// Bounds of the caches, in bytes, and of the number of names.
 const (
 	listBytes     = 32 << 20
 	versionBytes  = 16 << 20
@@ -45,12 +45,12 @@ func versionPolicy() cache.Policy {
 
 func foreverPolicy() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
 
-// Options is what [States] needs. Client is required.
+// Options configure [States]. Client is required.
 type Options struct {
 	Client *oci.Client
 	Layout addr.Layout
 	State  statebackend.Options // how states are opened, with their keys; MaxState is set here
-	Names  []string             // known besides those that are found
+	Names  []string             // known in addition to those that are found
 	Logger *slog.Logger         // nil: none
 	Now    func() time.Time     // nil: time.Now
 }
@@ -60,10 +60,10 @@ type States struct {
 	o      Options
 	queue  *oci.Repo
 	survey survey
-	cursor atomic.Int64 // where the next glance renews what it knows
+	cursor atomic.Int64 // where the next Glance starts to renew
 
 	names      *cache.Cache[[]string]
-	entries    *cache.Cache[string] // the name that an entry of the queue is of, by its tag; "": none
+	entries    *cache.Cache[string] // the name in an entry of the queue, by the entry's tag; "": none
 	lists      *cache.Cache[*statebackend.Listing]
 	heads      *cache.Cache[*Summary]
 	workspaces *cache.Cache[*Workspace]
@@ -72,11 +72,11 @@ type States struct {
 
 	mu     sync.Mutex // guards the fields below
 	stores map[string]*statebackend.Store
-	wrote  map[string]chan struct{} // names with an entry, as far as this process knows
-	writes map[string]int           // how often this process stored something of a name
+	wrote  map[string]chan struct{} // names with an entry, as far as this process knows; closed when the write was tried
+	writes map[string]int           // how often this process stored a state under a name
 }
 
-// New returns the states of a registry. It makes no request.
+// New returns the states of a registry. It sends no request.
 func New(o Options) (*States, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -110,21 +110,21 @@ func newCache[V any](kind string, limit int, size func(V) int, now func() time.T
 	return cache.New(kind, limit, size, now, func(string, string) {})
 }
 
-// Host is the registry, as this server calls it.
+// Host returns the name by which this server addresses the registry.
 func (s *States) Host() string { return s.o.Client.Host() }
 
-// Layout is where the states are.
+// Layout returns where the states are stored.
 func (s *States) Layout() addr.Layout { return s.o.Layout }
 
-// Open returns the store of a name, which knows the repository it may be a replica of. A
-// name that cannot be stored is not found, before a request is made.
+// Open returns the store of a name, which knows the source that it may be a replica of. A
+// name that no repository can have is not found, without a request.
 func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*statebackend.Store, error) {
 	repository, err := l.StateRepo(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
 	}
 	r, err := c.Repo(repository)
-	if err != nil { // longer than the name of a repository may be
+	if err != nil { // too long for the name of a repository
 		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
 	}
 	if o.Primary, err = l.StatePrimaryRepo(name); err != nil {
@@ -133,7 +133,7 @@ func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*s
 	return statebackend.New(r, o), nil
 }
 
-// store opens the store of a name once.
+// store opens the store of a name once and keeps it.
 func (s *States) store(name string) (*statebackend.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,13 +145,13 @@ func (s *States) store(name string) (*statebackend.Store, error) {
 	o.StrictReads = true
 	o.Logger = s.o.Logger
 	store, err := Open(s.o.Client, s.o.Layout, name, o)
-	if err == nil && len(s.stores) < maxNames { // names come from paths
+	if err == nil && len(s.stores) < maxNames { // names come from URLs, so their number is bounded
 		s.stores[name] = store
 	}
 	return store, err
 }
 
-// Repository is the repository of a state, without host.
+// Repository returns the repository of a state, without host.
 func (s *States) Repository(name string) (string, error) {
 	store, err := s.store(name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *States) Repository(name string) (string, error) {
 	return store.Repo().Name(), nil
 }
 
-// Names are the states that are known, in order.
+// Names returns the known states, sorted.
 func (s *States) Names(ctx context.Context) ([]string, error) {
 	return s.names.Get(ctx, "", namePolicy(), func(ctx context.Context, _ []string, _ bool) ([]string, error) {
 		known := map[string]bool{}
@@ -182,7 +182,7 @@ func (s *States) Names(ctx context.Context) ([]string, error) {
 	})
 }
 
-// listed are the states that the registry lists. Most have no such list.
+// listed returns the states that the registry lists. Most registries have no such list.
 func (s *States) listed(ctx context.Context) []string {
 	repositories, err := s.o.Client.Repositories(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *States) listed(ctx context.Context) []string {
 	return names
 }
 
-// entered are the states that have an entry in the queue.
+// entered returns the states that have an entry in the queue.
 func (s *States) entered(ctx context.Context) ([]string, error) {
 	list, err := s.queue.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -214,7 +214,7 @@ func (s *States) entered(ctx context.Context) ([]string, error) {
 	for i, tag := range tags {
 		g.Go(func() (err error) {
 			names[i], err = s.entries.Get(ctx, tag, foreverPolicy(), s.readEntry(tag))
-			if errors.Is(err, oci.ErrNotFound) { // read again with the next list
+			if errors.Is(err, oci.ErrNotFound) { // the next list decides
 				return nil
 			}
 			return err
@@ -224,8 +224,8 @@ func (s *States) entered(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err
 }
 
-// readEntry reads the name out of an entry, which is the word of whoever may write
-// to the queue: it counts if it names the repository that its tag is of.
+// readEntry returns the loader of the name in an entry. Any account with write access to
+// the queue can forge entries, so one counts only if it names the repository of its tag.
 func (s *States) readEntry(tag string) cache.Loader[string] {
 	return func(ctx context.Context, _ string, _ bool) (string, error) {
 		e, err := artifact.ReadCatalogEntry(ctx, s.queue, tag)
@@ -243,12 +243,12 @@ func (s *States) readEntry(tag string) cache.Loader[string] {
 	}
 }
 
-// entryTime is how long the entry of a state may take, which nobody waits for.
+// entryTime bounds the write of a state's entry, which runs in the background.
 const entryTime = 30 * time.Second
 
-// Wrote hears that this server stored a state: what was known of its versions is old.
-// It sees to it that there is an entry of it, and tries again at the next write where that
-// fails. Nobody has to wait for what it returns, which is closed when that was tried.
+// Wrote is called after this server stored a state. It drops the cached list of the state
+// and writes the state's entry in the queue unless there is one, in the background; after
+// a failure the next call tries again. The returned channel is closed after the attempt.
 func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	s.mu.Lock()
 	tried, known := s.wrote[name]
@@ -278,7 +278,7 @@ func (s *States) Wrote(ctx context.Context, name string) <-chan struct{} {
 	return tried
 }
 
-// Renew has the next call of [States.Names] find what other servers entered.
+// Renew makes the next call of [States.Names] read the entries of other servers again.
 func (s *States) Renew() { s.names.Forget("") }
 
 func (s *States) enter(ctx context.Context, name string) error {

@@ -12,16 +12,16 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// maxState is the largest state that is read to be looked at. What has a byte more
-// is not read at all.
+// maxState is the size of the largest state that is read for display. A larger state is
+// not read at all.
 const maxState = MaxShown
 
-// VersionView is a version with what is in it. It is shared and never changed.
+// VersionView is a version with its content. It is shared and never changed.
 type VersionView struct {
-	*Document // nil: nothing is shown
+	*Document // nil: the content is not shown
 	Version   statebackend.Version
-	Bytes     int    // of the state as the tool wrote it; 0: not read
-	Why       string // why nothing is shown; "": everything is
+	Bytes     int    // size of the state as the tool wrote it; 0: not read
+	Why       string // why the content is not shown; "": it is
 }
 
 func (d *VersionView) size() int {
@@ -31,7 +31,7 @@ func (d *VersionView) size() int {
 	return d.Document.Size()
 }
 
-// Document reads a version.
+// Document reads a version and its content.
 func (s *States) Document(ctx context.Context, name, workspace string, n int64) (*VersionView, error) {
 	store, err := s.store(name)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *States) Document(ctx context.Context, name, workspace string, n int64) 
 	if err != nil || v.Digest == d.Version.Digest {
 		return d, err
 	}
-	s.documents.Forget(key) // other keys, or another repository under this name
+	s.documents.Forget(key) // the keys or the repository under this name have changed
 	return s.documents.Get(ctx, key, foreverPolicy(), load)
 }
 
@@ -89,8 +89,8 @@ func read(ctx context.Context, store *statebackend.Store, workspace string, n in
 	return &d, err
 }
 
-// closed says in a sentence why a state cannot be looked into, "" if it can, or if
-// that may pass.
+// closed returns a sentence that says why a state cannot be displayed; "" if it can, or
+// if the error may pass.
 func closed(v statebackend.Version, err error) string {
 	switch {
 	case err == nil:

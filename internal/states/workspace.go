@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Summary is the workspaces of a state. It is shared and never changed.
+// Summary lists the workspaces of a state. It is shared and never changed.
 type Summary struct {
 	Heads []statebackend.Head
 	Locks []statebackend.Held
@@ -26,7 +26,7 @@ type Summary struct {
 
 func (s *Summary) size() int { return (len(s.Heads) + len(s.Locks)) << 10 }
 
-// Held is the lock of a workspace; nil if it is free.
+// Held returns the lock of a workspace; nil if it is free.
 func (s *Summary) Held(workspace string) *statebackend.Held {
 	for i, h := range s.Locks {
 		if h.Workspace == workspace {
@@ -66,19 +66,19 @@ func (s *States) summary(ctx context.Context, name string, p cache.Policy) (*Sum
 	})
 }
 
-// Bounds of a glance at many states.
+// Bounds of one [States.Glance].
 const (
-	glanceNew = 200 // that are read for the first time
-	glanceOld = 200 // that are read again in the background
+	glanceNew = 200 // states that are read for the first time
+	glanceOld = 200 // states that are read again in the background
 )
 
 func glancePolicy() cache.Policy {
 	return cache.Policy{Fresh: 10 * time.Minute, Grace: 24 * time.Hour, Stale: 24 * time.Hour}
 }
 
-// Glance returns what is known of states, however many there are: of those that nobody
-// looked at it reads some, as far as ctx allows; of the others it renews some, in turn,
-// in the background. Left are those of which nothing is known.
+// Glance returns the summaries of any number of states. It reads some states that were not
+// read before, as far as ctx allows, and renews some of the others, in turn, in the
+// background. left counts the states without a summary.
 func (s *States) Glance(ctx context.Context, names []string) (known map[string]*Summary, left int) {
 	known = map[string]*Summary{}
 	first := 0
@@ -117,22 +117,22 @@ func (s *States) Glance(ctx context.Context, names []string) (known map[string]*
 			return nil
 		})
 	}
-	_ = g.Wait() // what fails is left
+	_ = g.Wait() // a failed state counts as left
 	return known, left
 }
 
-// Workspace is one line of versions. It is shared and never changed.
+// Workspace is the history and the lock of a workspace. It is shared and never changed.
 type Workspace struct {
 	Repository string  // without host
 	Numbers    []int64 // of the versions, newest first
 	Held       *statebackend.Held
-	Replica    *format.ReplicaMark // whose copy it is; nil: none
+	Replica    *format.ReplicaMark // the mark of a copy; nil: not a copy
 }
 
 func (w *Workspace) size() int { return 8*len(w.Numbers) + 1<<10 }
 
-// Workspace reads what there is of a workspace; [oci.ErrNotFound] if there is
-// neither a version nor a lock.
+// Workspace reads a workspace; [oci.ErrNotFound] if it has neither a version nor a
+// lock.
 func (s *States) Workspace(ctx context.Context, name, workspace string) (*Workspace, error) {
 	s.mu.Lock()
 	key := fmt.Sprintf("%s\n%d\n%s", name, s.writes[name], workspace)
@@ -162,7 +162,7 @@ func (s *States) readWorkspace(ctx context.Context, name, workspace string) (*Wo
 	return w, err
 }
 
-// Version reads what the manifest of a version says.
+// Version reads the manifest of a version.
 func (s *States) Version(ctx context.Context, name, workspace string, n int64) (statebackend.Version, error) {
 	store, err := s.store(name)
 	if err != nil {
@@ -178,7 +178,7 @@ func versionKey(name, workspace string, n int64) string {
 	return fmt.Sprintf("%s\n%d\n%s", name, n, workspace)
 }
 
-// Versions reads the manifests of versions, one request each. One that is gone is
+// Versions reads the manifests of versions, with one request each. Missing ones are
 // left out.
 func (s *States) Versions(ctx context.Context, name, workspace string, numbers []int64) ([]statebackend.Version, error) {
 	all := make([]statebackend.Version, len(numbers))
