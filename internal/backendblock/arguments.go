@@ -26,7 +26,7 @@ type Arguments struct {
 	set      map[string]bool // by name
 }
 
-// sealedBy says who brought the encryption, which is never mixed.
+// sealedBy is the source of the encryption arguments, which are never mixed.
 type sealedBy int
 
 const (
@@ -35,13 +35,13 @@ const (
 	someBlock          // encryption blocks
 )
 
-// New begins without any argument. Relative paths begin in dir.
+// New returns Arguments without any value. Relative paths are relative to dir.
 func New(dir string) *Arguments {
 	return &Arguments{dir: dir, set: make(map[string]bool)}
 }
 
-// Set gives an argument a value, unless it has one or the value is null. Where it
-// came from is for the caller to say.
+// Set gives an argument a value, unless it has one or the value is null. The caller adds
+// the source of the value to an error.
 func (a *Arguments) Set(name string, v cty.Value) error {
 	o, ok := option(name)
 	if !ok {
@@ -57,7 +57,7 @@ func (a *Arguments) Set(name string, v cty.Value) error {
 	return nil
 }
 
-// UnknownArgument is the error about an argument that there is not.
+// UnknownArgument returns the error about an argument that does not exist.
 func UnknownArgument(name string) error {
 	var names []string
 	for _, o := range Options() {
@@ -74,8 +74,8 @@ func (a *Arguments) key() *Encryption {
 	return &a.backend.Encryption[len(a.backend.Encryption)-1]
 }
 
-// BeginEncryption makes room for the arguments of one more encryption block. ok is
-// false if a setting brought the keys: then blocks do not count.
+// BeginEncryption starts the arguments of one more encryption block. ok is false if the
+// keys came from a setting: then blocks are ignored.
 func (a *Arguments) BeginEncryption() (ok bool) {
 	if a.sealedBy == aSetting {
 		return false
@@ -88,8 +88,8 @@ func (a *Arguments) BeginEncryption() (ok bool) {
 	return true
 }
 
-// Setting gives an argument the value of a flag. Keys of a flag and of blocks are
-// not mixed: the first of them counts.
+// Setting gives an argument the value of a flag. Keys of flags and of blocks are not
+// mixed: the first source is used.
 func (a *Arguments) Setting(name, value string) error {
 	if strings.HasPrefix(name, "encryption.") {
 		if a.sealedBy == someBlock {
@@ -100,7 +100,7 @@ func (a *Arguments) Setting(name, value string) error {
 	return a.Set(name, cty.StringVal(value))
 }
 
-// Environment reads the variables of the options for what nothing else has set.
+// Environment reads the variables of the options that are not set yet.
 func (a *Arguments) Environment(getenv func(string) string) error {
 	sealed := a.sealedBy != nobody
 	for _, o := range Options() {
@@ -108,7 +108,7 @@ func (a *Arguments) Environment(getenv func(string) string) error {
 		if v == "" || sealed && strings.HasPrefix(o.Name, "encryption.") {
 			continue
 		}
-		// A block that uses the alias wins over the environment's name.
+		// A block that uses the alias takes precedence over the environment.
 		if o.Name == "repository" && a.primary != "" {
 			continue
 		}
@@ -119,7 +119,7 @@ func (a *Arguments) Environment(getenv func(string) string) error {
 	return nil
 }
 
-// Repository is what is known of the repository so far, "" without any.
+// Repository returns the repository set so far, "" if there is none.
 func (a *Arguments) Repository() string {
 	if a.backend.Repository == "" {
 		return a.primary
@@ -127,7 +127,7 @@ func (a *Arguments) Repository() string {
 	return a.backend.Repository
 }
 
-// Partial are the arguments so far, unchecked: for who does not know the repository.
+// Partial returns the arguments so far, unchecked: for callers without the repository.
 func (a *Arguments) Partial() Backend { return a.backend }
 
 // decode converts a value to what target points to.
@@ -184,7 +184,7 @@ func decodeList(v cty.Value, t *[]string) error {
 	return gocty.FromCtyValue(v, t)
 }
 
-// Blocks are the names of the blocks that options are in.
+// Blocks returns the names of the blocks that contain options.
 func Blocks() []string {
 	var names []string
 	for _, o := range Options() {

@@ -13,7 +13,7 @@ import (
 // The zero value of every field is its default.
 type Backend struct {
 	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
-	Primary       string // of which Repository is a copy; "": of none
+	Primary       string // the original of Repository, if that is a copy; "": it is not
 	Replicas      []string
 	CAFile        string
 	Insecure      bool
@@ -21,7 +21,7 @@ type Backend struct {
 	Compression   string // "", "zstd", "gzip" or "none"
 	StrictReads   bool
 	UnsafeLocking bool
-	LockTimeout   time.Duration // how long somebody waits for a lock; 0: not at all
+	LockTimeout   time.Duration // how long to wait for a lock; 0: not at all
 	LockTTL       time.Duration
 	LockSettle    time.Duration
 	MaxVersions   int // 0 keeps all
@@ -48,10 +48,10 @@ type Retry struct {
 // the current one and the one a failed write can go back to.
 const keptWhenDisabled = 2
 
-// Each reports whether each workspace has a repository of its own.
+// Each reports whether each workspace has a separate repository.
 func (b Backend) Each() bool { return strings.Contains(b.Repository, statebackend.WorkspaceVariable) }
 
-// ForWorkspace returns the settings with the workspace in the place of {workspace}.
+// ForWorkspace returns the settings with {workspace} replaced by the name.
 func (b Backend) ForWorkspace(name string) Backend {
 	b.Repository = strings.ReplaceAll(b.Repository, statebackend.WorkspaceVariable, name)
 	b.Primary = strings.ReplaceAll(b.Primary, statebackend.WorkspaceVariable, name)

@@ -58,7 +58,7 @@ func (a *Arguments) checkEncryption() error {
 func (a *Arguments) checkRepository() error {
 	b := &a.backend
 	switch {
-	case b.Repository == "": // then an alias
+	case b.Repository == "": // only the alias is set
 		b.Repository = a.primary
 	case a.primary != b.Repository:
 		b.Primary = a.primary
@@ -77,9 +77,9 @@ func (a *Arguments) checkRepository() error {
 	return nil
 }
 
-// checkReference refuses what is certainly no repository, before a tool turns
-// it into a key that it refuses itself with less of an explanation. The
-// registry's grammar is checked when the repository is opened.
+// checkReference refuses values that cannot be a repository, before a tool refuses
+// the key made from it with a less helpful message. The registry's grammar is
+// checked when the repository is opened.
 func checkReference(s string) error {
 	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
 	_, path, hasPath := strings.Cut(s, "/")
@@ -124,7 +124,7 @@ func (a *Arguments) checkVersions() error {
 	return nil
 }
 
-// path makes a path of the configuration independent of where okara runs.
+// path makes a path in the configuration independent of okara's working directory.
 func (a *Arguments) path(p string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p

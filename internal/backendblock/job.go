@@ -2,8 +2,8 @@
 
 package backendblock
 
-// JobPage is the address of the CI job that this is a part of, as the usual systems
-// tell it, "" for none: for whoever finds its lock.
+// JobPage returns the address of the CI job that this process runs in, from the variables
+// of common CI systems; "" if there is none. It helps others to find the owner of a lock.
 func JobPage(getenv func(string) string) string {
 	for _, name := range []string{"CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"} {
 		if v := getenv(name); v != "" {

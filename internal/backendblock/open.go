@@ -11,23 +11,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// OpenOptions are the ways to a registry and to its states as they are without a
-// backend block.
+// OpenOptions are the settings for registries and states that apply without a backend
+// block.
 type OpenOptions struct {
 	Client oci.Options
-	// TLS is what Client's transport was made of. A block that says something else
-	// about TLS gets a transport of its own.
+	// TLS is what Client's transport was made from. A block with other TLS settings
+	// gets a separate transport.
 	TLS   httpserve.TransportOptions
 	State statebackend.Options
 }
 
-// Open returns the store of a backend block: what the block says goes before o.
+// Open returns the store of a backend block, whose arguments take precedence over o.
 func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	client, err := b.client(o)
 	if err != nil {
 		return nil, err
 	}
-	client.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
+	client.Actions = []string{"pull", "push", "delete"} // one token for all requests of a run
 	r, err := oci.OpenRepo(b.Repository, client)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	return statebackend.New(r, s), nil
 }
 
-// Client is the way to a registry by the arguments about it, which go before o. It
-// refuses those that contradict each other.
+// Client returns the options for a registry. The arguments take precedence over o, and
+// arguments that contradict each other are refused.
 func (a *Arguments) Client(o OpenOptions) (oci.Options, error) {
 	if err := a.checkTransport(); err != nil {
 		return oci.Options{}, err

@@ -9,19 +9,19 @@ import (
 
 // Option is one argument.
 type Option struct {
-	Name    string // with its block in front: "retry.max_attempts"
-	Default string // for people, Markdown; "": none
+	Name    string // with its block as a prefix: "retry.max_attempts"
+	Default string // for the documentation, Markdown; "": none
 	What    string // one line of Markdown
 	Kind    Kind
-	Reads   bool // it matters to who only reads states
+	Reads   bool // it also affects callers that only read states
 
-	target func(*Arguments) any // where its value goes
+	target func(*Arguments) any // the field that stores its value
 }
 
-// Kind is what the value of an option is.
+// Kind is the type of an option's value.
 type Kind int
 
-// The kinds of values. Durations are text for the tools: "30s", "5m".
+// The kinds of values. Durations are text in the configuration: "30s", "5m".
 const (
 	Text Kind = iota
 	Flag
@@ -30,7 +30,7 @@ const (
 	List // of text
 )
 
-// Block is the block that an option is in, "" for none, and its name in there.
+// Block returns the block of an option, "" for none, and the option's name in the block.
 func (o Option) Block() (block, name string) {
 	if block, name, ok := strings.Cut(o.Name, "."); ok {
 		return block, name
@@ -38,12 +38,12 @@ func (o Option) Block() (block, name string) {
 	return "", o.Name
 }
 
-// Variable is the environment variable that sets the option where nothing else does.
+// Variable returns the environment variable that sets the option if nothing else does.
 func (o Option) Variable() string {
 	return "TF_BACKEND_OCI_" + strings.ToUpper(strings.ReplaceAll(o.Name, ".", "_"))
 }
 
-// Options is the table of all arguments, in the order in which people read them.
+// Options returns the table of all arguments, in the order of the documentation.
 func Options() []Option {
 	list := append(locationOptions(), locking()...)
 	list = append(append(list, keeping()...), keys()...)
@@ -88,7 +88,7 @@ func locationOptions() []Option {
 	}
 }
 
-// locking are the options of locks, and of reads without one.
+// locking returns the options of locks, and of reads without a lock.
 func locking() []Option {
 	return []Option{
 		{
@@ -110,7 +110,7 @@ func locking() []Option {
 	}
 }
 
-// keeping are the options of what is stored.
+// keeping returns the options of storage.
 func keeping() []Option {
 	return []Option{
 		{
@@ -126,7 +126,7 @@ func keeping() []Option {
 	}
 }
 
-// keys are the options of encryption, which may be repeated.
+// keys returns the options of encryption, which may be repeated.
 func keys() []Option {
 	return []Option{
 		{
@@ -142,7 +142,7 @@ func keys() []Option {
 	}
 }
 
-// kindOf returns the kind of an option by where its value goes.
+// kindOf returns the kind of an option from the type of its field.
 func kindOf(target any) Kind {
 	switch target.(type) {
 	case *bool, **bool:
@@ -157,7 +157,7 @@ func kindOf(target any) Kind {
 	return Text
 }
 
-// Known reports whether there is an argument of that name.
+// Known reports whether an argument of that name exists.
 func Known(name string) bool {
 	_, ok := option(name)
 	return ok

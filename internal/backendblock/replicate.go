@@ -11,12 +11,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// ReplicateLimit bounds what a run spends on its replicas after its end; the rest is
-// done by the next run or by `okara state replicate`.
+// ReplicateLimit bounds the time that a run spends on its replicas at its end; the rest
+// is done by the next run or by `okara state replicate`.
 const ReplicateLimit = 5 * time.Minute
 
-// Replicate brings the replicas of a workspace up to date. The errors say which of
-// them are behind; they fail no run, for the state is where it belongs.
+// Replicate updates the replicas of a workspace. The errors name the replicas that are
+// behind; they do not fail a run, since the state itself is stored.
 func (b Backend) Replicate(ctx context.Context, workspace string, open func(Backend) (*statebackend.Store, error)) []error {
 	var errs []error
 	for _, replica := range b.Replicas {
@@ -27,8 +27,8 @@ func (b Backend) Replicate(ctx context.Context, workspace string, open func(Back
 	return errs
 }
 
-// behind says what a replica waits for: the next run, or, where it never catches up like
-// that, what the error says itself.
+// behind wraps an error with its remedy: the next run or, for a replica that the next run
+// cannot update, the remedy in the error itself.
 func (b Backend) behind(err error, replica string) error {
 	if errors.Is(err, statebackend.ErrReplica) {
 		return fmt.Errorf("the replica is behind: %w", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// DataDir is where a tool keeps its own files for the root module in dir.
+// DataDir returns the directory where a tool keeps its files for the root module in dir.
 func DataDir(dir string, getenv func(string) string) string {
 	d := getenv("TF_DATA_DIR")
 	if d == "" {
@@ -21,9 +21,9 @@ func DataDir(dir string, getenv func(string) string) string {
 	return filepath.Join(dir, d)
 }
 
-// Selected lists the workspaces that were selected for the root module in dir, the
-// first of which the tool works in: that of the environment, and what `workspace
-// select` left. Without any it works in "default".
+// Selected lists the workspaces that were selected for the root module in dir: the one
+// from the environment, and the one from `workspace select`. The tool uses the first.
+// Without any it uses "default".
 func Selected(dir string, getenv func(string) string) []string {
 	names := []string{getenv("TF_WORKSPACE")}
 	if b, err := os.ReadFile(filepath.Join(DataDir(dir, getenv), "environment")); err == nil {
