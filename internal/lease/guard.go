@@ -11,11 +11,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Guard stops a tool before the lease of its lock ends: fencing protects the
-// state, and nothing protects what the tool changes. Without a sign of life that
-// reached the registry it is interrupted at half of the lease, so that it can end
-// in order, and killed at four fifths. A lease grows old in an outage, and while
-// the machine sleeps; a timer does not run then, so the age is asked often.
+// Guard stops a tool before the lease of its lock ends: fencing protects the state,
+// but nothing protects what the tool changes. Without a heartbeat that reached the
+// registry the tool is interrupted at half of the lease, so that it can end gracefully,
+// and killed at four fifths. A lease ages during an outage and while the machine
+// sleeps; a timer does not run then, so the age is polled.
 func Guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(error)) (end func()) {
 	ended := make(chan struct{})
 	var done sync.WaitGroup
