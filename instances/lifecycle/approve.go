@@ -97,8 +97,8 @@ func (w approvals) approve(e Approve) (Answer, error) {
 	return Answer{Status: 200, Record: r}, nil
 }
 
-// mayApprove refuses the requester of a run and the sole owner: approval needs two
-// people.
+// mayApprove refuses the requester of a run and the sole owner: another person must
+// approve.
 func (w approvals) mayApprove(r *Record) error {
 	a := w.command.Actor
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// stubChild stands for the child. What it does is a variable of its spec.
+// stubChild acts as the child, as told by a variable of its spec.
 func stubChild(args []string) error {
 	var o Order
 	if err := Harden(); err != nil {
@@ -89,14 +89,14 @@ func stubChild(args []string) error {
 	return repo.PutRun(context.Background(), run.AttemptOf(o.Spec.Ref), records.RunFiles{Result: b, Log: []byte("the whole log")})
 }
 
-// stubOrder is what a stub does, in this order.
+// stubOrder is what a stub child does, in this order.
 type stubOrder struct {
-	Real  bool     // it is a child, whose tool alone is a stub
+	Real  bool     // run the real child, with only its tool a stub
 	Tool  string   // script of the tool
 	Then  []string // scripts of its further commands
 	Hang  bool
-	Nonce string // of its result; "": it has none
-	// Unanswered: the registry does not answer, and the result stays here.
+	Nonce string // of its result; "": no result
+	// Unanswered: the registry does not answer, and the result stays in the folder.
 	Unanswered bool
 }
 

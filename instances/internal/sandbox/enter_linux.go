@@ -50,8 +50,8 @@ func (o EnterOptions) Args() []string {
 const pidFD = 3
 
 // Enter runs another program in a new mount namespace, in which [Mount] is the tool's
-// folder. The namespace needs a new process, whose ID is the first line written to file
-// descriptor 3; this process ends with it.
+// folder. The namespace needs a new process, whose ID Enter writes as a line to file
+// descriptor 3; Enter returns then, and its process should end.
 func Enter(o EnterOptions, line, env []string) error {
 	if o.Inside {
 		return o.inside(line, env)
