@@ -160,7 +160,7 @@ type Run struct {
 	Counts   *Counts         `json:"counts,omitempty"`
 	Cost     *prices.Cost    `json:"cost,omitempty"`   // of its plan; nil: not known
 	Error    string          `json:"error,omitempty"`  // up to 1 KiB
-	Result   string          `json:"result,omitempty"` // done, failed, lost or cancelled
+	Result   string          `json:"result,omitempty"` // done, failed, lost, cancelled, rejected or discarded
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 	Off        bool                       `json:"off,omitempty"`    // the schedule's variable has the value for a stopped instance
