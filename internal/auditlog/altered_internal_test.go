@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// attack is who may write to the queue repository, with a copy of what was there when
-// a part had one line less.
+// attack is a user that may write to the queue repository, with a copy of a part from
+// when it had one line less.
 type attack struct {
 	t        *testing.T
 	r        *oci.Repo
@@ -46,7 +46,7 @@ func (x *attack) remove(tag string) {
 	}
 }
 
-// edit writes a part in clear with other lines, as who has no keys can.
+// edit writes an unencrypted part with other lines, as a user without keys can.
 func (x *attack) edit(tag string, change func(lines []byte) []byte) {
 	x.t.Helper()
 	at, _ := ParseAuditTag(tag)
@@ -62,8 +62,8 @@ func (x *attack) edit(tag string, change func(lines []byte) []byte) {
 	}
 }
 
-// TestAltered does to the parts what who writes to the repository can: each is told of,
-// with the part that it is about, and counted once, with and without keys.
+// TestAltered changes the parts as a user with the right to write can: each change is
+// reported with the part that it is about, and counted once, with and without keys.
 //
 // Shows: pages 10 | audit records that were altered, left out or put in another order
 func TestAltered(t *testing.T) {
@@ -72,8 +72,8 @@ func TestAltered(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do     func(x *attack)
-		clear  string // what is said without keys
-		sealed string // and with them
+		clear  string // reason that is reported without keys
+		sealed string // reason with keys
 	}{
 		"nothing":                 {func(*attack) {}, "", ""},
 		"a line edited":           {func(x *attack) { x.edit(x.tag(x.a, 0, 1), replace(`"anna"`, `"otto"`)) }, "goes on from", "does not open"},
@@ -120,8 +120,8 @@ func TestAltered(t *testing.T) {
 	}
 }
 
-// TestAlteredAfterwards has a process that has seen more than is there now, which no
-// part knows.
+// TestAlteredAfterwards removes records that a process has read before, and that no part
+// knows of.
 //
 // Shows: pages 10
 func TestAlteredAfterwards(t *testing.T) {
@@ -140,8 +140,8 @@ func TestAlteredAfterwards(t *testing.T) {
 	}
 }
 
-// newAttack lets two processes write on three days: a six lines in three parts, b a line
-// on the first day and two on the last, after a has written.
+// newAttack lets two processes write on three days: a six lines in three parts, b one
+// line on the first day and two on the last, after a has written.
 func newAttack(t *testing.T, keys artifact.Sealer) *attack {
 	t.Helper()
 	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
@@ -193,12 +193,12 @@ func cutLine(n int) func([]byte) []byte {
 	}
 }
 
-// oversize puts a layer under a tag that claims to be larger than a part may be.
+// oversize puts a layer under a tag that is larger than a part may be.
 func (x *attack) oversize(tag string) {
 	x.layer(tag, artifactAudit, bytes.Repeat([]byte("x"), MaxAuditPart+(2<<10)))
 }
 
-// notOne puts something else under a tag.
+// notOne puts another kind of artifact under a tag.
 func (x *attack) notOne(tag string) { x.layer(tag, downloads.ArtifactCounts, []byte("[]")) }
 
 func (x *attack) layer(tag, artifactType string, b []byte) {

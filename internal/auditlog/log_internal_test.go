@@ -34,7 +34,7 @@ func newSealer(t testing.TB, key string) *envelope.Envelope {
 	return e
 }
 
-// queue is the queue repository behind a transport.
+// queue returns the queue repository behind a transport.
 func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
 	t.Helper()
 	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
@@ -48,13 +48,13 @@ func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
 	return r
 }
 
-// process is a log and how often an alteration was reported to it.
+// process is a log that counts its calls of Altered and Dropped.
 type process struct {
 	*Log
 	altered, dropped atomic.Int64
 }
 
-// newProcess starts a process of a server. now is its clock; nil: that of the test.
+// newProcess starts a process of a server. now is its clock; nil: time.Now.
 func newProcess(t testing.TB, r *oci.Repo, s artifact.Sealer, now func() time.Time) *process {
 	t.Helper()
 	p := &process{}
@@ -69,7 +69,7 @@ func (p *process) change(at time.Time, address string) {
 	_ = p.Handler(nil).Handle(context.Background(), r)
 }
 
-// run runs p until the returned function is called, and ends it well.
+// run runs p until the returned function is called, which ends it gracefully.
 func (p *process) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func (p *process) run(t *testing.T) (stop func()) {
 	return func() { cancel(); running.Wait(); p.Finish(ctx) }
 }
 
-// addresses are those of the entries, newest first.
+// addresses returns the addresses of entries, newest first.
 func addresses(all []*Entry) string {
 	var names []string
 	for _, e := range all {
@@ -87,7 +87,7 @@ func addresses(all []*Entry) string {
 	return strings.Join(names, " ")
 }
 
-// look reads everything anew and returns what is shown.
+// look reads all parts again and returns the view.
 func (p *process) look(t *testing.T) View {
 	t.Helper()
 	if err := p.refresh(t.Context(), true); err != nil {
@@ -96,7 +96,7 @@ func (p *process) look(t *testing.T) View {
 	return p.View(t.Context())
 }
 
-// tagsOf are the audit tags of a repository.
+// tagsOf returns the audit tags of a repository.
 func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
 	t.Helper()
 	list, err := r.Snapshot(t.Context())
@@ -112,8 +112,8 @@ func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
 	return tags
 }
 
-// TestOverTime lets two processes with the same keys work over days, with a restart, an
-// end without notice and a registry that is away for a while.
+// TestOverTime lets two processes with the same keys work over days, with a restart, a
+// process that is killed, and a registry that is unavailable for a while.
 func TestOverTime(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -167,13 +167,13 @@ func TestOverTime(t *testing.T) {
 		if n := a.altered.Load() + b.altered.Load() + c.altered.Load(); n != 0 {
 			t.Errorf("%d alterations were counted", n)
 		}
-		a.own.parts = nil // as if it had never been told
+		a.own.parts = nil // as if it had no changes to write
 		stopA()
 	})
 }
 
-// TestClock sets the clock back over midnight: lines go on in the day that was reached,
-// and nothing looks altered.
+// TestClock sets the clock back over midnight: lines continue in the latest day, and no
+// alteration is reported.
 func TestClock(t *testing.T) {
 	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	now := time.Date(2026, 11, 22, 0, 0, 30, 0, time.UTC)
@@ -186,7 +186,7 @@ func TestClock(t *testing.T) {
 		}
 	}
 	write("first")
-	now = now.Add(-time.Minute) // the day before
+	now = now.Add(-time.Minute) // on the day before
 	write("back")
 	now = now.Add(2 * day)
 	write("later")
@@ -218,8 +218,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestDropped lets more come together than there is room for while the registry is away.
-// Nobody waits, what is dropped is counted, and the next line says so for good.
+// TestDropped records more changes than memory has room for while the registry is
+// unavailable. No caller waits, dropped changes are counted, and the next line says so
+// permanently.
 func TestDropped(t *testing.T) {
 	var outage atomic.Bool
 	outage.Store(true)
@@ -255,7 +256,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestRefusedAtTheEnd has a registry that never answers: the end does not wait for it.
+// TestRefusedAtTheEnd has a registry that never answers: the end waits at most saveTime.
 func TestRefusedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -266,7 +267,7 @@ func TestRefusedAtTheEnd(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		stop()
-		if took := time.Since(start); took > saveTime { // of the clock in the bubble
+		if took := time.Since(start); took > saveTime { // by the clock of the bubble
 			t.Errorf("the end took %v", took)
 		}
 		if !strings.Contains(log.String(), "changes=1") {
@@ -275,8 +276,8 @@ func TestRefusedAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestExpire forgets parts after 90 days and deletes them a day later; what goes on from
-// them is whole.
+// TestExpire forgets parts after 90 days and deletes them a day later; parts that refer
+// to them count as intact.
 func TestExpire(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

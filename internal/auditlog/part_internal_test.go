@@ -22,7 +22,7 @@ import (
 
 var testTag = AuditTag{Day: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), ID: "0123456789abcdef", Part: 2}
 
-// partText is a part as a process writes it.
+// partText returns a part as a process writes it.
 func partText(t testing.TB, h header, records ...Record) []byte {
 	t.Helper()
 	text, err := encodeHeader(h)
@@ -39,12 +39,12 @@ func partText(t testing.TB, h header, records ...Record) []byte {
 	return text
 }
 
-// hostile is a record that wants to be another line, or a formula.
+// hostile returns a record that tries to be another line, or a formula.
 func hostile() Record {
 	return Record{Time: time.Date(2026, 11, 22, 12, 0, 0, 1, time.UTC), Action: "=1+1", Address: "a\n{\"n\":9}\r\n\"b\"", Subject: "\u202e\x00<b>", Detail: "-x", Status: 201}
 }
 
-// TestSafeRecord keeps words of strangers in a form that can be shown, within a bound.
+// TestSafeRecord stores untrusted texts in a form that can be shown, within a bound.
 func TestSafeRecord(t *testing.T) {
 	var r Record
 	for key, foreign := range map[string]string{
@@ -61,7 +61,7 @@ func TestSafeRecord(t *testing.T) {
 	}
 }
 
-// TestPart writes a part and reads it.
+// TestPart encodes a part and parses it.
 func TestPart(t *testing.T) {
 	before := &before{"audit-20261122-0123456789abcdef-0001", digest.FromString("x")}
 	h := header{Format: format, Tag: testTag.String(), First: 7, Before: before, Others: []mark{{"audit-20261121-ffffffffffffffff-0001", 3}}}
@@ -78,7 +78,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestPartRefused has what no process writes.
+// TestPartRefused has parts that no process writes.
 func TestPartRefused(t *testing.T) {
 	head := func(format string, args ...any) string {
 		return fmt.Sprintf(`{"format":1,"tag":%q,%s}`, testTag, fmt.Sprintf(format, args...)) + "\n"
@@ -121,8 +121,8 @@ func manyLines(n int) string {
 	return b.String()
 }
 
-// FuzzPart reads anything. What is taken has consecutive numbers, and is taken again as
-// it is written anew.
+// FuzzPart parses arbitrary parts. An accepted part has consecutive numbers, and is
+// accepted again after it was encoded again.
 func FuzzPart(f *testing.F) {
 	f.Add(partText(f, header{Tag: testTag.String(), First: 1}, hostile(), Record{}))
 	f.Add(partText(f, header{Tag: testTag.String(), First: 5, Before: &before{"audit-20261122-0123456789abcdef-0001", digest.FromString("x")}, Others: []mark{{"audit-20261121-ffffffffffffffff-0001", 3}}}, Record{Status: -1}))
@@ -138,7 +138,7 @@ func FuzzPart(f *testing.F) {
 		}
 		again, err := encodeHeader(p.header)
 		if err != nil {
-			return // it may be longer than it was
+			return // it may be longer than before
 		}
 		for _, e := range p.entries {
 			line, err := encodeEntry(e.N, e.Record)
@@ -156,7 +156,8 @@ func FuzzPart(f *testing.F) {
 	})
 }
 
-// TestHandler takes records on their way to the audit log, which gets them as they are.
+// TestHandler copies records on their way to the audit log file, which gets them
+// unchanged.
 func TestHandler(t *testing.T) {
 	var file bytes.Buffer
 	p := newProcess(t, queue(t, ocitest.Direct{Handler: http.NotFoundHandler()}), nil, nil)
@@ -187,7 +188,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestQuery has each filter, alone and at its bounds.
+// TestQuery tests each filter alone and at its bounds.
 func TestQuery(t *testing.T) {
 	at := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
 	e := &Entry{Record: Record{Time: at, Action: "publish", Kind: "module", Address: "net/vpc/aws", Decision: "allowed", Subject: "Anna", Issuer: "https://issuer.example.com", Mode: "oidc", ClientIP: "192.0.2.7"}}
@@ -215,7 +216,8 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestExport writes what a spreadsheet would run as text, and loses nothing.
+// TestExport writes formulas as text, so that a spreadsheet does not run them, and loses
+// nothing.
 //
 // Shows: pages 8
 func TestExport(t *testing.T) {
@@ -256,7 +258,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestOlder has more than memory holds: what falls out is read again by who wants all.
+// TestOlder has more entries than memory holds: Each reads the dropped ones again.
 func TestOlder(t *testing.T) {
 	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

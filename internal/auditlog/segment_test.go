@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestAudit writes lines, writes them again, and reads them, on every registry, in clear
-// and sealed; what is sealed opens under its own tag only.
+// TestAudit writes lines, writes them again, and reads them, on every registry,
+// unencrypted and sealed; a sealed part opens only under its own tag.
 func TestAudit(t *testing.T) {
 	keys, err := envelope.New(envelope.Options{Keys: []string{"base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}})
 	if err != nil {

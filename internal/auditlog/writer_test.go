@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/auditlog"
 )
 
-// gatedWriter writes when it is let.
+// gatedWriter blocks each write until the gate opens.
 type gatedWriter struct {
 	bytes.Buffer
 	gate   chan struct{}
@@ -32,8 +32,8 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestAuditLog shows that nobody waits for a slow disk until too much has come
-// together, and that nothing is lost or torn.
+// TestAuditLog shows that no caller waits for a slow disk until too much is pending, and
+// that nothing is lost or torn.
 func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &gatedWriter{gate: make(chan struct{})}
@@ -45,7 +45,7 @@ func TestAuditLog(t *testing.T) {
 			if _, err := l.Write([]byte(line)); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // the first one is at the disk, the others come together
+			synctest.Wait() // the first one is being written, the others are pending
 		}
 		long := strings.Repeat("x", 2<<20) + "\n"
 		want = append(want, long, "last\n")
@@ -76,7 +76,7 @@ func TestAuditLog(t *testing.T) {
 	})
 }
 
-// TestAuditLogFails shows that a full disk is heard of.
+// TestAuditLogFails shows that the error of a full disk is reported.
 func TestAuditLogFails(t *testing.T) {
 	full := errors.New("no space left on device")
 	w := &gatedWriter{gate: make(chan struct{}), err: full}

@@ -35,14 +35,14 @@ import (
 
 const secret = "oks_ci_0123456789abcdefghij"
 
-// target is a front-end over a registry of its own.
+// target is a front-end with its own registry.
 type target struct {
 	url   *url.URL
-	depot *depot.Depot // straight into another registry
+	depot *depot.Depot // writes directly into another registry
 }
 
-// newServer starts a front-end whose only caller is the token secret. around
-// may look at the requests, or answer them.
+// newServer starts a front-end that accepts only the token secret. around may inspect the
+// requests, or answer them.
 func newServer(t *testing.T, around func(http.Handler) http.Handler) target {
 	t.Helper()
 	connect := func(host string) *oci.Client {
@@ -80,7 +80,7 @@ func module(version string) addr.ModuleVersion {
 	return addr.ModuleVersion{Module: must(addr.ParseModule("acme/vpc/aws")), Version: must(addr.ParseVersion(version))}
 }
 
-// must unwraps a value of a fixture, which cannot fail.
+// must returns a value of a fixture, which cannot fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -88,8 +88,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestModuleIsTheSame publishes a tree straight and through a front-end: the
-// digests are the same, so nothing was added, left out or changed on the way.
+// TestModuleIsTheSame publishes a tree directly and through a front-end: the digests are
+// the same, so nothing was added, left out or changed.
 func TestModuleIsTheSame(t *testing.T) {
 	tree := fstest.MapFS{
 		".terraformignore":           {Data: []byte("*.bak\n!fixture.tfstate\n")},
@@ -135,8 +135,8 @@ func TestModuleIsTheSame(t *testing.T) {
 	}
 }
 
-// TestRepeats answers each request of a publication once with an error of the
-// kind that passes, or cuts the connection, before it lets it through.
+// TestRepeats answers each request of a publication once with a temporary error, or cuts
+// the connection, before it passes the request on.
 func TestRepeats(t *testing.T) {
 	for _, status := range []int{0, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRefusals holds answers against the errors that they become. The token is
-// in none of them, and goes nowhere else.
+// TestRefusals compares answers with the errors that they become. The token is in none of
+// them, and is sent to no other server.
 func TestRefusals(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNobodyThere is an address where nobody listens: it is asked once.
+// TestNobodyThere has an address without a listener: only one request is made.
 func TestNobodyThere(t *testing.T) {
 	s := newServer(t, nil)
 	s.url.Host = "127.0.0.1:1"
@@ -245,7 +245,7 @@ type tripper func(*http.Request) *http.Response
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// TestGitHubToken asks for a token when the last one is no longer fresh.
+// TestGitHubToken requests a token when the last one is no longer fresh.
 func TestGitHubToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked int

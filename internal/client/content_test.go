@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestContentRedirect: where a front-end sends its clients to the storage of the
-// registry, they go there without the token, and check the bytes.
+// TestContentRedirect redirects clients to the storage of the registry: they follow
+// without the token, and verify the bytes.
 //
 // Shows: jobs 4a
 func TestContentRedirect(t *testing.T) {
@@ -91,8 +91,9 @@ func TestContentRedirect(t *testing.T) {
 	}
 }
 
-// FuzzContent gives arbitrary answers to who wants to read: what is read then is of the
-// module that was meant, and an error is fit for a terminal and without the token.
+// FuzzContent gives arbitrary answers to a client that reads a version: content that is
+// accepted belongs to the right module, and an error is safe for a terminal and has no
+// token.
 //
 // Shows: jobs 4a
 func FuzzContent(f *testing.F) {
@@ -101,7 +102,7 @@ func FuzzContent(f *testing.F) {
 	f.Add(307, "https://elsewhere.example.com/"+secret)
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 200 || status > 599 {
-			return // net/http does not hand out others
+			return // net/http never returns other statuses
 		}
 		answer := func(r *http.Request) *http.Response {
 			return &http.Response{StatusCode: status, Header: http.Header{"Location": {body}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}

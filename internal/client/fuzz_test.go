@@ -15,9 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// FuzzAnswer gives arbitrary answers to a publication: all of them are errors,
-// since none has the content digest, and their text is fit for a terminal and
-// without the token.
+// FuzzAnswer gives arbitrary answers to a publication: all of them are errors, since none
+// has the content digest, and their text is safe for a terminal and without the token.
 func FuzzAnswer(f *testing.F) {
 	f.Add(201, `{"repository":"r","tag":"1.0.0","digest":"d","content_digest":"c"}`)
 	f.Add(422, `{"errors":["main.tf:3: \u001b[31m`+secret+`"]}`)
@@ -25,7 +24,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(200, "[]")
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 200 || status > 599 {
-			return // net/http does not hand out others
+			return // net/http never returns other statuses
 		}
 		answer := func(r *http.Request) *http.Response {
 			header := http.Header{"Location": {body}}

@@ -37,7 +37,7 @@ func newRelease(t *testing.T, platforms ...string) fstest.MapFS {
 	return dist
 }
 
-// uploads remembers which files a front-end took.
+// uploads records which files a front-end accepted.
 type uploads struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
@@ -78,8 +78,8 @@ func (u *uploads) take() map[string]bool {
 	return seen
 }
 
-// TestProvider publishes a release, the same again, and with one more platform.
-// The version that comes of it is that of a publication into the registry.
+// TestProvider publishes a release, the same again, and with one more platform. The
+// resulting version equals that of a publication into the registry.
 func TestProvider(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)
@@ -121,8 +121,8 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestProviderCut ends a publication after two files. Nothing is visible; the
-// next one, of another client, sends the rest only.
+// TestProviderCut interrupts a publication after two files. Nothing is visible; the next
+// one, by another client, sends only the rest.
 func TestProviderCut(t *testing.T) {
 	u := &uploads{seen: map[string]bool{}}
 	s := newServer(t, u.around)
@@ -158,13 +158,13 @@ func TestProviderCut(t *testing.T) {
 			t.Errorf("%s was sent again", name)
 		}
 	}
-	const cut = 3 // files that were on their way, which may have arrived without an answer
+	const cut = 3 // files in transit, which may have arrived without an answer
 	if n := len(first) + len(second); n < len(platforms)+2-cut || n > len(platforms)+2 {
 		t.Errorf("first %v, then %v", first, second)
 	}
 }
 
-// TestChanges signs, deprecates and yanks what was published.
+// TestChanges signs, deprecates and yanks a published version.
 func TestChanges(t *testing.T) {
 	s := newServer(t, nil)
 	c := s.client(nil)

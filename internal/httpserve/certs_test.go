@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
-// TestCertDirs reaches a server that only the folder of its host makes
-// trusted, and that wants the client certificate kept there.
+// TestCertDirs connects to a server that is trusted only because of the folder of its
+// host, and that requires the client certificate in that folder.
 func TestCertDirs(t *testing.T) {
 	made := t.TempDir()
 	ca, cfg, err := httpserve.SelfSigned(made, []string{"127.0.0.1"})
@@ -46,7 +46,7 @@ func TestCertDirs(t *testing.T) {
 			t.Errorf("got %s", resp.Status)
 		}
 	}
-	// The folder is for its own host and port only.
+	// The folder applies to its own host and port only.
 	other, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
 	if _, err := c.Get(other.URL()); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("another host is trusted as well: %v", err)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// attacker speaks HTTP/2 as no client would.
+// attacker speaks HTTP/2 in ways that no client does.
 type attacker struct {
 	*http2.Framer
 	conn *tls.Conn
@@ -44,12 +44,12 @@ func newAttacker(t *testing.T, h http.Handler, settings ...http2.Setting) attack
 	return a
 }
 
-// request is the header of a GET, with fields of the caller's.
+// request returns the header of a GET, with additional fields.
 func request(fields ...hpack.HeaderField) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for _, f := range append([]hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "okara.test"}, {Name: ":path", Value: "/"}}, fields...) {
-		_ = e.WriteField(f) // a buffer takes all
+		_ = e.WriteField(f) // a buffer accepts every field
 	}
 	return b.Bytes()
 }
@@ -59,8 +59,7 @@ func (a attacker) ask(i int, ends bool) error {
 	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: request(), EndStream: true, EndHeaders: ends})
 }
 
-// read takes what the server sends until the connection ends, and tells the
-// frames of it.
+// read reads the frames of the server until the connection ends, and passes each to seen.
 func (a attacker) read(seen func(http2.Frame)) {
 	for {
 		f, err := a.ReadFrame()
@@ -71,16 +70,15 @@ func (a attacker) read(seen func(http2.Frame)) {
 	}
 }
 
-// TestHTTP2Floods sends without an end what costs the server more than the
-// client. The connection is closed, and until then no more handlers run than
-// there may be streams.
+// TestHTTP2Floods sends endlessly what costs the server more than the client. The
+// connection is closed, and until then no more handlers run than streams are allowed.
 //
 // Shows: mistakes 21
 func TestHTTP2Floods(t *testing.T) {
-	const most = 64 << 20 // bytes that a server without a bound would take
+	const most = 64 << 20 // bytes that a server without a bound would read
 	fragment := request(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 8<<10)})
 	for name, test := range map[string]struct {
-		deaf bool // nothing is read of what the server sends
+		deaf bool // the client reads nothing from the server
 		send func(a attacker, i int) error
 	}{
 		"requests cancelled at once (CVE-2023-44487)": {send: func(a attacker, i int) error {
@@ -103,7 +101,7 @@ func TestHTTP2Floods(t *testing.T) {
 				a := newAttacker(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 					peak.Store(max(peak.Load(), running.Add(1)))
 					defer running.Add(-1)
-					<-release // whatever the client does
+					<-release // even if the client has gone
 				}))
 				var reader sync.WaitGroup
 				if !test.deaf {
@@ -114,7 +112,7 @@ func TestHTTP2Floods(t *testing.T) {
 					closed = test.send(a, i) != nil
 					sent += 64
 					if i%1000 == 999 {
-						time.Sleep(time.Second) // of the bubble: a goodbye takes one, a deaf client is waited for
+						time.Sleep(time.Second) // of the bubble: a GOAWAY takes one, and the server waits for a client that does not read
 					}
 				}
 				if !closed {
@@ -131,7 +129,7 @@ func TestHTTP2Floods(t *testing.T) {
 	}
 }
 
-// TestHTTP2Streams refuses the stream that is one too many.
+// TestHTTP2Streams refuses a stream above the limit.
 func TestHTTP2Streams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -163,7 +161,7 @@ func TestHTTP2Streams(t *testing.T) {
 	})
 }
 
-// TestHTTP2Times shows how long clients last who do nothing, or take nothing.
+// TestHTTP2Times shows how long clients last that send nothing, or read nothing.
 func TestHTTP2Times(t *testing.T) {
 	for name, test := range map[string]struct {
 		window uint32 // of a stream
@@ -174,7 +172,7 @@ func TestHTTP2Times(t *testing.T) {
 		"no request":            {65535, false, func(attacker) error { return nil }, idleTimeout},
 		"half a header":         {65535, false, func(a attacker) error { return a.ask(0, false) }, stallTimeout + 15*time.Second},
 		"no window":             {0, false, func(a attacker) error { return a.ask(0, true) }, stallTimeout},
-		"a connection not read": {1 << 30, true, func(a attacker) error { return a.ask(0, true) }, stallTimeout + 5*time.Second}, // TLS says goodbye
+		"a connection not read": {1 << 30, true, func(a attacker) error { return a.ask(0, true) }, stallTimeout + 5*time.Second}, // closing TLS takes 5 s
 		"no body": {65535, false, func(a attacker) error {
 			return a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: request(), EndHeaders: true})
 		}, stallTimeout},

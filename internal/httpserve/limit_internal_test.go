@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// pipes is a listener without a network, whose connections a synctest bubble
-// can wait for.
+// pipes is a listener without a network, with connections that a synctest bubble can wait
+// for.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -65,10 +65,9 @@ func servePipes(t *testing.T, config *tls.Config, h http.Handler) *pipes {
 	return l
 }
 
-// TestTimes shows how long a connection lives on which nothing happens. The
-// clock is that of the bubble.
+// TestTimes shows how long an idle connection lives. The clock is that of the bubble.
 func TestTimes(t *testing.T) {
-	const lingerTime = time.Second // half of it, rounded: net/http waits that long before it closes what it did not read
+	const lingerTime = time.Second // half a second, rounded: net/http waits that long before it closes a connection with unread data
 	const body = " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nfour"
 	for _, test := range []struct {
 		name, send string
@@ -104,14 +103,14 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestSlow sends and fetches for hours, slower than any limit for the whole
-// could allow (row 16).
+// TestSlow sends and fetches for hours, slower than any limit on the whole transfer could
+// allow (row 16).
 //
 // Shows: registries 16
 func TestSlow(t *testing.T) {
 	const pieces = 300
 	for name, write := range map[string]func(w http.ResponseWriter){
-		"Write":       func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, pieces*pieceSize)) }, // the client sees the length
+		"Write":       func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, pieces*pieceSize)) }, // the header has the length
 		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", pieces*pieceSize)) },
 		"ReadFrom": func(w http.ResponseWriter) {
 			_, _ = io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, pieces*pieceSize))})
@@ -152,8 +151,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestStalledReader has clients that take nothing of their answers, or next to
-// nothing: their requests end, whatever the handler does.
+// TestStalledReader has clients that read nothing of their answers, or almost nothing:
+// their requests end, whatever the handler does.
 //
 // Shows: mistakes 20 | a reader who takes nothing held its place for ever; some spellings of
 // loopback passed the guard | every answer has a deadline for each 64 KiB; IPv6 passes from
@@ -172,7 +171,7 @@ func TestStalledReader(t *testing.T) {
 			return http.NewResponseController(w).Flush()
 		},
 	} {
-		for _, take := range []int64{0, 16} { // each second
+		for _, take := range []int64{0, 16} { // bytes each second
 			t.Run(fmt.Sprintf("%s, %d", name, take), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ended := make(chan error, 1)

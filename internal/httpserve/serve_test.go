@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
-// newServer runs until the test ends or stop is called; done has the result
-// of Serve.
+// newServer runs a server until the test ends or stop is called; done has the result of
+// Serve.
 func newServer(t *testing.T, o httpserve.Options) (s *httpserve.Server, stop func(), done <-chan error) {
 	t.Helper()
 	o.Addr = "127.0.0.1:0"
@@ -88,7 +88,8 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// A connection opened ahead of need, as net/http's transport does, is no request.
+// TestDrainUnused has a connection that was opened ahead of need, as net/http's transport
+// does: it does not count as a request.
 func TestDrainUnused(t *testing.T) {
 	s, stop, done := newServer(t, httpserve.Options{Drain: 3 * time.Second, Handler: http.NotFoundHandler()})
 	unused, err := net.Dial("tcp", s.Addr())
@@ -96,7 +97,7 @@ func TestDrainUnused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unused.Close()
-	resp, err := http.Get(s.URL()) // accepted after the first one
+	resp, err := http.Get(s.URL()) // accepted after the unused connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestPlainOnTLS(t *testing.T) {
 	}
 }
 
-// TestURL: the address stays what it was when serving begins.
+// TestURL checks that the address does not change when serving begins.
 func TestURL(t *testing.T) {
 	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
 	before := s.URL()

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/httpserve"
 )
 
-// TestServerSpans follows one trace from the client through the server to what
-// the server asks in turn. No span has anything of the token in the path, the
-// query or the Authorization header (row 6).
+// TestServerSpans follows one trace from the client through the server to the server's
+// own requests. No span has any part of the token in the path, the query or the
+// Authorization header (row 6).
 //
 // Shows: registries 6
 func TestServerSpans(t *testing.T) {
@@ -66,7 +66,7 @@ func TestServerSpans(t *testing.T) {
 	}
 	resp.Body.Close()
 	stop()
-	<-done // the span ends behind the answer
+	<-done // the span ends after the answer
 
 	var server, call trace.ReadOnlySpan
 	for _, span := range recorder.Ended() {

@@ -62,7 +62,7 @@ func TestClientCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The CA's own pair serves as the client's here; any would do.
+	// The CA's own pair serves as the client's here; any pair would do.
 	cert, key := ca, filepath.Join(dir, "ca-key.pem")
 	cfg.ClientAuth = tls.RequireAnyClientCert
 	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
@@ -119,8 +119,8 @@ func TestTransportErrors(t *testing.T) {
 	}
 }
 
-// TestMain sets a proxy that would break everything: the environment is read
-// once per process, and no test here may depend on it except TestProxy.
+// TestMain sets a proxy that would make all requests fail: the environment is read once
+// per process, and no test here may depend on it except TestProxy.
 func TestMain(m *testing.M) {
 	os.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	os.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")

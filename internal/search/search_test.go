@@ -39,7 +39,7 @@ func addresses(entries []*search.Entry) []string {
 	return list
 }
 
-// some are entries in which one word is in every place.
+// some returns entries that have one word in every place.
 func some() []search.Entry {
 	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
 	return []search.Entry{
@@ -54,7 +54,7 @@ func some() []search.Entry {
 	}
 }
 
-// TestSearch looks for hits and their order.
+// TestSearchIndex checks hits and their order.
 func TestSearchIndex(t *testing.T) {
 	v := search.NewIndex(some()).Visible(all)
 	downloads := func(_, address string) int64 { return int64(strings.Index("app/queue/aws net/vpc/aws", address) + 1) }
@@ -66,7 +66,7 @@ func TestSearchIndex(t *testing.T) {
 		{"q=vpc+site", "app/site/aws"}, // every word
 		{"q=aws_vp", "net/vpc/aws"},
 		{"q=cidr_block", "net/vpc/aws"},
-		{"q=ci", ""}, // too short for what is not an address
+		{"q=ci", ""}, // too short for descriptions and code
 		{"q=hashicorp", "registry.opentofu.org/hashicorp/aws"},
 		{"q=opentofu", "registry.opentofu.org/hashicorp/aws"},
 		{"q=%3Cscript%3E", ""},
@@ -81,10 +81,10 @@ func TestSearchIndex(t *testing.T) {
 		{"q=vpc&deprecated=no", "net/vpc/aws net/vpc-peering/aws app/site/aws app/queue/aws"},
 		{"q=vpc&namespace=net&sort=newest", "net/vpc-peering/aws net/aws-vpc/null net/vpc/aws"},
 		{"kind=module&sort=name", "net/aws-vpc/null app/edge/aws app/queue/aws app/site/aws net/vpc/aws net/vpc-peering/aws"},
-		{"q=peering", "net/vpc-peering/aws app/edge/aws"}, // a readme comes last
+		{"q=peering", "net/vpc-peering/aws app/edge/aws"}, // a match in a readme ranks last
 		{"q=anycast", "app/edge/aws"},
-		{"q=anyca", ""},                                        // of a readme whole words only
-		{"q=dns_record", "acme/dns"}, {"q=record", "acme/dns"}, // what a provider documents
+		{"q=anyca", ""},                                        // in a readme, only whole words match
+		{"q=dns_record", "acme/dns"}, {"q=record", "acme/dns"}, // documented resource of a provider
 		{"q=vpc&sort=downloads", "net/vpc/aws app/queue/aws net/vpc-peering/aws net/aws-vpc/null app/site/aws"},
 	} {
 		if got := strings.Join(addresses(v.Search(query(t, c.query), downloads)), " "); c.want != got {
@@ -111,7 +111,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// TestViews gives each set of rights its own part, and keeps none of another index.
+// TestViews gives each set of rights its own view, and drops views of an older index.
 func TestViews(t *testing.T) {
 	x, now := search.NewIndex(some()), time.Now()
 	var views search.Views
@@ -143,7 +143,7 @@ func TestViews(t *testing.T) {
 		t.Error("a view outlives its index")
 	}
 	made = 0
-	for i := range 300 { // the first ones make room
+	for i := range 300 { // the first views are evicted
 		of(x, fmt.Sprint("ns", i), now)
 	}
 	was := made
@@ -154,8 +154,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads anything as a document: what comes of it is within its bounds,
-// and the same when it is written and read again.
+// FuzzDecode decodes arbitrary documents: the result is within its bounds, and the same
+// after encoding and decoding it again.
 func FuzzDecode(f *testing.F) {
 	for _, entries := range [][]search.Entry{nil, some(), {{Kind: "module", Address: "a/b/c", Description: strings.Repeat("é\x00\u202e", 400), Inputs: []string{"b", "a", "a"}}}} {
 		b, err := search.EncodeEntries(entries)
@@ -178,7 +178,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		b, err := search.EncodeEntries(entries)
 		if err != nil {
-			return // a year that JSON cannot have
+			return // a year that JSON cannot represent
 		}
 		again, err := search.DecodeEntries(b)
 		if diff := cmp.Diff(entries, again); err != nil || diff != "" {
@@ -188,7 +188,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// large is the index of 10,000 modules with the words that such have.
+// large returns an index of 10,000 modules with typical words.
 func large() []search.Entry {
 	entries := make([]search.Entry, 10_000)
 	for i := range entries {
@@ -209,7 +209,7 @@ func large() []search.Entry {
 	return entries
 }
 
-// BenchmarkSearch is the bound of 2 ms over 10,000 modules.
+// BenchmarkSearch measures a search over 10,000 modules; the bound is 2 ms.
 func BenchmarkSearch(b *testing.B) {
 	v := search.NewIndex(large()).Visible(all)
 	for _, text := range []string{"q=", "q=vpc", "q=aws_subnet+vpc", "q=a", "q=network+service+zone+region+subnets+each+makes+belongs", "q=team7/", "q=vpc&sort=downloads"} {
@@ -227,7 +227,7 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// BenchmarkNew makes an index, and says what it takes in memory.
+// BenchmarkNew makes an index, and reports the memory that it takes.
 func BenchmarkNew(b *testing.B) {
 	entries := large()
 	document, err := search.EncodeEntries(entries)

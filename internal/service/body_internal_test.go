@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestBodyRoom shows that no more bodies are read at once than there is room for,
-// and that each gives its place back.
+// TestBodyRoom reads at most as many bodies at the same time as the limiter has places,
+// and each frees its place.
 //
 // Shows: mistakes 1
 func TestBodyRoom(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestStalledMetadata has clients who hold a place: one takes nothing of a long
-// answer, others do not send the body of which nothing is known. One that takes
-// an answer slowly gets it.
+// TestStalledMetadata has clients that hold a place: one reads nothing of a long answer,
+// others do not send a body of unknown length. A client that reads an answer slowly gets
+// it.
 //
 // Shows: mistakes 12
 // Shows: mistakes 20
@@ -47,7 +47,7 @@ func TestStalledMetadata(t *testing.T) {
 					return err
 				})
 				here := ocitest.OneConn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					_ = limited(w, r) // as others see it
+					_ = limited(w, r) // the error is not checked here
 					left <- time.Since(start)
 				}))
 				if _, err := io.WriteString(here, test.send); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestLimiter has clients that take all they can get: many get equal shares.
+// TestLimiter has clients that take all places that they can get: many get equal shares.
 //
 // Shows: mistakes 12
 // Shows: mistakes 18
@@ -24,12 +24,12 @@ func TestLimiter(t *testing.T) {
 	}
 	for clients, want := range map[int]int{1: 50, 2: 33, 3: 25, 9: 10, 19: 5} {
 		p := NewLimiter(100)
-		for i := range clients { // each as if it came first
+		for i := range clients { // each as if it were alone at first
 			for p.Acquire(client(i)) {
 				continue
 			}
 		}
-		for range 1000 { // what ends is open to all
+		for range 1000 { // a freed place is open to every client
 			for i := range clients {
 				if p.by[client(i)] > 0 {
 					p.Release(client(i))
@@ -75,7 +75,7 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
-// TestClientOf counts as one what one host can have.
+// TestClientOf counts all addresses that one host can have as one client.
 //
 // Shows: mistakes 18
 func TestClientOf(t *testing.T) {
@@ -89,7 +89,7 @@ func TestClientOf(t *testing.T) {
 		{"[::ffff:192.0.2.1]:1", "", "192.0.2.1/32"},
 		{"[2001:db8:0:1:2:3:4:5]:1", "", "2001:db8:0:1::/64"},
 		{"[fe80::1%eth0]:1", "", "fe80::/64"},
-		{"192.0.2.1:1", "198.51.100.1", "192.0.2.1/32"}, // no proxy
+		{"192.0.2.1:1", "198.51.100.1", "192.0.2.1/32"}, // the header is not trusted without a proxy
 		{"10.0.0.1:1", "203.0.113.9, 198.51.100.1", "198.51.100.1/32"},
 		{"10.0.0.1:1", "198.51.100.1, 10.0.0.2", "198.51.100.1/32"},
 		{"10.0.0.1:1", "198.51.100.1:4711", "198.51.100.1/32"},

@@ -36,8 +36,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// TestTuneMemory shows that garbage is collected as often as what is alive wants, and
-// not at all otherwise than GOGC says.
+// TestTuneMemory sets the percentage for the live memory, and keeps a value of GOGC.
 func TestTuneMemory(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
@@ -60,7 +59,7 @@ func TestTuneMemory(t *testing.T) {
 	alive := make([]byte, 2*garbage)
 	for current() != 100 && t.Context().Err() == nil {
 		runtime.GC()
-		runtime.Gosched() // the cleanup runs beside this
+		runtime.Gosched() // the cleanup runs in another goroutine
 	}
 	runtime.KeepAlive(alive)
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// asked is what a server was asked.
+// asked is a request that a server got.
 type asked struct{ Method, Path, Body string }
 
-// newServer answers as it is told, and keeps what it was asked.
+// newServer starts a server that answers with answer, and records its requests.
 func newServer(t *testing.T, answer func(r *http.Request) (int, string)) (*workspaceclient.Client, *[]asked) {
 	t.Helper()
 	var all []asked
@@ -48,7 +48,7 @@ func newServer(t *testing.T, answer func(r *http.Request) (int, string)) (*works
 const shop = `{"id":"ws-x","type":"workspaces","attributes":{"name":"shop","tag-names":["a","b"],"locked":true,"created-at":"2026-01-02T03:04:05Z"},
  "relationships":{"project":{"data":{"type":"projects","id":"prj-cmV0YWls"}}}}`
 
-// TestList reads page after page, and ends with a server that has no end.
+// TestList reads page after page, and stops with a server that always has another page.
 func TestList(t *testing.T) {
 	c, requests := newServer(t, func(r *http.Request) (int, string) {
 		if r.URL.Query().Get("page[number]") == "1" {
@@ -82,8 +82,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestCreate sends what a workspace has, and tells one that is there from a body that
-// is not taken.
+// TestCreate sends the settings of a workspace, and distinguishes an existing workspace
+// from a refused body.
 func TestCreate(t *testing.T) {
 	there := false
 	c, requests := newServer(t, func(r *http.Request) (int, string) {
