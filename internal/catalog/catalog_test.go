@@ -27,9 +27,9 @@ const (
 	dnsRepo = "acme/providers/acme/dns"
 )
 
-// TestListAges asks for a list again and again: it is read once, after 30 seconds
-// behind the back of who asks, and a list that has not changed is the same value
-// with all that readers kept beside it.
+// TestListAges requests a list repeatedly: it is read once, after 30 seconds in the
+// background, and a list that has not changed is the same value with all values derived
+// from it.
 func TestListAges(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -39,7 +39,7 @@ func TestListAges(t *testing.T) {
 	if n := s.requests(func() { must(s.Module(t.Context(), m)) }); len(n) != 0 {
 		t.Errorf("a list that is known was asked for: %v", n)
 	}
-	s.pass(6 * time.Minute) // no more in the background
+	s.pass(6 * time.Minute) // too old for a refresh in the background
 	again := must(s.Module(t.Context(), m))
 	if kept, _ := again.Derived.Load("form"); again != first || kept != "an answer" {
 		t.Errorf("a refresh without news is another value")
@@ -54,8 +54,8 @@ func TestListAges(t *testing.T) {
 	}
 }
 
-// TestTagTTL moves the tag of a module: the catalog serves what it knows until
-// the time is over, and then asks for the digest alone where nothing moved.
+// TestTagTTL moves the tag of a module: the catalog serves the cached value until the TTL
+// has passed, and then requests only the digest if the tag has not moved.
 func TestTagTTL(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	first := s.module(t, vpc, "1.0.0")
@@ -86,7 +86,7 @@ func TestTagTTL(t *testing.T) {
 	}
 }
 
-// TestLatest says which of the versions is the latest.
+// TestLatest checks which version is the latest.
 func TestLatest(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -120,8 +120,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestWithdrawn yanks a version: it is in no list, and asking for it is a refusal
-// with the words of who did it, never "not found".
+// TestWithdrawn yanks a version: it is in no list, and a request for it is refused with
+// the message of the yank, never "not found".
 func TestWithdrawn(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -144,8 +144,8 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// TestChanged publishes through this process: the catalog has the news at once,
-// for one question about what changed.
+// TestChanged publishes through this process: the catalog shows the change at once, with
+// one request for the part that changed.
 //
 // Shows: mistakes 32 | what was published was listed late by the server that took it | its lists
 // show it at once
@@ -174,8 +174,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestOneFetch lets many ask at once for what nobody knows: all wait for the same
-// requests.
+// TestOneFetch sends many concurrent requests for a value that is not cached: all wait
+// for the same requests to the registry.
 func TestOneFetch(t *testing.T) {
 	arrived, release := make(chan struct{}, 100), make(chan struct{})
 	hold := &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -215,9 +215,9 @@ func TestOneFetch(t *testing.T) {
 	}
 }
 
-// TestDown takes the registry away: what is known is served on, a list for a day
-// and a version of a provider as long as the process; what is not known is an
-// error that says so.
+// TestDown makes the registry unavailable: cached values are still served, a list for a
+// day and a version of a provider as long as the process runs; other requests fail with
+// an error that says so.
 func TestDown(t *testing.T) {
 	down := false
 	s := newStoreOver(t, &ocitest.Fault{Times: -1, Match: func(*http.Request) bool { return down }, Do: ocitest.Status(http.StatusBadGateway, -1)}, nil)
@@ -248,8 +248,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestPing takes everything for an answer that a registry without such a
-// repository may say.
+// TestPing accepts every answer that a registry without such a repository may give.
 func TestPing(t *testing.T) {
 	for status, good := range map[int]bool{http.StatusNotFound: true, http.StatusForbidden: true, http.StatusUnauthorized: false, http.StatusBadGateway: false} {
 		s := newStoreOver(t, &ocitest.Fault{Times: -1, Do: ocitest.Status(status, -1)}, nil)

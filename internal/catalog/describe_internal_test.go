@@ -4,7 +4,7 @@ package catalog
 
 import "testing"
 
-// TestFirstWords wants of a readme what people would say of it.
+// TestFirstWords checks that the description of a readme is a useful sentence.
 func TestFirstWords(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a paragraph", "# VPC\n\nA network\nof **its** own, see [docs](https://example.com).\n\nMore.\n", "A network of its own, see docs."},

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// found is a finder over a registry of its own, with a clock that a test moves.
+// found is a finder with its own registry, and a clock that a test moves.
 type found struct {
 	*Finder
 	depot  *depot.Depot
@@ -33,7 +33,7 @@ type found struct {
 	start  time.Time
 }
 
-// newFinder starts one at a registry; faulty may break what it asks, and is nil else.
+// newFinder starts a finder at a registry; faulty may break its requests, nil: no faults.
 func newFinder(t testing.TB, host string, faulty http.RoundTripper) *found {
 	t.Helper()
 	f := &found{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{Base: faulty}, start: time.Now()}
@@ -70,7 +70,7 @@ func (f *found) module(t *testing.T, address, version string, files fstest.MapFS
 	}
 }
 
-// hits are the addresses that a text finds, or what is wrong.
+// hits returns the addresses that a text finds, or the error.
 func (f *found) hits(t testing.TB, text string) string {
 	t.Helper()
 	v, complete, err := f.View(t.Context(), "all", func(string, string) bool { return true })
@@ -88,7 +88,7 @@ func (f *found) hits(t testing.TB, text string) string {
 	return strings.Join(list, " ")
 }
 
-// settle takes steps until there is nothing left to do now.
+// settle takes steps until no step is due.
 func (f *found) settle(t testing.TB) (waited time.Duration) {
 	t.Helper()
 	for range 1000 {
@@ -107,8 +107,8 @@ var described = fstest.MapFS{
 	"README.md": {Data: []byte("# Network\n\n![badge](x)\n\nMakes a `private` [network](y).\n\nAnd more.\n")},
 }
 
-// TestFinder fills an index: by a sweep, by what this process publishes, and from
-// what was stored, within the requests that each may cost.
+// TestFinder fills an index: by the refresh, by what this process publishes, and from the
+// stored index, each within its number of requests.
 func TestFinder(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	f := newFinder(t, host, nil)
@@ -121,12 +121,12 @@ func TestFinder(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The list of the catalog is enough to find by address.
+	// The list of the catalog is enough to find items by address.
 	if got := f.hits(t, "site"); got != "app/site/aws" {
 		t.Errorf("before the sweep: %s", got)
 	}
 	f.count.Take()
-	f.keep = true // storing it is not part of the sweep
+	f.keep = true // storing it is not part of the refresh
 	waited := f.settle(t)
 	if n := f.count.Total(); time.Duration(n)*refreshEach > waited {
 		t.Errorf("%d requests in %v: more than three a second", n, waited)
@@ -150,7 +150,7 @@ func TestFinder(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 
-	// What goes through this process is seen at once.
+	// Changes through this process are visible at once.
 	f.module(t, "net/vpc/aws", "1.11.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "brandnew" {}`)}})
 	f.c.Changed("acme/modules/net/vpc/aws", "1.11.0")
 	f.c.ChangedPublished()
@@ -158,13 +158,13 @@ func TestFinder(t *testing.T) {
 		t.Errorf("after a publication: %q", f.hits(t, "brandnew"))
 	}
 
-	// An hour later each is looked at again, at one request where nothing changed.
+	// An hour later each item is checked again, with one request if nothing changed.
 	f.settle(t)
 	f.module(t, "app/site/aws", "1.1.0", described)
 	f.passed.Add(int64(refreshEvery + time.Minute))
 	f.count.Take()
 	waited = f.settle(t)
-	if n := f.count.Total(); time.Duration(n-1)*refreshEach > waited { // and the list of the catalog
+	if n := f.count.Total(); time.Duration(n-1)*refreshEach > waited { // minus the list of the catalog
 		t.Errorf("%d requests in %v: more than three a second", n, waited)
 	}
 	f.passed.Add(int64(showEvery))
@@ -172,7 +172,7 @@ func TestFinder(t *testing.T) {
 		t.Errorf("after a round: %q", f.hits(t, "aws_vpc"))
 	}
 
-	// It was stored: another process knows all of it with three requests.
+	// The index was stored: another process loads all of it with three requests.
 	f.keep = false
 	f.passed.Add(int64(writeEvery))
 	f.settle(t)
@@ -195,7 +195,7 @@ func (f *found) repo(t testing.TB) *oci.Repo {
 	return r
 }
 
-// TestFinderStored reads indexes that tell something else than the catalog.
+// TestFinderStored reads stored indexes that contradict the catalog.
 //
 // Shows: page-mistakes 14
 func TestFinderStored(t *testing.T) {
@@ -224,7 +224,7 @@ func TestFinderStored(t *testing.T) {
 	}
 }
 
-// TestFinderReadOnly asks a registry to keep the index that refuses, once.
+// TestFinderReadOnly tries once to store the index in a registry that refuses.
 func TestFinderReadOnly(t *testing.T) {
 	refuse := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, -1), Match: func(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }}
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), refuse)
@@ -238,8 +238,8 @@ func TestFinderReadOnly(t *testing.T) {
 	}
 }
 
-// large is a registry with an index of 10,000 modules; what is behind each is not
-// there, for nobody asks for it.
+// large returns a registry with an index of 10,000 modules. The modules do not exist,
+// since no test reads them.
 func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 	t.Helper()
 	const modules = 10_000
@@ -274,8 +274,8 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 	return f, &asked
 }
 
-// TestFinderStart is row 14 of what others got wrong: the catalog is not empty
-// after a restart until everything was read.
+// TestFinderStart is row 14 of the mistakes of others: after a restart the catalog must
+// not be empty until everything was read.
 //
 // Shows: page-mistakes 14 | an empty catalog after a restart | -
 func TestFinderStart(t *testing.T) {
@@ -288,8 +288,8 @@ func TestFinderStart(t *testing.T) {
 	}
 }
 
-// BenchmarkFinderStart is the bound of 1 s from the start to the first complete
-// search of 10,000 entries, at 20 ms for each request.
+// BenchmarkFinderStart measures the time from the start to the first complete search of
+// 10,000 entries, at 20 ms for each request; the bound is 1 s.
 func BenchmarkFinderStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -299,8 +299,8 @@ func BenchmarkFinderStart(b *testing.B) {
 	}
 }
 
-// TestFinderSigned finds signatures that are referrers and have no tag, beside a report
-// that costs no request more than before.
+// TestFinderSigned finds signatures that are referrers without a tag, next to a report,
+// without an additional request.
 func TestFinderSigned(t *testing.T) {
 	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
 	for _, name := range []string{"bundle", "reported", "bare"} {

@@ -31,7 +31,7 @@ import (
 type store struct {
 	*catalog.Catalog
 	depot    *depot.Depot
-	client   *oci.Client // to publish with; not counted
+	client   *oci.Client // for publishing; its requests are not counted
 	layout   addr.Layout
 	dangling *ocitest.DanglingTags
 	count    *ocitest.Count
@@ -39,7 +39,7 @@ type store struct {
 	log      *log
 }
 
-// log is a log that a test reads while others write it.
+// log is a log that can be read and written concurrently.
 type log struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -63,7 +63,7 @@ func newStore(t *testing.T, change func(*catalog.Options)) *store {
 	return newStoreOver(t, nil, change)
 }
 
-// newStoreOver is newStore with a transport that may break what the catalog asks.
+// newStoreOver is newStore with a transport that may break the catalog's requests.
 func newStoreOver(t *testing.T, transport http.RoundTripper, change func(*catalog.Options)) *store {
 	t.Helper()
 	s := &store{
@@ -88,10 +88,10 @@ func newStoreOver(t *testing.T, transport http.RoundTripper, change func(*catalo
 	return s
 }
 
-// pass lets time go by for the catalog.
+// pass moves the clock of the catalog.
 func (s *store) pass(d time.Duration) { s.passed.Add(int64(d)) }
 
-// requests is what f asked the registry, as "METHOD kind" and how often.
+// requests returns the number of requests of f to the registry by "METHOD kind".
 func (s *store) requests(f func()) map[string]int {
 	s.count.Take()
 	f()
@@ -109,7 +109,7 @@ func (s *store) module(t *testing.T, address, version string) depot.Published {
 	return out
 }
 
-// signer is one key for all tests: making one takes a while.
+// signer is one key for all tests, since making one takes a while.
 var signer = sync.OnceValue(func() *signing.Key {
 	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
 })
@@ -156,7 +156,7 @@ func (s *store) event(t *testing.T, repository, action, version string) {
 	}
 }
 
-// foreign puts a manifest under a tag that is nothing the catalog knows.
+// foreign puts a manifest under a tag that is neither a module nor a provider.
 func (s *store) foreign(t *testing.T, repository, tag string) {
 	t.Helper()
 	r, empty := s.repo(repository), oci.EmptyBlob()
@@ -169,7 +169,7 @@ func (s *store) foreign(t *testing.T, repository, tag string) {
 	}
 }
 
-// listed are the versions of a module that may be had, highest first.
+// listed returns the versions of a module that are served, highest first.
 func (s *store) listed(t *testing.T, address string) []string {
 	t.Helper()
 	l, err := s.Module(t.Context(), must(addr.ParseModule(address)))
@@ -179,12 +179,12 @@ func (s *store) listed(t *testing.T, address string) []string {
 	return texts(l.Listed)
 }
 
-// version asks for one version of a module.
+// version requests one version of a module.
 func (s *store) version(ctx context.Context, address, version string) (*catalog.ModuleVersion, error) {
 	return s.ModuleVersion(ctx, must(addr.ParseModule(address)), must(addr.ParseVersion(version)))
 }
 
-// providerVersion asks for one version of a provider.
+// providerVersion requests one version of a provider.
 func (s *store) providerVersion(ctx context.Context, address, version string) (*catalog.ProviderVersion, error) {
 	return s.ProviderVersion(ctx, must(addr.ParseProvider(address)), must(addr.ParseVersion(version)))
 }
@@ -197,7 +197,7 @@ func texts(versions []addr.Version) []string {
 	return list
 }
 
-// must unwraps a value of a fixture, which cannot fail.
+// must returns a value of a fixture, which cannot fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// TestLostBound remembers, and tells of, a bounded number of lost versions whatever
-// clients ask for.
+// TestLostBound records and logs a bounded number of lost versions, whatever clients
+// request.
 func TestLostBound(t *testing.T) {
 	var out strings.Builder
 	m := &lostVersions{log: slog.New(slog.NewTextHandler(&out, nil))}

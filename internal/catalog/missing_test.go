@@ -19,9 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestDanglingVersion lists a tag whose GET is 404. It is in the list until somebody asks
-// for it, the latest version is the one before it, and it is back as soon as it is
-// there.
+// TestDanglingVersion lists a tag whose GET is 404. It is in the list until it is
+// requested; then the latest version is the one before it, until the content of the tag
+// is back.
 func TestDanglingVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -39,7 +39,7 @@ func TestDanglingVersion(t *testing.T) {
 	}
 	_, err = s.version(t.Context(), vpc, "1.1.0")
 	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrNotFound) {
-		t.Errorf("a ghost: %v", err) // an origin may have it
+		t.Errorf("a ghost: %v", err) // an origin may have the version
 	}
 	if n := strings.Count(s.log.String(), "passed over"); n != 2 {
 		t.Errorf("%d lines in the log, want one for each ghost:\n%s", n, s.log)
@@ -51,7 +51,7 @@ func TestDanglingVersion(t *testing.T) {
 	}
 }
 
-// TestDanglingReported says of a version that somebody else met as a ghost that it is one.
+// TestDanglingReported marks a version that another component found to be dangling.
 func TestDanglingReported(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")
@@ -68,8 +68,8 @@ func TestDanglingReported(t *testing.T) {
 	}
 }
 
-// TestLost loses the archive of a version: it is refused, not missing, and back in
-// the list with its archive.
+// TestLost loses the archive of a version: it is refused, not missing, and back in the
+// list with its archive.
 func TestLost(t *testing.T) {
 	gone := ""
 	fault := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, -1), Match: func(r *http.Request) bool {
@@ -100,8 +100,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestIndex reads the catalog: entries of another hand and ghosts are passed
-// over, and only what is new is read again.
+// TestIndex reads the catalog: entries of other tools and dangling tags are skipped, and
+// only new entries are read again.
 //
 // Shows: mistakes 32
 func TestIndex(t *testing.T) {
@@ -130,12 +130,12 @@ func TestIndex(t *testing.T) {
 			t.Errorf("one more, got - want +:\n%s", diff)
 		}
 	})
-	if n["GET manifest"] > 2 { // the new one, and the ghost
+	if n["GET manifest"] > 2 { // the new one, and the dangling one
 		t.Errorf("requests for one new entry: %v", n)
 	}
 }
 
-// TestSearch looks for what has been published, by each part of an address.
+// TestSearch searches published items by each part of an address.
 func TestSearch(t *testing.T) {
 	s := newStore(t, nil)
 	for _, m := range []string{vpc, "net/dns/aws", "data/vpc/azure"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// signed is a policy that wants modules signed with a key.
+// signed requires modules to be signed with a key.
 func signed(key *ecdsa.PrivateKey) func(*catalog.Options) {
 	return func(o *catalog.Options) {
 		o.Require = map[string]trust.Policy{
@@ -40,8 +40,8 @@ func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.Privat
 	}
 }
 
-// TestPolicy serves what fulfils the policy and nothing else, each version checked
-// once; what was refused is looked at again, since its signature may come.
+// TestPolicy serves only versions that fulfil the policy, and checks each version once; a
+// refused version is checked again, since a signature may be added.
 func TestPolicy(t *testing.T) {
 	key := newCosign()
 	checked := map[string]int{}
@@ -74,8 +74,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyUndecided breaks the registry while a version is checked: that is an
-// error of the registry, no verdict about the version.
+// TestPolicyUndecided breaks the registry while a version is checked: that is an error of
+// the registry, not a verdict about the version.
 func TestPolicyUndecided(t *testing.T) {
 	key, down := newCosign(), false
 	s := newStoreOver(t, &ocitest.Fault{
@@ -96,8 +96,8 @@ func TestPolicyUndecided(t *testing.T) {
 	}
 }
 
-// TestPolicyExpires has a version that passed checked again after ten minutes, since
-// trust may have been withdrawn.
+// TestPolicyExpires checks a version that passed again after ten minutes, since trust may
+// have been withdrawn.
 func TestPolicyExpires(t *testing.T) {
 	key := newCosign()
 	s := newStore(t, signed(key))
@@ -116,7 +116,7 @@ func TestPolicyExpires(t *testing.T) {
 		s.pass(6 * time.Minute)
 		must(s.version(t.Context(), vpc, "1.0.0"))
 	})
-	if n["GET manifest"] == 0 { // of the version, and of its signatures
+	if n["GET manifest"] == 0 { // of the version and of its signatures
 		t.Errorf("a version is not checked again after eleven minutes: %v", n)
 	}
 }

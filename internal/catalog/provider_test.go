@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestProviderVersion reads an index once for the life of the process, and with
-// it everything that is asked of its small blobs and sizes.
+// TestProviderVersion reads an index once for the life of the process, and with it all
+// small blobs and sizes.
 func TestProviderVersion(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64", "darwin_arm64")
@@ -49,8 +49,8 @@ func TestProviderVersion(t *testing.T) {
 	}
 }
 
-// TestProviderMoved moves the version tag of a provider to other content: the
-// first is served on, and a person hears of it.
+// TestProviderMoved moves the version tag of a provider to other content: the first
+// content is still served, and Watch.Moved is called.
 func TestProviderMoved(t *testing.T) {
 	moved := make(chan struct{}, 10)
 	s := newStore(t, func(o *catalog.Options) { o.Watch.Moved = func() { moved <- struct{}{} } })
@@ -71,8 +71,8 @@ func TestProviderMoved(t *testing.T) {
 	}
 }
 
-// TestProviderExtended adds a platform: the tag moves to an index that has all the
-// old packages unchanged, which is served.
+// TestProviderExtended adds a platform: the tag moves to an index that has all the old
+// packages unchanged, and the new index is served.
 func TestProviderExtended(t *testing.T) {
 	s := newStore(t, nil)
 	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
@@ -84,8 +84,8 @@ func TestProviderExtended(t *testing.T) {
 	}
 }
 
-// TestRevoked serves a version without a revoked key; one that nobody else signed
-// has no signature that counts.
+// TestRevoked serves a version without a revoked key; a version without another signature
+// counts as unsigned.
 func TestRevoked(t *testing.T) {
 	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
 	s := newStore(t, func(o *catalog.Options) {
@@ -107,8 +107,8 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestCorrupt puts what is no module and no provider under version tags: asking for
-// them is an error that says so, and the versions beside them are not touched.
+// TestCorrupt puts manifests under version tags that are neither modules nor providers:
+// requesting them is an error that says so, and other versions are not affected.
 func TestCorrupt(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
-// TestSummaryMoved moves the tag of a version: who asks a list about it again is told so,
-// whether or not somebody has asked for the version itself, and the tags are looked at
-// one after the other, however few at a time.
+// TestSummaryMoved moves the tag of a version: later lists show the new content, whether
+// or not the version itself was requested, and the tags are checked in turn, however few
+// per list.
 func TestSummaryMoved(t *testing.T) {
 	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
 	it := must(addr.ParseModule(vpc)).Item()

@@ -27,7 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// newAudited starts a server with an audit log. Who brings no token may what anonymous says.
+// newAudited starts a server with an audit log. Callers without a token have the rights
+// anonymous.
 func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.Scope) (*httptest.Server, Options) {
 	t.Helper()
 	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
@@ -50,7 +51,7 @@ func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...rights.S
 	return srv, o
 }
 
-// read reads all parts: a page waits only so long for that.
+// read reads all parts, since a page waits only a short time for that.
 func read(t *testing.T, o Options) {
 	t.Helper()
 	if err := o.auditLog.Read(t.Context()); err != nil {
@@ -76,8 +77,8 @@ func askAudit(t *testing.T, srv *httptest.Server, query string) (*http.Response,
 	return resp, string(b)
 }
 
-// TestAuditRoute answers the same as JSON, as lines of it, and as CSV for download, to
-// who runs the server.
+// TestAuditRoute answers an administrator with the same as JSON, as JSON lines, and as
+// CSV for download.
 func TestAuditRoute(t *testing.T) {
 	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, rights.AnonymousAll()...)
 	for _, address := range []string{"net/vpc/aws", "=net/vpn/aws"} {
@@ -93,7 +94,7 @@ func TestAuditRoute(t *testing.T) {
 		t.Errorf("no list of alterations in %s", body)
 	}
 	resp, body = askAudit(t, srv, "?what=decisions&action=admin")
-	if err := json.Unmarshal([]byte(body), &doc); err != nil || doc.Total != 2 || doc.Records[0].Decision != "allowed" { // that of this request is one
+	if err := json.Unmarshal([]byte(body), &doc); err != nil || doc.Total != 2 || doc.Records[0].Decision != "allowed" { // one of them is this request
 		t.Errorf("decisions: %d, %v:\n%s", resp.StatusCode, err, body)
 	}
 	resp, body = askAudit(t, srv, "?format=jsonl")
@@ -112,7 +113,7 @@ func TestAuditRoute(t *testing.T) {
 	}
 }
 
-// TestAuditRouteRefused has no right, or no registry.
+// TestAuditRouteRefused lacks the right, or the registry.
 func TestAuditRouteRefused(t *testing.T) {
 	for _, format := range []string{"", "?format=csv", "?format=jsonl"} {
 		srv, _ := newAudited(t, ocitest.Direct{Handler: http.NotFoundHandler()}, rights.AnonymousRead()...)
@@ -121,7 +122,7 @@ func TestAuditRouteRefused(t *testing.T) {
 		}
 		srv, _ = newAudited(t, &ocitest.Fault{Times: -1, Do: ocitest.Refuse}, rights.AnonymousAll()...)
 		want := http.StatusBadGateway
-		if format == "" { // says what it knows, and that it knows no more
+		if format == "" { // answers with the known records, and that they are incomplete
 			want = http.StatusOK
 		}
 		if resp, body := askAudit(t, srv, format); resp.StatusCode != want || format == "" && !strings.Contains(body, `"read_error":true`) {
@@ -131,7 +132,7 @@ func TestAuditRouteRefused(t *testing.T) {
 }
 
 // TestAuditCut has a registry that fails once a download has begun: the connection is
-// cut, so that nobody takes a part for the whole.
+// cut, so that a client cannot mistake a part for the whole.
 func TestAuditCut(t *testing.T) {
 	var outage atomic.Bool
 	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, rights.AnonymousAll()...)
@@ -140,7 +141,7 @@ func TestAuditCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := `,"address":"` + strings.Repeat("x", 900) + "\"}\n"
-	for part := 1; part <= 20; part++ { // 17 MB, of which memory holds less
+	for part := 1; part <= 20; part++ { // 17 MB, more than memory holds
 		tag := auditlog.AuditTag{Day: time.Now(), ID: strings.Repeat("0", 14) + fmt.Sprintf("%02d", part), Part: 1}
 		var text strings.Builder
 		fmt.Fprintf(&text, `{"format":1,"tag":%q,"first":1}`+"\n", tag)
@@ -166,7 +167,7 @@ func TestAuditCut(t *testing.T) {
 	}
 }
 
-// TestAuditMetrics counts what was altered, and shows it where metrics are.
+// TestAuditMetrics counts alterations in the metrics.
 func TestAuditMetrics(t *testing.T) {
 	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, rights.AnonymousAll()...)
 	queue, err := o.Client.Repo(o.Layout.QueueRepo())
@@ -177,7 +178,7 @@ func TestAuditMetrics(t *testing.T) {
 	if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("x\n")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // counted once
+	for range 2 { // each alteration counts once
 		read(t, o)
 		if _, body := askAudit(t, srv, ""); !strings.Contains(body, tag.String()) {
 			t.Errorf("nothing is said of it: %s", body)

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestBusy has one client that takes all it can get: what is beyond that is
-// refused with 503 and Retry-After, probes are not, another client is served,
-// and what ends makes room.
+// TestBusy has one client that takes all the places it can get: its further requests are
+// refused with 503 and Retry-After, but probes are not, another client is served, and a
+// request that ends frees its place.
 func TestBusy(t *testing.T) {
 	client, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true})
 	if err != nil {

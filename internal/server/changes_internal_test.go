@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// TestPushed tells of every tag that a client may put or delete what it is.
+// TestPushed checks the change that each tag means which a client may put or delete.
 //
 // Shows: mistakes 39
 func TestPushed(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// adminSite is a desk over a registry of this test alone.
+// adminSite is a depotAdmin over a registry of this test alone.
 type adminSite struct {
 	*depotAdmin
 	client *oci.Client
@@ -58,7 +58,7 @@ func newAdminSite(t *testing.T, file string) *adminSite {
 	return s
 }
 
-// hold publishes a module version that a gate keeps back, and returns its digest.
+// hold publishes a module version that a gate holds back, and returns its digest.
 func (s *adminSite) hold(t *testing.T, version, text string) string {
 	t.Helper()
 	_, err := s.d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{
@@ -71,7 +71,7 @@ func (s *adminSite) hold(t *testing.T, version, text string) string {
 	return held.Digest
 }
 
-// record writes what a run would have, of one module.
+// record writes a record of one module, as a run would.
 func (s *adminSite) record(t *testing.T, versions map[string]supply.VersionRecord) {
 	t.Helper()
 	b, err := json.Marshal(supply.Record{SchemaVersion: 1, Entries: map[string]map[string]supply.VersionRecord{"module net/vpc/aws": versions}})
@@ -94,8 +94,8 @@ func (s *adminSite) view(t *testing.T) web.DepotView {
 	return v
 }
 
-// TestDepotAdminReads puts the file, the record and the lock together, with few
-// requests, and with none while it knows them.
+// TestDepotAdminReads combines the file, the record and the lock, with few requests, and
+// with none while they are cached.
 func TestDepotAdminReads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	write := func(text string) {
@@ -150,7 +150,7 @@ func TestDepotAdminReads(t *testing.T) {
 	}
 }
 
-// TestDepotAdminApproves publishes what was seen and nothing else.
+// TestDepotAdminApproves publishes only the digest that the approver saw.
 func TestDepotAdminApproves(t *testing.T) {
 	s := newAdminSite(t, "")
 	old := s.hold(t, "1.0.0", `output "a" { value = 1 }`)
@@ -188,7 +188,7 @@ func TestDepotAdminApproves(t *testing.T) {
 	}
 }
 
-// TestDepotAdminApprovesInRun publishes although a run has the record.
+// TestDepotAdminApprovesInRun publishes although a run holds the lock of the record.
 func TestDepotAdminApprovesInRun(t *testing.T) {
 	s := newAdminSite(t, "depot.hcl")
 	digest := s.hold(t, "1.0.0", `output "a" { value = 1 }`)
@@ -204,8 +204,8 @@ func TestDepotAdminApprovesInRun(t *testing.T) {
 	depottest.MustFetch(t, depottest.MustRepo(t, s.client, s.layout.Module(depottest.VPC())), "1.0.0")
 }
 
-// TestDepotLease: the lock of a server that was killed while it had it is free again some
-// minutes later, since it is a lease, and since who waits looks often enough to see its end.
+// TestDepotLease checks that the lock of a killed server is free again after a few
+// minutes: it is a lease, and a waiting replica looks often enough to notice its end.
 func TestDepotLease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "depot.hcl")
 	if err := os.WriteFile(file, []byte("interval = \"1h\"\n"), 0o600); err != nil {

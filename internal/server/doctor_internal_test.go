@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// of makes samples of one label with values in turn.
+// of returns samples with one label; values are label values and numbers in turn.
 func of(label string, values ...any) (all []sample) {
 	for i := 0; i < len(values); i += 2 {
 		all = append(all, sample{labels: map[string]string{label: values[i].(string)}, value: values[i+1].(float64)})
@@ -27,7 +27,7 @@ func of(label string, values ...any) (all []sample) {
 	return all
 }
 
-// TestFindings has each finding at its bounds.
+// TestFindings checks each finding at its bounds.
 func TestFindings(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	days := func(n int) float64 { return float64(now.AddDate(0, 0, n).Unix()) }
@@ -45,7 +45,7 @@ func TestFindings(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		got  func(*testing.T) []web.Finding
-		want string // verdict and a part of the state of each
+		want string // verdict and part of the state of each finding
 	}{
 		"idle queue":       {on(queueFindings, "okara_queue_jobs", of("state", "waiting", 2.)), "0 2 waiting, 0 running"},
 		"failed job":       {on(queueFindings, "okara_queue_jobs", of("state", "failed", 1.)), "1 1 failed"},
@@ -100,7 +100,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// metricNames are those that a server has.
+// metricNames returns the names of a server's metrics.
 func metricNames(t *testing.T) (names []string) {
 	t.Helper()
 	m := NewMetrics()
@@ -117,7 +117,7 @@ func metricNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestDoctor asks a server that has done something.
+// TestDoctor checks a server that has handled requests.
 func TestDoctor(t *testing.T) {
 	m := NewMetrics()
 	dir := t.TempDir()
@@ -154,7 +154,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// turns answers with one status after the other.
+// turns answers with one status after another.
 type turns func() int
 
 func (f turns) RoundTrip(*http.Request) (*http.Response, error) {

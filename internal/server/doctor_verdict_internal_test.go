@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestDoctorVerdicts shows what okara admin doctor kept in each repository that it examined,
-// and what is known of a registry that it did not.
+// TestDoctorVerdicts shows the verdict of okara admin doctor for each repository that it
+// examined, and the verdict by host name for a registry that it did not examine.
 func TestDoctorVerdicts(t *testing.T) {
 	layout := addr.Layout{Prefix: "acme"}
 	h := ocitest.Handler(t, ocitest.Quirks{})

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// greeter is an extension that says a word of the file below /api/v1/.
+// greeter is an extension that serves a word of the file below /api/v1/.
 type greeter struct {
 	blocks struct {
 		Greeting *struct {
@@ -74,8 +74,8 @@ func readExtended(t *testing.T, words string) (*Settings, *greeter, error) {
 	return s, g, s.Read(file)
 }
 
-// TestExtension serves what is beside the core where the file says so, and alone where
-// that is wanted.
+// TestExtension serves the extension if the file has its block, and serves it alone if
+// the block says so.
 func TestExtension(t *testing.T) {
 	for _, tt := range []struct {
 		text              string
@@ -120,8 +120,8 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionRefused holds mistakes in what is beside the core against the file, with
-// their lines.
+// TestExtensionRefused compares mistakes in the extension's blocks with the errors, which
+// have the line.
 func TestExtensionRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"what nobody takes":     {"\ngreetings {}\n", "okara.hcl:2: Blocks of type \"greetings\" are not expected here. Did you mean \"greeting\"?"},
@@ -143,8 +143,8 @@ func TestExtensionRefused(t *testing.T) {
 	}
 }
 
-// TestExtensionAlone gives nothing to everybody where a server only hands on what others
-// decide about, though nothing says who may use it.
+// TestExtensionAlone gives no rights without a token on a server that only forwards
+// requests for others to decide, though no setting grants access.
 func TestExtensionAlone(t *testing.T) {
 	s, _, err := readExtended(t, "listen = \":8080\"\ngreeting {\n  word  = \"a\"\n  alone = true\n}\n")
 	if err != nil {

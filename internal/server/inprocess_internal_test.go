@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestInProcess pushes and pulls a blob through the transport that the server
-// uses for its own registry, and shows that a body streams: its first bytes
-// are there before the last are written.
+// TestInProcess pushes and pulls a blob through the transport that the server uses for
+// its embedded registry, and shows that a body streams: its first bytes arrive before the
+// last are written.
 func TestInProcess(t *testing.T) {
 	release := make(chan struct{})
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

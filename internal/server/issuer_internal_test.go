@@ -13,7 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// TestFilesOfAnIssuer: files that are missing or broken are told where they are named.
+// TestFilesOfAnIssuer checks that files that are missing or invalid are reported at the
+// line that names them.
 //
 // Shows: operator 4
 func TestFilesOfAnIssuer(t *testing.T) {
@@ -34,7 +35,8 @@ func TestFilesOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestRuleOfAnUnknownIssuer: a rule that no token can fulfil is told at start.
+// TestRuleOfAnUnknownIssuer checks that a rule that no token can match is reported at
+// start.
 func TestRuleOfAnUnknownIssuer(t *testing.T) {
 	const rule = "\nrule \"net\" {\n  issuer = \"https://i.example.com\"\n  allow = [\"read:module:**\"]\n}\n"
 	for text, want := range map[string]string{

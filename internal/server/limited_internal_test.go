@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestLimited sends more requests to a registry than may be under way.
+// TestLimited sends more requests to a registry than the limit allows.
 func TestLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Int64

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/metricstest"
 )
 
-// TestMetricsPage compares the metrics and their labels with the page that
-// lists them.
+// TestMetricsPage compares the metrics and their labels with the page that lists them.
 func TestMetricsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/serve-reference.md")
 	if err != nil {
@@ -40,7 +39,7 @@ func TestMetricsPage(t *testing.T) {
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {
 		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
-		if strings.HasPrefix(m[1], "okara_") { // the page names what comes with the library as a whole
+		if strings.HasPrefix(m[1], "okara_") { // the page lists metrics of the library only as a whole
 			got = append(got, m[1]+"{"+m[2]+"}")
 		}
 	}
@@ -51,8 +50,8 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestQueries holds each query of the alerts and the dashboard for a server against what a
-// server shows.
+// TestQueries compares each query of the alerts and the dashboard for a server with the
+// metrics of a server.
 func TestQueries(t *testing.T) {
 	m := NewMetrics()
 	m.running("v1", t.TempDir())
@@ -83,7 +82,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestRunningMetrics asks for what a server that runs says of itself.
+// TestRunningMetrics checks the metrics of a running server.
 func TestRunningMetrics(t *testing.T) {
 	m := NewMetrics()
 	m.running("v1.2.3", t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// settingsOf reads a file of settings that is right by itself.
+// settingsOf reads a settings file that is valid by itself.
 func settingsOf(t *testing.T, text string) *Settings {
 	t.Helper()
 	s, err := readSettings(t, text)
@@ -34,7 +34,8 @@ func readSettings(t *testing.T, text string) (*Settings, error) {
 	return s, s.Read(file)
 }
 
-// TestOrganizationRefused has the mistakes of the blocks of tfe.v2 named with their line.
+// TestOrganizationRefused checks that mistakes in the blocks of tfe.v2 are reported with
+// their line.
 func TestOrganizationRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no name of a state", `organization "Acme" {}`, `okara.hcl:1: state name "Acme"`},
@@ -73,8 +74,8 @@ func TestOrganizationRefused(t *testing.T) {
 	}
 }
 
-// TestOrganizations shows what the blocks mean, and that two that share a beginning
-// are two where none reserves the other.
+// TestOrganizations checks the meaning of the blocks, and that two names with a common
+// prefix are distinct if neither reserves the other.
 func TestOrganizations(t *testing.T) {
 	s := settingsOf(t, `
 organization "acme" {

@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestRunDoors: whatever right to states a run has, no door but /state/ opens, and that
-// one for who owns the state only. Others of its issuer are not held to that.
+// TestRunDoors checks that a run, whatever its rights to states, has access only through
+// /state/, and only if it owns the state. Other tokens of its issuer are not restricted.
 func TestRunDoors(t *testing.T) {
 	front := doorsFront(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

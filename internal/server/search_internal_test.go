@@ -21,8 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestSearchReading says how far the catalog was read to who runs the server, and to
-// nobody else.
+// TestSearchReading shows the progress of reading the catalog to administrators only.
 func TestSearchReading(t *testing.T) {
 	layout, h := addr.Layout{Prefix: "acme"}, ocitest.Handler(t, ocitest.Quirks{})
 	for given, want := range map[string]string{"all": `"complete":false,"reading":{"read":0,"all":1}`, "read": `"complete":false,"results":[]`} {
@@ -63,7 +62,7 @@ func TestSearchReading(t *testing.T) {
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s: status %d, want %s in %s", given, w.Code, want, w.Body)
 			}
-			time.Sleep(time.Minute) // the reading goes on without who asked for it
+			time.Sleep(time.Minute) // the read continues after its caller has gone
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/keyring"
 )
 
-// TestSessionSettings reads what is said of sessions, and refuses what means nothing.
+// TestSessionSettings reads settings of sessions, and refuses those without effect.
 func TestSessionSettings(t *testing.T) {
 	const direct = "public_url = \"https://o.example.com\"\nissuer \"https://i.example.com\" {\n  audiences = [\"okara\"]\n}\nlogin {\n  mode = \"direct\"\n  issuer = \"https://i.example.com\"\n  client_id = \"cli\"\n}\n"
 	for _, c := range []struct{ name, text, want string }{
@@ -43,8 +43,8 @@ func TestSessionSettings(t *testing.T) {
 	}
 }
 
-// TestSessionKeys makes a key of sessions once, which is no key of links, and finds out
-// when browsers come without TLS.
+// TestSessionKeys makes a session key once, different from the key of links, and detects
+// whether browsers connect without TLS.
 func TestSessionKeys(t *testing.T) {
 	s := Defaults()
 	s.Storage = t.TempDir()

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestRoutesOfRoles asks a server, and a portal, for what people come for and for what
-// tools do. A portal has nothing for tools.
+// TestRoutesOfRoles requests routes for users and for tools from a server and from a
+// portal. A portal has none for tools.
 func TestRoutesOfRoles(t *testing.T) {
-	const issuer = "https://login.example.com" // which nobody asks here
+	const issuer = "https://login.example.com" // no request is sent to it
 	for _, portal := range []bool{false, true} {
 		client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
 		if err != nil {

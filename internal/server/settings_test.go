@@ -25,11 +25,11 @@ func newSettings(t *testing.T, text string) string {
 	return file
 }
 
-// TestRead shows that a file sets what it names, in the very fields that the
-// caller has, and nothing else; what it leaves empty is as if it were not there.
+// TestRead shows that a file sets the fields that it names, in place, and no others; an
+// empty value is the same as none.
 func TestRead(t *testing.T) {
 	s, want := server.Defaults(), server.Defaults()
-	ttl := &s.Archives.TTL // as a flag has it
+	ttl := &s.Archives.TTL // as a flag is bound
 	err := s.Read(newSettings(t, `
 listen = ""
 grace  = "1m"
@@ -55,7 +55,7 @@ gc {
 	}
 }
 
-// TestReadRefuses holds mistakes against the file: each is named with its line.
+// TestReadRefuses checks that each mistake in a file is reported with its line.
 func TestReadRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no duration", "\ndrain = \"soon\"\n", `okara.hcl:2: drain "soon" is not a duration`},

@@ -24,7 +24,7 @@ import (
 )
 
 // TestStateEntry lists a state when it is first stored, not when it is read, locked or
-// refused; and stores it although it cannot be listed.
+// refused; and stores it even if it cannot be listed.
 //
 // Shows: mistakes 34
 func TestStateEntry(t *testing.T) {
@@ -60,7 +60,7 @@ func TestStateEntry(t *testing.T) {
 			name := fmt.Sprintf("shop-%v", refused)
 			for _, c := range []struct {
 				method, query, body  string
-				status, tried, again int // how many entries were tried; again: if the registry refuses them
+				status, tried, again int // tried: number of attempts to write an entry; again: the same if the registry refuses
 			}{
 				{"GET", "", "", 204, 0, 0},
 				{"LOCK", "", `{"ID":"a"}`, 200, 0, 0},

@@ -23,11 +23,11 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// rightsToken is the token of everybody in [TestStateDoors]: what it may is replaced.
+// rightsToken is the token of every request in [TestStateDoors]; its rights are replaced.
 const rightsToken = "oks_ci_0123456789abcdefghij"
 
-// doorsFront is a front over an empty registry, in which the workspaces of acme have
-// repositories of their own.
+// doorsFront returns a front over an empty registry, in which the workspaces of acme have
+// separate repositories.
 func doorsFront(t *testing.T) *Front {
 	t.Helper()
 	h := ocitest.Handler(t, ocitest.Quirks{})
@@ -51,10 +51,10 @@ func doorsFront(t *testing.T) *Front {
 	return front
 }
 
-// door is one request for what a state is, or a workspace of it.
+// door is one request that reads a state or a workspace of it.
 type door struct{ of, method, path, body string }
 
-// doors are all ways to each of some states and workspaces, by their addresses.
+// doors returns all routes to each of some states and workspaces, by their addresses.
 func doors() (all []door) {
 	for of, at := range map[string][]string{
 		"shop/dev-1": {"shop/dev-1"}, "shop/prod": {"shop/prod"}, "acme/dev": {"acme/dev"},
@@ -86,9 +86,9 @@ func doors() (all []door) {
 	return all
 }
 
-// TestStateDoors asks by every door with every kind of right. There is one decision
-// about a workspace, whichever of its names it is asked for by, and a right to a
-// workspace opens no repository of several.
+// TestStateDoors requests every route with every kind of right. There is one decision
+// about a workspace, whichever of its names the request uses, and a right to a workspace
+// gives no access to a repository of several.
 //
 // Shows: cloud 26 | each right at each door, in both spellings; a forged record
 func TestStateDoors(t *testing.T) {
@@ -98,7 +98,7 @@ func TestStateDoors(t *testing.T) {
 		"**":                slices.Concat(shop, acme),
 		"*":                 slices.Concat(shop, acme),
 		"shop":              shop,
-		"shop/**":           shop, // any number of segments, none too
+		"shop/**":           shop, // any number of segments, including none
 		"shop/*":            {"shop/dev-1", "shop/prod"},
 		"shop/dev-*":        {"shop/dev-1"},
 		"*/prod":            {"shop/prod", "acme/prod"},
@@ -135,8 +135,8 @@ func TestStateDoors(t *testing.T) {
 	}
 }
 
-// TestLockAddress locks and unlocks as configurations for GitLab do, beside the methods of
-// the protocol: it is one lock.
+// TestLockAddress locks and unlocks as configurations for GitLab do, mixed with the
+// methods of the protocol: it is the same lock.
 func TestLockAddress(t *testing.T) {
 	front := doorsFront(t)
 	if err := front.kit.Guard.Replace(access.Policy{Anonymous: rights.AnonymousAll()}); err != nil {
@@ -158,8 +158,8 @@ func TestLockAddress(t *testing.T) {
 	}
 }
 
-// TestReservedOrganization finds no organization under the name of a workspace's
-// repository, whoever asks: a state has one address.
+// TestReservedOrganization checks that the name of a workspace's repository is not an
+// organization for any caller: a state has one address.
 //
 // Shows: cloud 26
 func TestReservedOrganization(t *testing.T) {

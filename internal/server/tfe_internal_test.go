@@ -26,7 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// tfeFront is a front over an empty registry, as change makes it.
+// tfeFront returns a front over an empty registry, with options that change may adjust.
 func tfeFront(t *testing.T, change func(*Options)) *Front {
 	t.Helper()
 	layout := addr.Layout{Split: []string{"acme"}}
@@ -51,7 +51,7 @@ func tfeFront(t *testing.T, change func(*Options)) *Front {
 	return front
 }
 
-// get asks a front, and says what came.
+// get requests a path of a front and returns the response.
 func get(t *testing.T, f *Front, path string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
@@ -63,7 +63,7 @@ func get(t *testing.T, f *Front, path string, change func(*http.Request)) *httpt
 
 func same(*http.Request) {}
 
-// TestTFEDiscovery announces tfe.v2 where there is one, below the base path.
+// TestTFEDiscovery announces tfe.v2 if it is on, below the base path.
 func TestTFEDiscovery(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -100,8 +100,8 @@ func TestTFEDiscovery(t *testing.T) {
 	}
 }
 
-// TestPublicURL takes the setting, else what the client must have used, and nothing
-// where that would send a state in clear over a network.
+// TestPublicURL takes the setting, else the URL that the client must have used, and "" if
+// that would send a state unencrypted over a network.
 //
 // Shows: cloud 17
 func TestPublicURL(t *testing.T) {
@@ -142,8 +142,8 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestOrganizationList shows each caller the organizations of which he may read
-// something, by their one name, and no workspace's repository as one.
+// TestOrganizationList shows each caller the organizations in which it may read
+// something, each by its one name, and no repository of a workspace as an organization.
 func TestOrganizationList(t *testing.T) {
 	f := tfeFront(t, func(*Options) {})
 	for _, path := range []string{"/state/shop/prod", "/state/acme.eu/default", "/state/hidden/prod"} {
@@ -166,7 +166,7 @@ func TestOrganizationList(t *testing.T) {
 		"shop":          {"shop"},
 		"shop/prod":     {"shop"},
 		"shop/none":     nil,
-		"*/prod":        {"acme", "hidden", "quiet", "shop"}, // those of the configuration can be used, whatever is there
+		"*/prod":        {"acme", "hidden", "quiet", "shop"}, // organizations of the configuration can be used even without a state
 		"acme":          {"acme"},
 		"acme/eu":       {"acme"},
 		"quiet/dev":     {"quiet"},
@@ -195,8 +195,8 @@ func TestOrganizationList(t *testing.T) {
 	}
 }
 
-// TestTokensPage leads people to where tokens come from, whatever else the address
-// says, and says it where there are no pages.
+// TestTokensPage redirects users to the page with tokens, whatever the query says, or
+// answers with text if there are no pages.
 //
 // Shows: cloud 20
 func TestTokensPage(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-// TestDocsGroups wants of a provider with many pages those that are looked for, in open
-// groups, with links that go on looking.
+// TestDocsGroups lists those of many pages that match the query, in open groups, with
+// links that keep the query.
 //
 // Shows: page-mistakes 13
 func TestDocsGroups(t *testing.T) {

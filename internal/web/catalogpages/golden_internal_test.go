@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 		all["module-"+tab] = webtest.Sheet{Body: moduleBody{}, Set: func(b any) {
 			m := b.(*moduleBody)
 			if m.Tab = tab; len(m.UsageExamples) == 0 {
-				m.UsageExamples = []site.Example{{}} // it has one always
+				m.UsageExamples = []site.Example{{}} // there is always one
 			}
 		}}
 	}

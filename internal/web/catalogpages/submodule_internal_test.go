@@ -4,7 +4,7 @@ package catalogpages
 
 import "testing"
 
-// TestCalled wants an example to name its module as somebody does who copies it.
+// TestCalled rewrites the source in an example to the address that a copy needs.
 func TestCalled(t *testing.T) {
 	to := callable{"okara.example.com/net/vpc/aws", "~> 1.2"}
 	for _, c := range []struct{ name, code, want string }{

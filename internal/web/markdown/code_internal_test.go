@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLanguages colors what stands for each language, and keeps every byte.
+// TestLanguages highlights typical code of each language, and keeps every byte.
 func TestLanguages(t *testing.T) {
 	for _, c := range []struct {
 		language, code string
@@ -31,7 +31,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// FuzzLanguages wants each byte of a text in its colors, once.
+// FuzzLanguages checks that highlighting keeps each byte of a text, once.
 func FuzzLanguages(f *testing.F) {
 	for _, seed := range []string{"a = \"${{\"", "}}}", "<<EOT\nx\nEOT\n/* ", "{\"a\\", "'", "${", "@@\n-", "\r\n\x00\xff"} {
 		f.Add(seed)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestImageHosts is which patterns of hosts are taken.
+// TestImageHosts checks which host patterns are accepted.
 //
 // Shows: pages 3
 func TestImageHosts(t *testing.T) {
@@ -49,8 +49,7 @@ func TestImageHosts(t *testing.T) {
 	}
 }
 
-// TestImagesOfHosts shows the images of hosts that were named, by https alone, and
-// others as links.
+// TestImagesOfHosts shows images of listed hosts, only with https, and others as links.
 func TestImagesOfHosts(t *testing.T) {
 	hosts := ImageHosts{"Img.example.com", "*.cdn.example.com", "port.example.com:8443", "default.example.com:443"}
 	for _, c := range []struct{ name, source, has, not string }{

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/web/site"
 )
 
-// TestRewriteLinks is where links and images of a text lead: into the archive that it is
-// of, to another site, or nowhere.
+// TestRewriteLinks checks where links and images of a text lead: into its archive, to
+// another site, or nowhere.
 func TestRewriteLinks(t *testing.T) {
 	at := Location{Key: "test", Dir: "docs", File: func(name string, image bool) string {
 		if image {

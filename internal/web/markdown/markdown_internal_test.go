@@ -18,10 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// safeElements is what may be left of a text of others.
+// safeElements are the elements that may remain in an untrusted text.
 var safeElements = strings.Fields("html head body h2 h3 h4 h5 h6 p br hr blockquote pre code ul ol li em strong b i del kbd sub sup details summary table thead tbody tr th td dl dt dd span div input a")
 
-// checkSafe reports whatever of a page could act, load or look like a part of okara.
+// checkSafe reports everything in a page that could act, load or look like a part of
+// okara.
 func checkSafe(t *testing.T, text string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))
@@ -95,7 +96,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestMarkdownBounds wants what is beyond the bounds as it was written, at once.
+// TestMarkdownBounds shows texts beyond the bounds as they were written, at once.
 //
 // Shows: pages 3
 func TestMarkdownBounds(t *testing.T) {
@@ -117,12 +118,12 @@ func TestMarkdownBounds(t *testing.T) {
 	}
 }
 
-// TestMarkdownWork counts what hostile texts make of the work of the parser, rather
-// than the time it takes: all that is built is in proportion to the text.
+// TestMarkdownWork counts the elements that hostile texts make, rather than the time:
+// they must be proportional to the text.
 //
 // Shows: pages 3
 func TestMarkdownWork(t *testing.T) {
-	lines := func(unit string) string { // of one paragraph of 64 KB
+	lines := func(unit string) string { // one paragraph of 64 KB
 		return strings.Repeat("x "+strings.Repeat(unit, 8000/len(unit))+"\n", 8)
 	}
 	for _, c := range []struct {
@@ -161,7 +162,7 @@ func TestMarkdownWork(t *testing.T) {
 	}
 }
 
-// looking counts how often it is asked for what begins with a bracket.
+// looking counts how often it is called for a bracket.
 type looking int
 
 func (*looking) Trigger() []byte { return []byte{'['} }
@@ -171,8 +172,8 @@ func (l *looking) Parse(ast.Node, text.Reader, parser.Context) ast.Node {
 	return nil
 }
 
-// TestMarkdownMarks wants a paragraph to be searched for the end of something a number
-// of times that its text does not decide, and each paragraph anew.
+// TestMarkdownMarks checks that the number of searches for a closing mark in a paragraph
+// is bounded, and counted per paragraph.
 func TestMarkdownMarks(t *testing.T) {
 	var l looking
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(inlineParsers([]util.PrioritizedValue{util.Prioritized(&l, 1)})...))
@@ -182,7 +183,7 @@ func TestMarkdownMarks(t *testing.T) {
 	}
 }
 
-// TestMarkdownLarge wants real texts, which are larger than most, read as a whole.
+// TestMarkdownLarge reads real texts completely that are larger than most.
 //
 // Shows: pages 3
 func TestMarkdownLarge(t *testing.T) {
@@ -198,8 +199,8 @@ func TestMarkdownLarge(t *testing.T) {
 	}
 }
 
-// TestDescriptions wants marks, links and code of what somebody says of an input, and
-// everything else as it was written.
+// TestDescriptions renders emphasis, links and code in the description of an input, and
+// leaves everything else as written.
 func TestDescriptions(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"plain", "The range of addresses.", "The range of addresses."},
@@ -232,7 +233,7 @@ func TestDescriptions(t *testing.T) {
 	if got := m.Descriptions(many); strings.Contains(string(got[0]), "<code>") {
 		t.Error("more than is rendered at once was read")
 	}
-	for range rendering { // what was rendered before needs no place
+	for range rendering { // cached texts need no place
 		m.Descriptions([]string{"`a`"})
 		m.limiter <- struct{}{}
 	}
@@ -244,7 +245,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestMarkdownBusy wants a page beside texts that never end.
+// TestMarkdownBusy renders a page while other renders never end.
 func TestMarkdownBusy(t *testing.T) {
 	m := New(time.Now, nil)
 	for range rendering {
@@ -273,8 +274,8 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// TestTerraformDocs has the tables that terraform-docs writes into a README, which are
-// Markdown and HTML in turn, as they should look.
+// TestTerraformDocs renders the tables that terraform-docs writes into a README, which
+// mix Markdown and HTML, as they should look.
 //
 // Shows: page-mistakes 2 | raw HTML of generated tables breaks | OpenDepot
 func TestTerraformDocs(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAssets bounds what each browser loads.
+// TestAssets bounds the files that each browser loads.
 //
 // Shows: pages 2
 // Shows: page-mistakes 6

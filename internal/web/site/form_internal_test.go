@@ -21,7 +21,7 @@ import (
 
 const adminToken = "oks_admin_aaaaaaaaaaaaaaaaaaaaaaaa"
 
-// forms is a server with one form, which says what it got.
+// forms is a server with one form, which records what it got.
 type forms struct {
 	*site
 	now  time.Time
@@ -63,7 +63,7 @@ func (f *forms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// unread fails the test of who reads it.
+// unread fails the test if it is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -71,7 +71,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, fmt.Errorf("read")
 }
 
-// TestForm sends what browsers do not.
+// TestForm sends requests that browsers do not send.
 //
 // Shows: pages 7 | forms: of another site, without a key, too large; messages; links that fill one
 func TestForm(t *testing.T) {
@@ -124,7 +124,7 @@ func TestForm(t *testing.T) {
 				r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://okara.example.com/ui/things/one", unread{t})
 			}
 			if c.name == "too large" {
-				r.ContentLength = -1 // who says nothing gets no further
+				r.ContentLength = -1 // without a declared length the limit is the same
 			}
 			for name, value := range map[string]string{"Content-Type": c.kind, "Sec-Fetch-Site": c.site} {
 				if value != "" {
@@ -152,7 +152,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestFormKey shows how long a page may be looked at.
+// TestFormKey checks how long the key of a page is valid.
 //
 // Shows: pages 7
 func TestFormKey(t *testing.T) {
@@ -177,7 +177,7 @@ func TestFormKey(t *testing.T) {
 	}
 }
 
-// TestMessage shows what a form says once, to the one who sent it, for a minute.
+// TestMessage shows the message of a form once, to the caller that sent it, for a minute.
 //
 // Shows: pages 7
 func TestMessage(t *testing.T) {
@@ -232,7 +232,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// FuzzForm reads bodies of anybody: what is taken is text, within the bounds.
+// FuzzForm reads arbitrary bodies: accepted fields are text, within the bounds.
 func FuzzForm(f *testing.F) {
 	for _, body := range []string{"", "a=b", "a=b&a=c", "a=%00", "%zz", "a;b", "=", "&&&", "key=1-A", "key=t0-AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
 		f.Add(body)
@@ -259,7 +259,7 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// TestPolicyOfNoPage wants no other host in the policy of what is no page.
+// TestPolicyOfNoPage allows no other host in the policy of answers that are not pages.
 func TestPolicyOfNoPage(t *testing.T) {
 	w := httptest.NewRecorder()
 	Secure(w.Header())
@@ -268,7 +268,7 @@ func TestPolicyOfNoPage(t *testing.T) {
 	}
 }
 
-// TestBack shows where a form or a login may lead: to a page of this server.
+// TestBack checks that a form or a login may lead only to a page of this server.
 func TestBack(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"/ui/", ""},

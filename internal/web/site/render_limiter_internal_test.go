@@ -12,11 +12,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestRenderLimiter takes places until there are none: two for each caller, eight for all.
+// TestRenderLimiter takes places until there are none: two per caller, eight in total.
 func TestRenderLimiter(t *testing.T) {
 	var c RenderLimiter
 	var nest func(callers []access.Caller) error
-	nest = func(callers []access.Caller) error { // each works while all before it do
+	nest = func(callers []access.Caller) error { // each runs while all before it run
 		if len(callers) == 0 {
 			return nil
 		}

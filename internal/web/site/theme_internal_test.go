@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestThemeCookie wants the choice kept in a cookie like that of a session, for this
-// server alone, shown by the next page, and taken back.
+// TestThemeCookie keeps the theme in a cookie like that of a session, for this server
+// alone; the next page uses it, and it can be deleted.
 func TestThemeCookie(t *testing.T) {
 	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
 	if err != nil {
