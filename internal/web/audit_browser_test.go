@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserAudit finds by keyboard what went wrong, of those things that the server did
-// by itself.
+// TestBrowserAudit finds failed actions of the server itself with the keyboard.
 func TestBrowserAudit(t *testing.T) {
 	b := webtest.New(t)
 	s := newStateSite(t)
@@ -26,7 +25,7 @@ func TestBrowserAudit(t *testing.T) {
 		p.To("Who")
 		p.Press("server")
 		p.To("Result")
-		p.Press("f") // the one that begins so
+		p.Press("f") // selects the first entry with this letter
 		p.To("From")
 		p.Enter()
 		p.Wait("1 to 1 of 1")

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// changes records what an admin did, and what somebody did who wants to get out of the
+// changes records actions of an admin, and hostile records that try to escape from the
 // page.
 func (s *stateSite) changes() {
 	for _, c := range [][]any{
@@ -24,7 +24,7 @@ func (s *stateSite) changes() {
 	}
 }
 
-// TestAuditCallers shows what was changed to who runs the server, and to nobody else.
+// TestAuditCallers shows changes to administrators only.
 //
 // Shows: pages 4
 func TestAuditCallers(t *testing.T) {
@@ -43,8 +43,8 @@ func TestAuditCallers(t *testing.T) {
 	}
 }
 
-// TestAuditPage has the newest first, filters, downloads of the same, and nothing of a
-// record is markup.
+// TestAuditPage shows the newest first, with filters and downloads of the same records,
+// and no part of a record is markup.
 func TestAuditPage(t *testing.T) {
 	s := newStateSite(t)
 	says := func(path string, want ...string) string {
@@ -97,7 +97,7 @@ func TestAuditPage(t *testing.T) {
 	}
 }
 
-// TestAuditAltered says so above all, with the part and the reason.
+// TestAuditAltered shows an alteration at the top, with the part and the reason.
 //
 // Shows: pages 10
 func TestAuditAltered(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAuditAltered(t *testing.T) {
 	if err := auditlog.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only so long for that
+	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only a short time for that
 		t.Fatal(err)
 	}
 	_, body := s.ask(t, admin, http.MethodGet, "audit", nil)

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// newBusy is a server with everything that a page can be made of: modules and providers,
-// states, a depot, instances in each phase, and records of changes, with what somebody
-// put there who wants to get out of a page.
+// newBusy returns a server with everything that pages can show: modules and providers,
+// states, a depot, instances in each phase, and records of changes, including hostile
+// data that tries to escape from a page.
 func newBusy(t *testing.T) *whole {
 	t.Helper()
 	w := newWholeOf(t, portaltest.Shop, map[string][]string{
@@ -24,7 +24,7 @@ func newBusy(t *testing.T) *whole {
 		wrong:     {"read:module:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
 	})
 	w.full(t)
-	w.module(t, "net/old/aws", "0.1.0", map[string]string{"main.tf": ""}) // of which the depot knows
+	w.module(t, "net/old/aws", "0.1.0", map[string]string{"main.tf": ""}) // the depot knows it
 	w.module(t, "team/tool/aws", "1.0.0", map[string]string{"main.tf": `variable "name" {}`, "README.md": "# Tool\n"})
 	w.mirror(t)
 	w.shop(t)
@@ -37,10 +37,10 @@ func newBusy(t *testing.T) *whole {
 	return w
 }
 
-// TestBrowser follows every link in a real browser as five kinds of callers who log in
-// by keyboard, each page in both themes from a wide to a narrow screen, with script and
-// without. Nothing is wrong with a page, nothing stays in the browser that script could
-// read, and looking changes no tag of the registry.
+// TestBrowser follows every link in a real browser as five kinds of callers that log in
+// with the keyboard, each page in both themes from a wide to a narrow screen, with script
+// and without. No page has a problem, the browser keeps nothing that scripts could read,
+// and viewing pages changes no tag of the registry.
 //
 // Shows: pages 13 | a real browser as five kinds of callers who log in, wide and narrow, light and
 // dark, with script and without: nothing on the console, no failed request, nothing wider than the
@@ -79,8 +79,9 @@ func TestBrowser(t *testing.T) {
 	w.unchanged(t, tags, commits)
 }
 
-// TestBrowserHome begins at the first page: its search comes first, from it somebody
-// launches, and approves what waits; and the page of a module leads to what launches it.
+// TestBrowserHome starts at the first page: its search has the focus first, and it leads
+// to launching an instance and to approving a version; the page of a module leads to its
+// template.
 func TestBrowserHome(t *testing.T) {
 	b := webtest.New(t)
 	w := newBusy(t)
@@ -117,7 +118,7 @@ func TestBrowserHome(t *testing.T) {
 	}
 }
 
-// logIn brings a token to the page of the login, by keyboard.
+// logIn enters a token on the login page, with the keyboard.
 func logIn(p *webtest.Tab, token string) {
 	p.Wait("A token of this server")
 	p.To("Token")
@@ -126,9 +127,9 @@ func logIn(p *webtest.Tab, token string) {
 	p.Wait("Me: ")
 }
 
-// TestBrowserLogin logs in, comes back to the page that it began at, and out again, with
-// a token and at an issuer: no token is ever in an address, on a page or in what the
-// browser keeps.
+// TestBrowserLogin logs in, returns to the page where the login began, and logs out, with
+// a token and at an issuer: no token is ever in an address, on a page or in the storage
+// of the browser.
 //
 // Shows: pages 6
 // Shows: pages 14
@@ -151,12 +152,12 @@ func TestBrowserLogin(t *testing.T) {
 			look.Hosts = []string{strings.TrimPrefix(i.URL, "http://")}
 			p := b.Tab(t, h.URL+"/ui/search?q=vpc", look)
 			p.Wait("Me: Anna")
-			cameBack(t, p, "eyJ") // as each token of an issuer begins
+			cameBack(t, p, "eyJ") // the beginning of each token of an issuer
 		})
 	}
 }
 
-// cameBack is somebody who has logged in on his way to a search, and logs out.
+// cameBack checks that a login returned to a search, and logs out.
 func cameBack(t *testing.T, p *webtest.Tab, secret string) {
 	t.Helper()
 	if path := p.Path(); path != "/ui/search?q=vpc" {

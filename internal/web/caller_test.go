@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestCallers wants a module to say who calls it: in the newest version, as far as
-// the caller may read, without a request to the registry, and no more than fit.
+// TestCallers checks that a module lists its callers: those whose newest version calls it
+// and which the caller may read, without a request to the registry, and within the bound.
 func TestCallers(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	call := func(source string) map[string]string {
@@ -69,7 +69,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// known reports whether the index has read a version of so many things.
+// known reports whether the index has read the newest version of n items.
 func (s *site) known(t *testing.T, n int) bool {
 	t.Helper()
 	v, _, err := s.finder.View(t.Context(), "", func(string, string) bool { return true })

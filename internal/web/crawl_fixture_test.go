@@ -37,16 +37,16 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// whole is a server with all pages over one registry: the catalog, states, instances,
-// and those of who runs it. What is called alpha is the reader's to see, beta the
-// publisher's, and gamma the admin's alone.
+// whole is a server with all pages over one registry: the catalog, states, instances, and
+// those for administrators. Names with alpha are visible to the reader, with beta to the
+// publisher, and with gamma to the admin alone.
 type whole struct {
 	stateSite
 	host string
 	api  *portaltest.Server
 }
 
-// owner launches instances in this fixture, and looks at nothing.
+// owner launches instances in this fixture, and opens no pages.
 const owner = "owner"
 
 func newWhole(t *testing.T) *whole {
@@ -70,7 +70,8 @@ template "shut/gammatemplate" {
 	return w
 }
 
-// newWholeOf has templates, and callers with these rights beside the admin.
+// newWholeOf has the given templates, and callers with the given rights in addition to
+// the admin.
 func newWholeOf(t *testing.T, templates string, given map[string][]string) *whole {
 	t.Helper()
 	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
@@ -103,7 +104,7 @@ func tokenOf(t *testing.T, caller string, scopes []rights.Scope) statictoken.Tok
 	return statictoken.Token{ID: id, Hash: hash, Scopes: scopes}
 }
 
-// start serves the pages anew, by a replica that has nothing in its caches.
+// start serves the pages again, by a replica with empty caches.
 func (w *whole) start(t *testing.T) {
 	t.Helper()
 	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
@@ -134,14 +135,14 @@ func (w *whole) start(t *testing.T) {
 	t.Cleanup(w.Close)
 }
 
-// launch makes an instance and has it ready.
+// launch launches an instance and waits until it is ready.
 func (w *whole) launch(t *testing.T, template, name string) {
 	t.Helper()
 	d := &portaltest.Pages{Server: w.api, Tokens: map[string]string{owner: callerToken(owner)}}
 	d.Ready(t, d.Launch(t, owner, `{"template":"`+template+`","name":"`+name+`"}`))
 }
 
-// open publishes what somebody beside the admin may see.
+// open publishes items that callers other than the admin may see.
 func (w *whole) open(t *testing.T) {
 	t.Helper()
 	w.module(t, "open/alphamodule/aws", "1.0.0", map[string]string{"main.tf": "variable \"alphainput\" {}\nresource \"aws_vpc\" \"x\" {}\n", "README.md": "# Alpha\n"})
@@ -152,7 +153,7 @@ func (w *whole) open(t *testing.T) {
 	w.launch(t, "open/alphatemplate", "alphainstance")
 }
 
-// shut adds what nobody else may hear of, and that is of use to what others see.
+// shut adds items that only the admin may see, and that use items that others see.
 func (w *whole) shut(t *testing.T) {
 	t.Helper()
 	w.module(t, "shut/gammamodule/aws", "1.0.0", map[string]string{
@@ -167,7 +168,7 @@ func (w *whole) shut(t *testing.T) {
 	w.records.Info("change", "action", "publish", "kind", "module", "address", "gammaaudit", "decision", "allowed", "mode", "static", "subject", "anna", "status", 201)
 }
 
-// tags are those of the whole registry.
+// tags returns the tags of the whole registry.
 func (w *whole) tags(t *testing.T) (all []string) {
 	t.Helper()
 	repositories, err := w.client.Repositories(t.Context())
@@ -193,23 +194,23 @@ func (w *whole) tags(t *testing.T) (all []string) {
 	return all
 }
 
-// unchanged wants the registry and the ledger to be as they were.
+// unchanged checks that the registry and the ledger have not changed.
 func (w *whole) unchanged(t *testing.T, tags []string, commits int) {
 	t.Helper()
-	w.auditLog.Finish(t.Context())                                                                           // writes what was changed, if something was
-	after := slices.DeleteFunc(w.tags(t), func(tag string) bool { return strings.Contains(tag, ":audit-") }) // of what the fixture recorded
+	w.auditLog.Finish(t.Context())                                                                           // writes pending changes, if any
+	after := slices.DeleteFunc(w.tags(t), func(tag string) bool { return strings.Contains(tag, ":audit-") }) // without the records of the fixture
 	if !slices.Equal(after, tags) || w.api.Store.Commits() != commits {
 		t.Errorf("looking changed something: tags were\n%v\nand are\n%v", tags, after)
 	}
 }
 
-// visitor is somebody with a session, or nobody.
+// visitor is a caller with a session, or an anonymous one.
 type visitor struct {
 	*http.Client
 	base string
 }
 
-// login gives a caller a session by the page of the login.
+// login gives a caller a session through the login page.
 func (w *whole) login(t *testing.T, caller string) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -226,14 +227,14 @@ func (w *whole) login(t *testing.T, caller string) *visitor {
 	return v
 }
 
-// answer is what a visitor got.
+// answer is a response to a visitor.
 type answer struct {
 	status int
 	to     string // of a redirect
-	body   string // without what differs each time
+	body   string // without parts that differ each time
 }
 
-// changing is what differs between two answers that say the same.
+// changing matches the parts that may differ between two equal answers.
 var changing = regexp.MustCompile(`<time[^>]*>[^<]*</time>|name="key" value="[^"]*"|archives/[^/"]+/|Request [^<]*(?:<code>[^<]*</code>)?`)
 
 func (v *visitor) get(t *testing.T, path string) answer {
@@ -252,7 +253,7 @@ func (v *visitor) get(t *testing.T, path string) answer {
 
 var hrefs = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 
-// crawl follows every link to a page from the first one and from "Me", and returns the
+// crawl follows every link to a page from the first page and from "Me", and returns the
 // answers by path.
 func (v *visitor) crawl(t *testing.T) map[string]answer {
 	t.Helper()
@@ -285,7 +286,7 @@ func (v *visitor) crawl(t *testing.T) map[string]answer {
 	return pages
 }
 
-// isForm reports whether a path takes forms and has no page.
+// isForm reports whether a path accepts only forms and has no page.
 func isForm(path string) bool {
 	return path == "/ui/theme" || path == "/ui/logout" || strings.HasSuffix(path, "/pause") || strings.HasSuffix(path, "/resume")
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// probes are pages of what is not the caller's to see, and lists and searches that
-// could tell of it.
+// probes returns pages of items that the caller may not see, and lists and searches that
+// could reveal them.
 func probes() []string {
 	return []string{
 		"modules/shut", "modules/shut/gammamodule/aws", "modules/shut/gammamodule/aws/1.0.0", "modules/shut/gammamodule/aws/1.0.0/inputs", "modules/shut/gammamodule/aws/1.0.0/security",
@@ -30,8 +30,8 @@ var (
 	secrets = regexp.MustCompile(`PLANTED-[a-z-]+`)
 )
 
-// unreadable returns a name in an answer that is neither the caller's to see nor his
-// own question.
+// unreadable returns a name in an answer that the caller may not see and that is not part
+// of its own request.
 func (a answer) unreadable(caller, path string) string {
 	for whose, of := range names {
 		if caller == whose || caller == admin {
@@ -46,11 +46,11 @@ func (a answer) unreadable(caller, path string) string {
 	return ""
 }
 
-// TestCrawl follows every link of all pages as five kinds of callers with sessions.
-// Nobody is told of what he may not see, neither by name nor by number: his pages are
-// the same, byte by byte, before it is there and after. Every link of a page can be
-// followed, all pages of the admin are refused to who may not see them, no secret of a
-// state is on any page, and looking changes no tag of the registry.
+// TestCrawl follows every link of all pages as five kinds of callers with sessions. Pages
+// reveal nothing that the caller may not see, neither names nor numbers: they are
+// identical, byte by byte, before and after such items are added. Every link of a page
+// can be followed, all pages of the admin are refused to callers without the right, no
+// secret of a state is on any page, and viewing pages changes no tag of the registry.
 //
 // Shows: pages 4 | every page as five kinds of callers: status, and no name of what they may not
 // see
@@ -103,7 +103,8 @@ func TestCrawl(t *testing.T) {
 			if name := a.unreadable(caller, path); name != "" {
 				t.Errorf("%q asks for the admin's %s and is told of %s", caller, path, name)
 			}
-			// A list that is asked for a name answers everybody, with what they may see.
+			// A list filtered by a name answers every caller, with the items that it may
+			// see.
 			list := strings.HasPrefix(path, "/ui/search?") || strings.HasPrefix(path, "/ui/instances?")
 			if about := names[admin].MatchString(path) && !list; about && (a.status < 300 || a.status == http.StatusSeeOther && caller != nobody) {
 				t.Errorf("%q asks for the admin's %s: %d", caller, path, a.status)
@@ -116,8 +117,8 @@ func TestCrawl(t *testing.T) {
 	w.unchanged(t, tags, commits)
 }
 
-// look is every page that a caller finds, and the probes. It looks twice: a page
-// teaches the index about what it shows, so that the second time is what stays.
+// look returns every page that a caller finds, and the probes. It crawls twice: a page
+// adds the items that it shows to the index, so the second result is stable.
 func (w *whole) look(t *testing.T, caller string) map[string]answer {
 	t.Helper()
 	v := w.login(t, caller)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestCut wants no more than a hundred rows in a table, with links to the others, and
-// the tabs to count all of them.
+// TestCut allows at most a hundred rows in a table, with links to the others; the tabs
+// count all rows.
 func TestCut(t *testing.T) {
 	s := New(t, rights.AnonymousAll()...)
 	const n = 130
@@ -43,7 +43,7 @@ func TestCut(t *testing.T) {
 		{"resources?resources=2", "type_129", "type_099"},
 		{"resources?resources=2", `<td class="num" data-th="Count">130</td>`, "of_100"}, // names are cut too
 		{"resources?resources=2", "and 30 more", ""},
-		{"dependencies", "<code>p098</code>", "<code>p099</code>"}, // the first one is implied,
+		{"dependencies", "<code>p098</code>", "<code>p099</code>"}, // the first one is implied
 		{"dependencies?providers=2", "<code>p129</code>", "<code>p098</code>"},
 		{"dependencies?calls=2", "call_129", "call_099"},
 		{"files/docs", "note_099.md", "note_100.md"},
@@ -64,8 +64,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestEditions wants them below the version that they are of, whatever pre-releases of
-// it there are.
+// TestEditions lists editions below the version that they belong to, whatever
+// pre-releases of it there are.
 //
 // Shows: page-mistakes 11
 func TestEditions(t *testing.T) {
@@ -98,8 +98,8 @@ func TestEditions(t *testing.T) {
 	}
 }
 
-// TestExample wants the code of an example on its page, with the address of the module
-// in place of the way to it, and of a submodule the call.
+// TestExample shows the code of an example on its page, with the address of the module
+// instead of the relative path, and for a submodule the module block.
 func TestExample(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)
@@ -117,7 +117,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestMissingRight wants the page of a refusal to name what one could ask for.
+// TestMissingRight checks that the page of a refusal names the missing right.
 func TestMissingRight(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	status, body, _ := s.as(t, "reader", "/ui/modules/shut/vault/aws")
@@ -126,7 +126,7 @@ func TestMissingRight(t *testing.T) {
 	}
 }
 
-// TestNotNull marks the inputs that take no null.
+// TestNotNull marks the inputs that do not accept null.
 func TestNotNull(t *testing.T) {
 	s := New(t, rights.AnonymousAll()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "variable \"a\" {\n  type = string\n  default = \"x\"\n}\n"})
@@ -138,8 +138,8 @@ func TestNotNull(t *testing.T) {
 	}
 }
 
-// TestLaunchedFrom wants a module to name the templates that instances of it are
-// launched from.
+// TestLaunchedFrom lists on the page of a module the templates that launch instances of
+// it.
 func TestLaunchedFrom(t *testing.T) {
 	w := newWhole(t)
 	w.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

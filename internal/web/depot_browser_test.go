@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserDepot approves by keyboard, also without script.
+// TestBrowserDepot approves with the keyboard, also without script.
 //
 // Shows: pages 14
 func TestBrowserDepot(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// depotDouble is a depot that remembers what it was asked for.
+// depotDouble is a depot that records its calls.
 type depotDouble struct {
 	view     web.DepotView
 	synced   int
@@ -43,7 +43,8 @@ func (d *depotDouble) Approve(_ context.Context, a web.Approval) (web.Approved, 
 
 const waitingDigest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// fill gives it one of each, also of somebody who wants to get out of the page.
+// fill sets a view with one of each kind, including hostile data that tries to escape
+// from the page.
 func (d *depotDouble) fill(now time.Time) {
 	const evil = "\"'></td><script>alert(1)</script>\u202e\x1b[31m"
 	d.view = web.DepotView{
@@ -65,8 +66,8 @@ func (d *depotDouble) fill(now time.Time) {
 	}
 }
 
-// TestDepotCallers shows the depot to who runs the server, and lets nobody else run
-// it or approve.
+// TestDepotCallers shows the depot to administrators, and lets no other caller run it or
+// approve.
 //
 // Shows: pages 4
 func TestDepotCallers(t *testing.T) {
@@ -100,7 +101,7 @@ func TestDepotCallers(t *testing.T) {
 	}
 }
 
-// TestDepotPage has everything once, and nothing of it is markup.
+// TestDepotPage shows each part once, and no text is markup.
 func TestDepotPage(t *testing.T) {
 	s := newStateSite(t)
 	s.depots.fill(s.now)
@@ -128,7 +129,7 @@ func TestDepotPage(t *testing.T) {
 	}
 }
 
-// TestDepotForms runs and approves, each once for a press, and records both.
+// TestDepotForms requests a run and approves, each once per click, and records both.
 func TestDepotForms(t *testing.T) {
 	s := newStateSite(t)
 	s.depots.fill(s.now)
@@ -190,7 +191,7 @@ func TestDepotForms(t *testing.T) {
 	}
 }
 
-// TestDepotEnds has neither too little to show nor too much.
+// TestDepotEnds shows an empty depot, and one with more than a page can show.
 func TestDepotEnds(t *testing.T) {
 	s := newStateSite(t)
 	says := func(path string, want ...string) {

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// Findings is that of [web.Doctor].
+// Findings implements [web.Doctor].
 func (s *stateSite) Findings(context.Context, time.Time) []web.Finding { return s.findings }
 
-// findings are one of each verdict, and one of somebody who wants to get out of the
-// page.
+// findings returns one of each verdict, including a hostile one that tries to escape from
+// the page.
 func findings() []web.Finding {
 	return []web.Finding{
 		{About: "Queue", State: "0 waiting", Meaning: "All is done."},
@@ -27,7 +27,7 @@ func findings() []web.Finding {
 	}
 }
 
-// TestDoctorCallers shows how a replica is to who runs it, and to nobody else.
+// TestDoctorCallers shows the doctor to administrators only.
 //
 // Shows: pages 4
 func TestDoctorCallers(t *testing.T) {
@@ -47,7 +47,7 @@ func TestDoctorCallers(t *testing.T) {
 	}
 }
 
-// TestDoctorPage has the worst first, in words, and nothing of a finding is markup.
+// TestDoctorPage shows the worst first, in words, and no part of a finding is markup.
 func TestDoctorPage(t *testing.T) {
 	s := newStateSite(t, rights.AnonymousAll()...)
 	s.findings = findings()
@@ -67,7 +67,7 @@ func TestDoctorPage(t *testing.T) {
 	}
 }
 
-// TestDoctorEnds has neither too little to show nor too much.
+// TestDoctorEnds shows an empty doctor, and one with more than a page can show.
 func TestDoctorEnds(t *testing.T) {
 	s := newStateSite(t)
 	says := func(want ...string) {

@@ -30,13 +30,13 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// site is the pages over a registry of this test alone.
+// site serves the pages over a registry of this test alone.
 type site struct {
 	*httptest.Server
 	depot  *depot.Depot
 	client *oci.Client
 	layout addr.Layout
-	count  *ocitest.Count // what the pages ask the registry
+	count  *ocitest.Count // requests of the pages to the registry
 	outage *atomic.Bool   // the registry is down
 	finder *catalog.Finder
 
@@ -47,19 +47,20 @@ type site struct {
 // clock stands still, so that a page is the same each time.
 func clock() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 
-// New starts it for callers with the rights of anonymous.
+// New starts a site for callers with the rights anonymous.
 func New(t testing.TB, anonymous ...rights.Scope) *site {
 	t.Helper()
 	return newSiteThat(t, nil, anonymous...)
 }
 
-// newSiteThat requires something of versions, by kind.
+// newSiteThat starts a site with a policy for versions, by kind.
 func newSiteThat(t testing.TB, require map[string]trust.Policy, anonymous ...rights.Scope) *site {
 	t.Helper()
 	return newSiteOf(t, require, access.Policy{Anonymous: anonymous})
 }
 
-// newSiteOf lets in whom the policy says, over protocols that change may change.
+// newSiteOf starts a site with an access policy; change may adjust the options of the
+// protocols.
 func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Policy, change ...func(*registry.Options)) *site {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -135,7 +136,7 @@ func (s *site) provider(t testing.TB, version string) {
 	}
 }
 
-// get fetches a page, and whether it is what is said of all of them.
+// get requests a page, and checks the properties that all pages must have.
 func (s *site) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)

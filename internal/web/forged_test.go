@@ -22,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestForgedManifest puts manifests into a repository that everybody reads which name
-// the digests of one that few read, in a registry that takes such manifests and gives
-// no blob of another repository. What the pages keep of the private ones is then in
-// memory and on the disk already, and must not be found through the public ones.
+// TestForgedManifest puts manifests into a public repository that name the digests of a
+// private one, in a registry that accepts such manifests but serves no blob of another
+// repository. The pages have cached the private content in memory and on disk already,
+// and must not show it through the public repository.
 func TestForgedManifest(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers(), Anonymous: []rights.Scope{
 		{Action: rights.Read, Kind: addr.KindModule, Glob: "open/**"}, {Action: rights.Read, Kind: addr.KindProvider, Glob: "open/**"},
@@ -49,7 +49,7 @@ func TestForgedManifest(t *testing.T) {
 		r.URL.Path = public.ReplaceAllString(r.URL.Path, "/acme/dns/$2/")
 		return next.RoundTrip(r)
 	}}
-	pages := map[string]string{ // of the module, and what is private there
+	pages := map[string]string{ // pages of the module, and the private content there
 		"": "The readme is private", "/inputs": "private_input", "/security": "AVD-AWS-0000", "/files": "private.tf", "/files/main.tf": "the file is private",
 	}
 	docs := "/docs/resources/record"

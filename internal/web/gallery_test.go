@@ -25,8 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// networkReadme is that of a module as most are: written by people, with tables made by
-// a tool.
+// networkReadme is a typical README of a module: written by hand, with generated tables.
 const networkReadme = `# Network
 
 A network with public and private subnets in each zone, a way out for both, and flow logs. It follows what the platform team agreed on for all accounts.
@@ -64,7 +63,7 @@ A network with public and private subnets in each zone, a way out for both, and 
 | <a name="requirement_aws"></a> aws | ~> 5.0 |
 `
 
-// described publishes a version as CI does: with where it is from, and when it was made.
+// described publishes a version as CI does: with its source and its time.
 func (s *site) described(t *testing.T, address, version string, age time.Duration, files map[string]string) {
 	t.Helper()
 	tree := fstest.MapFS{}
@@ -81,8 +80,8 @@ func (s *site) described(t *testing.T, address, version string, age time.Duratio
 	s.forgetTimes(t, address)
 }
 
-// forgetTimes leaves of the versions of a module what an okara left that recorded no time
-// of publication.
+// forgetTimes changes the versions of a module to what an older okara wrote, without
+// times of publication.
 func (s *site) forgetTimes(t *testing.T, address string) {
 	t.Helper()
 	r := depottest.MustRepo(t, s.client, s.layout.Module(depottest.MustModule(t, address, "1.0.0").Module))
@@ -100,7 +99,7 @@ func (s *site) forgetTimes(t *testing.T, address string) {
 	}
 }
 
-// announce says something about versions.
+// announce writes a status event about versions.
 func (s *site) announce(t *testing.T, address string, a depot.Announcement) {
 	t.Helper()
 	if _, _, err := s.depot.Announce(t.Context(), depottest.MustModule(t, address, "1.0.0").Item(), a); err != nil {
@@ -108,7 +107,7 @@ func (s *site) announce(t *testing.T, address string, a depot.Announcement) {
 	}
 }
 
-// mirror brings in the provider of [depottest.UpstreamDNS], but for a platform.
+// mirror mirrors the provider of [depottest.UpstreamDNS], except for one platform.
 func (s *site) mirror(t *testing.T) {
 	t.Helper()
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "Example Registry", Email: "security@registry.example.com", ECC: true})
@@ -119,8 +118,8 @@ func (s *site) mirror(t *testing.T) {
 	}
 }
 
-// newGallery is a site with what a company has after a year, and with what is hard to
-// show: read by callers with the token of the admin alone.
+// newGallery returns a site with the content of a company after a year, and content that
+// is hard to show. Callers need the token of the admin.
 func newGallery(t *testing.T) *site {
 	t.Helper()
 	now := clock()
@@ -181,7 +180,7 @@ func newGallery(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	all := known.Search(catalog.Filter{})
-	for _, it := range all { // as after a publication, which does not wait for its turn
+	for _, it := range all { // as after a publication, which does not wait for the refresh
 		s.protocols.Catalog().Changed(it.Repository(s.layout), "")
 	}
 	for until := time.Now().Add(3 * time.Minute); !s.known(t, len(all)); time.Sleep(50 * time.Millisecond) {
@@ -192,7 +191,7 @@ func newGallery(t *testing.T) *site {
 	return s
 }
 
-// networkReport is what a scanner finds in most networks.
+// networkReport is a typical scan report of a network.
 const networkReport = `{"version": "2.1.0", "runs": [{
   "tool": {"driver": {"name": "trivy", "rules": [
     {"id": "AWS-0102", "helpUri": "https://avd.example.com/aws-0102", "shortDescription": {"text": "A network ACL lets every port in"}, "properties": {"security-severity": "8.0"}},

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestGolden shows each page type; see [webtest.Golden].
+// TestGolden renders each page type; see [webtest.Golden].
 //
 // Shows: pages 1 | each page type full, empty, and with quotes, `</script>`, marks for right to
 // left and words of 10 KB in every text: what is hostile makes no other elements

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// hostile is a readme of somebody who wants to get out of it.
+// hostile is a readme that tries to escape from its page.
 const hostile = `# The title
 
 <script>alert(1)</script><img src=docs/dot.png onerror=alert(1)><a href="javascript:alert(1)">press</a>
@@ -36,7 +36,7 @@ const hostile = `# The title
 
 ` + "```hcl\nmodule \"x\" {\n  source = \"a/b/c\"\n}\n```\n\n- [x] done\n\n\u202eright to left\n"
 
-// full publishes what every kind of page can be made of.
+// full publishes content for every kind of page.
 func (s *site) full(t *testing.T) {
 	t.Helper()
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": `variable "cidr" { type = string }`})
@@ -87,10 +87,10 @@ output "password" {
 	s.provider(t, "1.2.3")
 }
 
-// dot is one pixel as PNG.
+// dot is a PNG of one pixel.
 const dot = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\x90\xcfO\xfa\x0f\x00\x02\x8e\x01\xc1\xa1\x0e\x9f\xe4\x00\x00\x00\x00IEND\xaeB`\x82"
 
-// manyInputs is a module with so many of them, one with a default of 20 KB.
+// manyInputs returns a module with n inputs, one with a default of 20 KB.
 func manyInputs(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -127,7 +127,7 @@ func (s *site) vouch(t *testing.T, address, version string) {
 	}
 }
 
-// sarif is a report with so many findings, one of each four of a level.
+// sarif returns a report with n findings, a quarter of them of each level.
 func sarif(n int) string {
 	var rules, results []string
 	for i, score := range []string{"9.8", "7.5", "5.0", "2.0"} {
@@ -143,8 +143,8 @@ func sarif(n int) string {
 	return `{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"trivy","rules":[` + strings.Join(rules, ",") + `]}},"results":[` + strings.Join(results, ",") + `]}]}`
 }
 
-// providerDocs are pages as tfplugindocs writes them, and some that somebody wrote by
-// hand long ago.
+// providerDocs returns pages as tfplugindocs writes them, and some that look hand-written
+// and old.
 func providerDocs() map[string]string {
 	return map[string]string{
 		"index.md": "---\npage_title: \"dns Provider\"\nsubcategory: \"\"\ndescription: |-\n  Manages names.\n---\n\n# dns Provider\n\nManages names. See [a record](resources/record.md).\n\n## Example Usage\n\n```terraform\nprovider \"dns\" {\n  server = \"192.0.2.1\"\n}\n```\n",

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// team lets those of a group read modules of net.
+// team returns a policy that lets members of a group read modules of net.
 func team(t testing.TB) access.Policy {
 	t.Helper()
 	return access.Policy{Rules: []access.Rule{webtest.Rule(t, "team", "read:module:net/**", "use:instance:sandbox/*")}}
 }
 
-// brokered is a server whose people log in at an issuer.
+// brokered returns a server whose users log in at an issuer.
 func brokered(t testing.TB, i *webtest.Issuer, sessions *access.Sessions, change func(*access.Options)) *house {
 	t.Helper()
 	o := access.Options{
@@ -33,8 +33,7 @@ func brokered(t testing.TB, i *webtest.Issuer, sessions *access.Sessions, change
 	return newHouse(t, o, sessions.Path)
 }
 
-// toIssuer follows a browser from a page to the issuer, and returns where that sends it
-// back to.
+// toIssuer follows a browser from a page to the issuer, and returns the redirect back.
 func (h *house) toIssuer(t testing.TB, c *http.Client, page string) *url.URL {
 	t.Helper()
 	resp, _ := visit(t, c, h.URL+page, "")
@@ -59,7 +58,7 @@ func (h *house) toIssuer(t testing.TB, c *http.Client, page string) *url.URL {
 	return at
 }
 
-// in logs a browser in, and returns where that led.
+// in logs a browser in, and returns the address to which that leads.
 func (h *house) in(t testing.TB, c *http.Client, page string) string {
 	t.Helper()
 	resp, body := visit(t, c, h.URL+h.toIssuer(t, c, page).RequestURI(), "")
@@ -69,13 +68,13 @@ func (h *house) in(t testing.TB, c *http.Client, page string) string {
 	return goes(t, resp)
 }
 
-// teamed says that somebody is in the group, and a lot that nobody asks for.
+// teamed adds the group, and further claims that are not requested.
 func teamed(claims map[string]any) {
 	claims["groups"] = []string{"team", "other", "secret-group"}
 	claims["phone"] = strings.Repeat("5", 3000)
 }
 
-// TestIssuerLogin goes the whole way from a page to the issuer and back to it.
+// TestIssuerLogin logs in from a page through the issuer and back to the page.
 //
 // Shows: pages 6 | logins: at the issuer, with one thing changed, with a token, how often
 func TestIssuerLogin(t *testing.T) {
@@ -100,7 +99,8 @@ func TestIssuerLogin(t *testing.T) {
 			if resp, _ := visit(t, c, h.URL+base+"/ui/login", "token="+adminToken); resp.StatusCode != http.StatusNotFound {
 				t.Errorf("a token where people log in at the issuer: %s", resp.Status)
 			}
-			// A way back that was used, or is of another browser, is worth nothing.
+			// A redirect back that was used, or that belongs to another browser, is
+			// refused.
 			at := h.toIssuer(t, c, base+"/ui/login")
 			if resp, _ := visit(t, h.browser(t), h.URL+at.RequestURI(), ""); resp.StatusCode != http.StatusBadRequest || len(resp.Cookies()) > 0 {
 				t.Errorf("another browser: %s, %v", resp.Status, resp.Cookies())
@@ -119,8 +119,8 @@ func TestIssuerLogin(t *testing.T) {
 	}
 }
 
-// TestLoggedInWithoutRights is somebody whom no rule gives anything: pages say so. To
-// send him to the issuer again, which knows him, would never end.
+// TestLoggedInWithoutRights logs in a user without any right: pages say so. A redirect to
+// the issuer, which knows the user, would loop for ever.
 //
 // Shows: pages 5
 func TestLoggedInWithoutRights(t *testing.T) {
@@ -141,7 +141,7 @@ func TestLoggedInWithoutRights(t *testing.T) {
 	}
 }
 
-// TestIssuerLoginRefused changes one thing of a login.
+// TestIssuerLoginRefused changes one part of a login.
 //
 // Shows: pages 6
 func TestIssuerLoginRefused(t *testing.T) {
@@ -149,7 +149,7 @@ func TestIssuerLoginRefused(t *testing.T) {
 		name   string
 		query  func(url.Values)
 		says   func(map[string]any)
-		cookie bool // of this browser is gone
+		cookie bool // the browser has lost its cookie
 		after  time.Duration
 		status int
 	}{
@@ -201,7 +201,7 @@ func TestIssuerLoginRefused(t *testing.T) {
 	}
 }
 
-// longGroups are so many groups of about 30 bytes.
+// longGroups returns n names of groups of about 30 bytes.
 func longGroups(n int) []string {
 	var all []string
 	for i := range n {
@@ -210,8 +210,8 @@ func longGroups(n int) []string {
 	return all
 }
 
-// TestReplicas logs in at one server, and is known to another one with its keys, as long
-// as they have the key.
+// TestReplicas logs in at one server; another one with the same keys accepts the session
+// as long as it has the key.
 //
 // Shows: pages 5
 func TestReplicas(t *testing.T) {
@@ -261,8 +261,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestSessionOfPortal is somebody who has logged in at a portal, and comes to a full
-// server: it has templates and instances for him, and nothing else.
+// TestSessionOfPortal has a user with a session of a portal at a full server: it shows
+// templates and instances, and nothing else.
 func TestSessionOfPortal(t *testing.T) {
 	portal := ring(t, "p")
 	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })

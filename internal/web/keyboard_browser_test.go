@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserKeyboard finds a module by keyboard alone, goes to another version of it,
-// copies its snippet and compares two. The same goes without script, but to copy.
+// TestBrowserKeyboard finds a module with the keyboard only, opens another version of it,
+// copies its example and compares two versions; without script the same, except copying.
 //
 // Shows: pages 14 | by keyboard alone: find, copy, compare; log in and out; launch, watch, extend,
 // destroy; approve
@@ -38,7 +38,7 @@ func TestBrowserKeyboard(t *testing.T) {
 			p.To("1.0.0")
 			p.Enter()
 			p.Wait("Version 1.0.0")
-			if look.Script { // the button is made by it
+			if look.Script { // the script adds the button
 				copied := p.Clipboard()
 				p.To("Copy")
 				p.Enter()
@@ -56,9 +56,9 @@ func TestBrowserKeyboard(t *testing.T) {
 	}
 }
 
-// TestBrowserSearch goes to the search with "/", is offered an address while it writes, and
-// narrows what was found by what it has in common. What a provider documents is found, and
-// without script all of it but the offers.
+// TestBrowserSearch opens the search with "/", gets suggestions while typing, and narrows
+// the results by their facets. Documented resources of a provider are found, and without
+// script all of it works except suggestions.
 func TestBrowserSearch(t *testing.T) {
 	b := webtest.New(t)
 	s := newGallery(t)
@@ -96,7 +96,7 @@ func TestBrowserSearch(t *testing.T) {
 		p.To("any Namespace")
 		p.Go(s.URL + "/ui/search?q=dns_record")
 		p.Wait("acme/dns")
-		p.Go(s.URL + "/ui/search?q=peering") // of a readme
+		p.Go(s.URL + "/ui/search?q=peering") // a word of a readme
 		p.Wait("net/network/aws")
 	}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// The bytes of a page, gzipped.
+// Bounds of a page in bytes, gzipped.
 const (
 	pageBytes   = 30 << 10
 	readmeBytes = 60 << 10
 )
 
-// TestLarge holds what pages cost where there are 10,000 modules: no request to the
-// registry once they are warm, and few bytes.
+// TestLarge checks the cost of pages with 10,000 modules: no request to the registry once
+// they are cached, and few bytes.
 //
 // Shows: pages 11
 func TestLarge(t *testing.T) {
 	s := newLarge(t)
-	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits two seconds only
+	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits only two seconds
 		t.Fatal(err)
 	}
 	bounds := map[string]int{"search?q=thing": pageBytes, "search?q=thingg9999": pageBytes, "search?sort=newest&page=100": pageBytes, "modules/team0": pageBytes}
@@ -52,8 +52,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestLargeInstances is the same of who looks at all of 1,000 instances, and of who
-// has 20 of them.
+// TestLargeInstances does the same for a caller that sees all of 1,000 instances, and for
+// one that sees 20 of them.
 //
 // Shows: pages 11
 func TestLargeInstances(t *testing.T) {
@@ -72,8 +72,9 @@ func TestLargeInstances(t *testing.T) {
 	}
 }
 
-// TestLargeStates is the same of 10,000 states, of which somebody may read all, and
-// somebody else one workspace of each: who looks on learns of more of them each time.
+// TestLargeStates does the same with 10,000 states, for a caller that may read all of
+// them, and for one that may read one workspace of each: each request shows more of
+// those.
 //
 // Shows: pages 11
 func TestLargeStates(t *testing.T) {
@@ -103,14 +104,14 @@ func TestLargeStates(t *testing.T) {
 	}
 }
 
-// largeStates is how many there are at most.
+// largeStates is the maximum number of states.
 const largeStates = 10_000
 
-// manyStates has the registry list that many, each of which answers as the first one.
+// manyStates makes the registry list that many states, which all answer as the first one.
 func (s *stateSite) manyStates(t testing.TB) {
 	t.Helper()
 	s.put(t, "team00000", "default", shopState(1, "a"))
-	names := make([]string, largeStates-2) // with those of the settings
+	names := make([]string, largeStates-2) // with those in the settings
 	for i := range names {
 		names[i] = fmt.Sprintf(`"acme/state/team%05d"`, i)
 	}
@@ -126,7 +127,7 @@ func (s *stateSite) manyStates(t testing.TB) {
 	}
 }
 
-// TestLargeAudit is the same of 10,000 changes.
+// TestLargeAudit does the same with 10,000 changes.
 //
 // Shows: pages 11
 func TestLargeAudit(t *testing.T) {
@@ -135,7 +136,7 @@ func TestLargeAudit(t *testing.T) {
 		s.records.Info("change", "action", "publish", "kind", "module", "address", fmt.Sprintf("team%d/thing%d/aws", i%100, i), "version", "1.0.0",
 			"decision", "allowed", "mode", "oidc", "subject", fmt.Sprint("person", i%50), "issuer", "https://issuer.example.com", "client_ip", "192.0.2.7", "rule", "publish:module:**")
 	}
-	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only so long for that
+	if err := s.auditLog.Read(t.Context()); err != nil { // a page waits only a short time for that
 		t.Fatal(err)
 	}
 	s.count.Take()
@@ -150,7 +151,7 @@ func TestLargeAudit(t *testing.T) {
 	}
 }
 
-// zipped is how large a text is that a browser gets.
+// zipped returns the compressed size of a text.
 func zipped(t *testing.T, text string) int {
 	t.Helper()
 	var b bytes.Buffer

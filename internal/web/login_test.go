@@ -34,7 +34,7 @@ const (
 	annaToken  = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// tokens are those of an admin, and of somebody who may read one namespace.
+// tokens returns the tokens of an admin, and of a user that may read one namespace.
 func tokens() []statictoken.Token {
 	return []statictoken.Token{
 		{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: rights.AnonymousAll()},
@@ -42,7 +42,7 @@ func tokens() []statictoken.Token {
 	}
 }
 
-// ring is the keyring of one letter.
+// ring returns a keyring with one key per letter.
 func ring(t testing.TB, letters ...string) *keyring.Ring {
 	t.Helper()
 	var keys []keyring.Key
@@ -56,15 +56,15 @@ func ring(t testing.TB, letters ...string) *keyring.Ring {
 	return r
 }
 
-// house is the pages of one server, or several, over an empty registry.
+// house has the pages of one server, or several, over an empty registry.
 type house struct {
 	*httptest.Server
 	guard *access.Guard
 	audit *webtest.Audit
 }
 
-// newHouse starts pages of a guard with these options, below /base where a proxy would
-// serve them so.
+// newHouse starts pages of a guard with these options, below the path base, as behind a
+// proxy.
 func newHouse(t testing.TB, o access.Options, base string) *house {
 	t.Helper()
 	return newHouseWith(t, o, base, nil)
@@ -106,13 +106,13 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 		t.Fatal(err)
 	}
 	h.Config.Handler = http.StripPrefix(base, all)
-	h.URL = "" // which Start sets
+	h.URL = "" // set by Start
 	h.Start()
 	t.Cleanup(h.Close)
 	return h
 }
 
-// browser keeps cookies, and goes nowhere by itself.
+// browser returns a client that keeps cookies, and does not follow redirects.
 func (h *house) browser(t testing.TB) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -122,7 +122,7 @@ func (h *house) browser(t testing.TB) *http.Client {
 	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// visit asks for a page as a browser does; form is what it posts, "" for nothing.
+// visit requests a page as a browser does; form is the body of a POST, "" for a GET.
 func visit(t testing.TB, c *http.Client, at, form string, header ...string) (*http.Response, string) {
 	t.Helper()
 	method, body := http.MethodGet, io.Reader(nil)
@@ -151,7 +151,7 @@ func visit(t testing.TB, c *http.Client, at, form string, header ...string) (*ht
 	return resp, string(b)
 }
 
-// goes is where an answer leads, as the browser sees it.
+// goes returns the redirect of an answer, as the browser resolves it.
 func goes(t testing.TB, resp *http.Response) string {
 	t.Helper()
 	to, err := resp.Location()
@@ -161,8 +161,8 @@ func goes(t testing.TB, resp *http.Response) string {
 	return to.RequestURI()
 }
 
-// TestTokenLogin logs in with a token, from a page that needs it and back to that, and
-// out again.
+// TestTokenLogin logs in with a token, from a page that needs it and back to that page,
+// and logs out.
 //
 // Shows: pages 6
 func TestTokenLogin(t *testing.T) {
@@ -226,7 +226,7 @@ func TestTokenLogin(t *testing.T) {
 	}
 }
 
-// TestLoginRate tries tokens until somebody says to wait.
+// TestLoginRate tries tokens until the server says to wait.
 //
 // Shows: pages 6
 func TestLoginRate(t *testing.T) {
@@ -253,7 +253,7 @@ func TestLoginRate(t *testing.T) {
 	}
 }
 
-// TestReturn is row 10: a login leads back to a page of this server, and nowhere else.
+// TestReturn is row 10: a login redirects to a page of this server, and nowhere else.
 //
 // Shows: page-mistakes 10 | an open redirect after the login | several
 func TestReturn(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// token is the static token of a caller of this name.
+// token returns the static token of a caller.
 func token(name string) string { return "oks_" + name + "_" + strings.Repeat("x", 24) }
 
-// callers are who asks beside anonymous: a reader of one namespace, a publisher of
-// another, an admin, and somebody who may read what there is not.
+// callers returns the callers other than anonymous: a reader of one namespace, a
+// publisher of another, an admin, and a caller whose right covers no item.
 func callers() []statictoken.Token {
 	var all []statictoken.Token
 	for name, scope := range map[string]rights.Scope{
@@ -38,7 +38,7 @@ func callers() []statictoken.Token {
 	return all
 }
 
-// as asks for a page as a caller, "" for anonymous, and says how large it is gzipped.
+// as requests a page as a caller, "" for anonymous, and returns its gzipped size too.
 func (s *site) as(t *testing.T, caller, path string) (status int, body string, size int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
@@ -71,8 +71,8 @@ func (s *site) as(t *testing.T, caller, path string) (status int, body string, s
 	return resp.StatusCode, string(b), size
 }
 
-// TestMatrix asks for each page of the catalog as each kind of caller: which status
-// it has, and that no name of what he may not read is in it, suggestions and counts
+// TestMatrix requests each page of the catalog as each kind of caller, and checks the
+// status, and that no name that the caller may not read is in it, suggestions and counts
 // included.
 //
 // Shows: pages 4
@@ -156,8 +156,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestBudget holds what pages cost: requests to the registry, warm and cold, and
-// bytes, with full pages; and that a warm page does without the registry.
+// TestBudget checks the cost of pages: requests to the registry, cached and not, and
+// bytes, with full pages; and that a cached page needs no registry.
 //
 // Shows: pages 11 | requests and bytes of pages, warm and cold, also at 10,000 modules, 10,000
 // states and 1,000 instances; times are printed by the benchmarks
@@ -180,12 +180,13 @@ func TestBudget(t *testing.T) {
 		"": 30, "search": 30, "search?q=thing": 30, "search?q=thang-with-a-long-name-77": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/inputs": 60,
 		"modules/net/vpc/aws/versions": 30, "modules/net/vpc/aws/downloads": 30, "providers/acme/dns": 30, "providers/acme/dns/downloads": 30,
 	}
-	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits two seconds only
+	if _, err := s.protocols.Catalog().Published(t.Context()); err != nil { // a page waits only two seconds
 		t.Fatal(err)
 	}
 	s.as(t, "", "/ui/")
 	s.count.Take()
-	// It has no signature under a tag: the list of referrers tells of one, and of reports.
+	// This version has no signature under a tag: the list of referrers shows one, and
+	// reports.
 	if s.as(t, "", "/ui/modules/net/labels/null"); s.count.Total() > 6 {
 		t.Errorf("a cold page of a module asks %v", s.count.Take())
 	}
@@ -205,14 +206,14 @@ func TestBudget(t *testing.T) {
 			t.Errorf("warm pages ask %v", n)
 		}
 	}
-	status, body, _ := s.as(t, "", "/ui/modules/net/vpc/aws/1.0.0") // cold
+	status, body, _ := s.as(t, "", "/ui/modules/net/vpc/aws/1.0.0") // not cached
 	if status != http.StatusBadGateway && status != http.StatusGatewayTimeout || !strings.Contains(body, "<h1>") {
 		t.Errorf("a cold page while the registry is down: %d\n%s", status, body)
 	}
 }
 
-// TestDownloadsPage shows what was fetched: only versions that exist, and neither
-// questions nor parts.
+// TestDownloadsPage shows downloads: only of versions that exist, and neither lookups nor
+// partial downloads.
 func TestDownloadsPage(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOptional lists an input as required exactly if it has no default, whatever its
-// default is, and the parts of an object that may be left out as its type has them.
+// default is, and the optional attributes of an object type as in the type.
 //
 // Shows: page-mistakes 3 | an optional input is shown as required | hashicorp/vscode-terraform#1582
 func TestOptional(t *testing.T) {

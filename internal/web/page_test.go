@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestPages looks for what each page must say.
+// TestPages checks the texts of each page.
 //
 // Shows: page-mistakes 11 | versions sorted as text, a pre-release as the newest | several
 // Shows: page-mistakes 13 | docs of a provider that is only in OCI are lost | survey of OpenTofu
@@ -35,7 +35,7 @@ func TestPages(t *testing.T) {
 		{"search?q=a+b+c+d+e+f+g+h+i", "a query has at most 8 words", "", 400},
 		{"modules/net", "4 modules", "", 200},
 		{"modules/none", "there is no module in none", "", 404},
-		{"modules/net/vpc/aws", "Version 1.10.0", "Version 2.0.0", 200}, // neither text order nor a pre-release
+		{"modules/net/vpc/aws", "Version 1.10.0", "Version 2.0.0", 200}, // order is neither that of texts, nor is a pre-release the latest
 		{"modules/net/vpc/aws/2.0.0-rc.1", "pre-release", "", 200},
 		{"modules/net/vpc/aws/1.10.0/inputs", "&lt;b&gt;10.0.0.0/16&lt;/b&gt;", "<b>", 200},
 		{"modules/net/vpc/aws/1.10.0/outputs", "sensitive", "", 200},
@@ -116,7 +116,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestRights gives everybody one namespace, and looks for the other one.
+// TestRights gives every caller the rights to one namespace, and looks for the other one.
 //
 // Shows: pages 4
 func TestRights(t *testing.T) {
@@ -139,7 +139,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestWarm counts what a page asks the registry that was shown before: nothing.
+// TestWarm counts the requests to the registry for a cached page: none.
 //
 // Shows: pages 11
 func TestWarm(t *testing.T) {
@@ -154,7 +154,7 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWeight bounds what a page is on the wire, in its fullest form.
+// TestWeight bounds the compressed size of the fullest form of a page.
 //
 // Shows: pages 11
 // Shows: page-mistakes 6 | megabytes of script | terrareg
@@ -183,8 +183,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestNothingWritten follows no link, but asks for each page, and wants every
-// request to be one that only reads.
+// TestNothingWritten requests each page, and checks that every request to the registry
+// only reads.
 func TestNothingWritten(t *testing.T) {
 	s := New(t, rights.AnonymousAll()...)
 	s.full(t)
@@ -199,7 +199,7 @@ func TestNothingWritten(t *testing.T) {
 	}
 }
 
-// TestTheme changes the one thing that a page changes.
+// TestTheme changes the one setting that a page can change without a login.
 //
 // Shows: page-mistakes 10
 func TestTheme(t *testing.T) {

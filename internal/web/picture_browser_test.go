@@ -17,18 +17,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// album is where pictures of pages go, for people to look at.
+// album writes screenshots of pages, for review by developers.
 type album struct {
 	b    *webtest.Browser
 	dir  string
-	only []string // the pages that are wanted; empty: all
+	only []string // the wanted pages; empty: all
 }
 
-// picture is a page as somebody sees it.
+// picture is a page with the settings of a browser.
 type picture struct {
 	name, url string
-	token     string // of who looks, "" for nobody
-	script    bool   // it does not wait for what comes later
+	token     string // of the caller, "" for an anonymous one
+	script    bool   // script is on, and later updates are not waited for
 }
 
 // take writes a page in both themes, on a wide and a narrow screen.
@@ -47,8 +47,7 @@ func (a *album) take(t *testing.T, all ...picture) {
 	}
 }
 
-// wants reports whether a page is one of those that were asked for by name, or by the
-// beginning of one.
+// wants reports whether a page was selected by its name, or by a prefix of it.
 func (a *album) wants(name string) bool {
 	for _, only := range a.only {
 		if begin, ok := strings.CutSuffix(only, "*"); name == only || ok && strings.HasPrefix(name, begin) {
@@ -58,8 +57,8 @@ func (a *album) wants(name string) bool {
 	return false
 }
 
-// TestPictures writes all pages for people to look at: make screenshots. No test
-// compares them. OKARA_SCREENSHOTS_OF picks some: names, or beginnings with a *.
+// TestPictures writes screenshots of all pages for review: make screenshots. No test
+// compares them. OKARA_SCREENSHOTS_OF selects some: names, or prefixes with a *.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("OKARA_SCREENSHOTS")
 	if dir == "" {
@@ -75,7 +74,7 @@ func TestPictures(t *testing.T) {
 	t.Run("nothing", a.nothing)
 }
 
-// catalog is everything that is published, and what fails.
+// catalog has the pages of published items, and of errors.
 func (a *album) catalog(t *testing.T) {
 	s := newGallery(t)
 	const vpc, dns, mirror, network = "modules/net/vpc/aws/", "providers/acme/dns/", "mirror/registry.example.com/acme/dns", "modules/net/network/aws/"
@@ -104,7 +103,7 @@ func (a *album) catalog(t *testing.T) {
 	a.take(t, picture{name: "error-502", url: s.URL + "/ui/modules/net/cold/aws", token: who})
 }
 
-// states are the pages of states, and those of who runs the server.
+// states has the pages of states, and those for administrators.
 func (a *album) states(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -121,7 +120,7 @@ func (a *album) states(t *testing.T) {
 	a.take(t, picture{name: "error-403-doctor", url: s.URL + "/ui/doctor", token: callerToken(reader)})
 }
 
-// instances are the pages of templates and instances.
+// instances has the pages of templates and instances.
 func (a *album) instances(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
@@ -138,7 +137,7 @@ func (a *album) instances(t *testing.T) {
 	}
 }
 
-// nothing is the same where there is nothing yet.
+// nothing has the pages of an empty server.
 func (a *album) nothing(t *testing.T) {
 	s := newStateSite(t)
 	for name, path := range map[string]string{

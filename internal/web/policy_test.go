@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
-// TestContentPolicy wants the hosts in the policy of pages, errors included.
+// TestContentPolicy checks that the policy of pages has the hosts, errors included.
 //
 // Shows: pages 9
 func TestContentPolicy(t *testing.T) {

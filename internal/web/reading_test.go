@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestReading says that the catalog is being read while nobody has read it yet, and
-// how far that is to who runs the server: the numbers count what others may not see.
+// TestReading checks that pages say that the catalog is being read, and show the progress
+// to administrators only: the numbers include items that other callers may not see.
 //
 // Shows: page-mistakes 14
 func TestReading(t *testing.T) {

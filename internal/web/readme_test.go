@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestReadmeOffline shows a README, its image and its files while the forge that
-// they came from cannot be reached: nothing but the registry is asked.
+// TestReadmeOffline shows a README, its image and its files while the forge that they
+// came from is unreachable: only the registry gets requests.
 //
 // Shows: page-mistakes 1 | READMEs come from the forge when they are shown | OpenDepot
 func TestReadmeOffline(t *testing.T) {
@@ -58,9 +58,9 @@ func TestReadmeOffline(t *testing.T) {
 	}
 }
 
-// TestReadmeBusy reads ten texts at once that would take the parser very long if
-// their marks were not bounded. They are shown, other pages answer meanwhile, and a
-// plain text that came in between is rendered when there is a place again.
+// TestReadmeBusy renders ten texts at the same time that would take the parser very long
+// if their marks were not bounded. They are shown, other pages answer meanwhile, and a
+// plain text that was requested meanwhile is rendered once the limiter has a free place.
 //
 // Shows: pages 8
 func TestReadmeBusy(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestRenderLimiterRequests holds what a page that nobody has opened yet asks the registry,
-// of a version that is signed, has two scan reports and an SBOM.
+// TestRenderLimiterRequests counts the requests to the registry of a page that is not
+// cached, for a version that is signed and has two scan reports and an SBOM.
 //
 // Shows: pages 11
 func TestRenderLimiterRequests(t *testing.T) {
 	const list, manifest, blob, referrers = "GET tags", "GET manifest", "GET blob", "GET referrers"
-	const fallback = 1      // the registry of this test has no referrers API, so the tag in its place is asked as well
-	head := map[string]int{ // six: the list, the manifest, what describes it, its signatures, what refers to it, the newest report
+	const fallback = 1      // the registry of this test has no referrers API, so the fallback tag is requested too
+	head := map[string]int{ // six: the list, the manifest, the description, the signatures, the referrers, the newest report
 		list: 1, manifest: 3 + fallback, blob: 1, referrers: 1,
 	}
 	for path, want := range map[string]map[string]int{
@@ -25,8 +25,8 @@ func TestRenderLimiterRequests(t *testing.T) {
 		"/1.0.0":          head,
 		"/1.0.0/inputs":   head,
 		"/1.0.0/usage":    head,
-		"/versions":       {list: 1, manifest: 1},                                   // of each version, 20 at most
-		"/1.0.0/security": {list: 1, manifest: 5 + fallback, blob: 2, referrers: 1}, // nine: and two more reports, and the findings of the newest
+		"/versions":       {list: 1, manifest: 1},                                   // of each version, at most 20
+		"/1.0.0/security": {list: 1, manifest: 5 + fallback, blob: 2, referrers: 1}, // nine: also two more reports, and the findings of the newest
 	} {
 		t.Run(path, func(t *testing.T) {
 			s := New(t, rights.AnonymousRead()...)

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// planText is what the tool says of a plan, and somebody who wants out of a page.
+// planText is the output of a plan, with hostile text that tries to escape from a page.
 const planText = "\x1b[1mOpenTofu will perform the following actions:\x1b[0m\n\n  # aws_vpc.main will be created\n  + resource \"aws_vpc\" \"main\" {\n      + id = (known after apply)\n    }\n\n</pre><script>alert(1)</script>\nPlan: 1 to add, 0 to change, 0 to destroy.\n"
 
-// runs are some of a workspace whose state is there: one that was applied, one that failed,
-// one whose plan waits, and one behind it.
+// runs enqueues runs of an existing workspace: one that was applied, one that failed, one
+// whose plan waits, and one queued after it.
 func (w *whole) runs(t *testing.T, organization, workspace string) (waiting string) {
 	t.Helper()
 	r := portaltest.Runs{Server: w.api}
@@ -39,10 +39,10 @@ func (w *whole) runs(t *testing.T, organization, workspace string) (waiting stri
 	return "runs/" + organization + "/" + workspace + "/" + id + "."
 }
 
-// hiddenFields are what a page sends with its forms.
+// hiddenFields matches the hidden fields of a page's forms.
 var hiddenFields = regexp.MustCompile(`<input type="hidden" name="(key|plan)" value="([^"]+)">`)
 
-// form is what the forms of a page send.
+// form returns the fields that the forms of a page send.
 func (v *visitor) form(t *testing.T, path string) url.Values {
 	t.Helper()
 	_, body := visit(t, v.Client, v.base+path, "")
@@ -53,8 +53,8 @@ func (v *visitor) form(t *testing.T, path string) url.Values {
 	return form
 }
 
-// TestRunPages reads the pages of runs of a workspace and decides about them, as who may
-// run and as who may read alone.
+// TestRunPages opens the pages of runs of a workspace and decides about them, as a caller
+// that may run and as one that may only read.
 func TestRunPages(t *testing.T) {
 	w := newWholeOf(t, "", map[string][]string{
 		reader: {"read:state:shop"}, publisher: {"read:state:shop", "run:state:shop/default"}, wrong: {"read:state:other", "run:state:other"},

@@ -18,7 +18,7 @@ import (
 )
 
 // TestSignedLater shows a signature once the list of versions has its tag or its event,
-// and costs a warm page nothing.
+// without a cost for a cached page.
 func TestSignedLater(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()
@@ -34,7 +34,7 @@ func TestSignedLater(t *testing.T) {
 	for _, c := range []struct {
 		path string
 		sign func() error
-		mark string // that the page has once more
+		mark string // occurs once more on the page
 	}{
 		{"modules/net/vpc/aws/1.0.0/security", func() error {
 			_, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, m.Item(), m.Version), key)

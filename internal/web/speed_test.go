@@ -28,19 +28,19 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// What the budgets of the pages are about.
+// Sizes for the budgets of pages.
 const (
 	largeModules   = 10_000
 	largeVersions  = 10 // of each module
 	largeProviders = 1_000
 	largeInstances = 1_000
 	largeMemory    = 64 << 20 // bytes
-	visited        = 1_000    // modules whose pages somebody opened
+	visited        = 1_000    // modules whose pages were opened
 )
 
-// newLarge is a site of that many modules and providers, of which the first module
+// newLarge returns a site with that many modules and providers, of which the first module
 // and acme/dns were published: every other module answers as the first one does. Its
-// clock stands still, for lists are read anew behind a page now and then.
+// clock stands still, since lists are read again in the background now and then.
 func newLarge(b testing.TB) *site {
 	b.Helper()
 	start := time.Now()
@@ -80,7 +80,7 @@ func newLarge(b testing.TB) *site {
 	return s
 }
 
-// store lets the registry have the index of entries and the catalog with tags.
+// store puts the index of entries and a catalog with tags into the registry.
 func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	b.Helper()
 	document, err := search.EncodeEntries(entries)
@@ -108,14 +108,14 @@ func (s *site) store(b testing.TB, entries []search.Entry, tags []string) {
 	}
 }
 
-// BenchmarkPages is the first byte of warm pages at 50 requests a second, which none
-// of them takes to the registry, and what the pages of many modules hold in memory.
+// BenchmarkPages measures the first byte of cached pages at 50 requests a second without
+// requests to the registry, and the memory that the pages of many modules take.
 //
 // Shows: pages 11
 func BenchmarkPages(b *testing.B) {
 	s := newLarge(b)
 	bare := heap()
-	if _, err := s.protocols.Catalog().Published(b.Context()); err != nil { // a page waits two seconds only
+	if _, err := s.protocols.Catalog().Published(b.Context()); err != nil { // a page waits only two seconds
 		b.Fatal(err)
 	}
 	if home := fetch(b, s.Server, "", ""); !strings.Contains(home, fmt.Sprintf("%d</span>", largeModules)) || !strings.Contains(home, fmt.Sprintf("%d</span>", largeProviders)) {
@@ -168,7 +168,7 @@ func warmPages() map[string]string {
 	}
 }
 
-// BenchmarkInstances is the same of the list of somebody who has 20 of 1,000
+// BenchmarkInstances does the same for the list of a caller that sees 20 of 1,000
 // instances.
 //
 // Shows: pages 11
@@ -188,7 +188,7 @@ func BenchmarkInstances(b *testing.B) {
 	}
 }
 
-// many makes the instances of 50 people.
+// many creates the instances of 50 users.
 func many(b testing.TB, d *portaltest.Pages) {
 	b.Helper()
 	e, ok := d.Catalog.Current("lab/vpc")
@@ -212,9 +212,9 @@ func many(b testing.TB, d *portaltest.Pages) {
 	}
 }
 
-// volley asks for a page 50 times a second for four seconds, and reports when the
-// first bytes came, counted from when each request was due: one that waits makes
-// the others no later.
+// volley requests a page 50 times a second for four seconds, and reports when the first
+// bytes came, counted from when each request was due: one that waits does not delay the
+// others.
 func volley(b *testing.B, server *httptest.Server, token, path string) {
 	b.Helper()
 	const every, count = time.Second / 50, 200
@@ -248,7 +248,7 @@ func fetch(b *testing.B, server *httptest.Server, token, path string) string {
 	return body
 }
 
-// load gets a page and when its first byte came.
+// load returns a page and when its first byte came.
 func load(b *testing.B, server *httptest.Server, token, path string) (body string, first time.Time, err error) {
 	ctx := httptrace.WithClientTrace(b.Context(), &httptrace.ClientTrace{GotFirstResponseByte: func() { first = time.Now() }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/ui/"+path, nil)
@@ -270,10 +270,10 @@ func load(b *testing.B, server *httptest.Server, token, path string) (body strin
 	return string(text), first, err
 }
 
-// heap is what is in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees what the first one finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

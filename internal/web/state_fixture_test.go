@@ -31,7 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// The callers of a site with states.
+// Callers of a site with states.
 const (
 	nobody    = ""
 	reader    = "reader"    // read:state:shop
@@ -41,10 +41,10 @@ const (
 	partly    = "partly"    // read:state:shop/default and of every state the workspace "none"
 )
 
-// callerToken is that of a caller.
+// callerToken returns the token of a caller.
 func callerToken(caller string) string { return "oks_" + caller + "_" + strings.Repeat("x", 24) }
 
-// stateSite is the pages of states over a registry of this test alone.
+// stateSite serves the pages of states over a registry of this test alone.
 type stateSite struct {
 	site
 	states *states.States
@@ -53,17 +53,17 @@ type stateSite struct {
 
 	findings []web.Finding // of the doctor
 	auditLog *auditlog.Log // of all replicas
-	records  *slog.Logger  // to it
+	records  *slog.Logger  // to the audit log
 	depots   depotDouble
 }
 
-// newStateSite starts it. Who brings no token has the rights of anonymous.
+// newStateSite starts a site. Callers without a token have the rights anonymous.
 func newStateSite(t testing.TB, anonymous ...rights.Scope) *stateSite {
 	t.Helper()
 	return newStateSiteWithout(t, web.Parts{}, anonymous...)
 }
 
-// newStateSiteWithout starts one without some of its parts.
+// newStateSiteWithout starts a site with some parts off.
 func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope) *stateSite {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -125,7 +125,7 @@ func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...rights.Scope)
 	return s
 }
 
-// store is that of a state, as a tool writes it.
+// store returns the store of a state, as a tool uses it.
 func (s *stateSite) store(t testing.TB, name string) *statebackend.Store {
 	t.Helper()
 	repository, err := s.layout.StateRepo(name)
@@ -158,7 +158,7 @@ func (s *stateSite) put(t testing.TB, name, workspace string, states ...string) 
 	}
 }
 
-// ask does a request as a caller and returns the answer with its body.
+// ask sends a request as a caller and returns the answer with its body.
 func (s *stateSite) ask(t *testing.T, caller, method, path string, form url.Values) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/ui/"+path, strings.NewReader(form.Encode()))
@@ -183,7 +183,7 @@ func (s *stateSite) ask(t *testing.T, caller, method, path string, form url.Valu
 	return resp, string(b)
 }
 
-// formKey is the key of the form on a page.
+// formKey returns the key of the form on a page.
 func formKey(t *testing.T, body string) string {
 	t.Helper()
 	m := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(body)
@@ -193,14 +193,15 @@ func formKey(t *testing.T, body string) string {
 	return m[1]
 }
 
-// Secrets that are planted in states: marked, named like one, and an output.
+// Secrets that are planted in states: marked as sensitive, with a sensitive name, and an
+// output.
 const (
 	plantedMark   = "PLANTED-by-mark"
 	plantedName   = "PLANTED-by-name"
 	plantedOutput = "PLANTED-output"
 )
 
-// shopState is a state with all that a page shows, planted secrets among it.
+// shopState returns a state with everything that a page shows, including planted secrets.
 func shopState(serial int, size string) string {
 	type object = map[string]any
 	instance := func(attributes object, key any, marked ...string) object {
@@ -241,8 +242,8 @@ func shopState(serial int, size string) string {
 	return string(b)
 }
 
-// shop fills the states: two workspaces, one of them with a lock of somebody who
-// wants to get out of the page, one encrypted by the tool, and one of others.
+// shop writes the states: two workspaces, one of them with a hostile lock that tries to
+// escape from the page, one encrypted by the tool, and one of another team.
 func (s *stateSite) shop(t *testing.T) {
 	t.Helper()
 	s.put(t, "shop", "default", shopState(1, "db.small"), shopState(2, "db.large"))

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestStateReplicas shows how far the copies of a state are behind, on the page of its
-// versions and on their own, and tells nobody of copies that he may not read.
+// TestStateReplicas shows how far the replicas of a state are behind, on the page of its
+// versions and on their own pages, and does not reveal replicas that the caller may not
+// read.
 func TestStateReplicas(t *testing.T) {
 	s := newStateSite(t)
 	s.put(t, "shop", "default", shopState(1, "a"), shopState(2, "b"))
@@ -48,8 +49,8 @@ func TestStateReplicas(t *testing.T) {
 	}
 }
 
-// TestStateReplicaElsewhere names the command that knows how far a copy is behind, where
-// its original is in another registry or not the caller's to read.
+// TestStateReplicaElsewhere shows the command that tells how far a replica is behind, if
+// its original is in another registry or the caller may not read it.
 func TestStateReplicaElsewhere(t *testing.T) {
 	s, other := newStateSite(t), newStateSite(t)
 	other.put(t, "shop", "default", shopState(1, "a"))

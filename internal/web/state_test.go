@@ -16,14 +16,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// statePages are one of each page of a state.
+// statePages has one of each kind of page of a state.
 var statePages = []string{
 	"states", "states/shop", "states/shop/default", "states/shop/locked", "states/shop/sealed", "states/shop/default/history", "states/shop/default/diff",
 	"states/shop/default/1", "states/shop/default/2/resources", "states/shop/default/2/resources?address=aws_db_instance.main",
 	"states/shop/default/2/reveal?address=aws_db_instance.main&path=password", "states/shop/default/diff?from=2&to=1", "states/shop/sealed/1/resources",
 }
 
-// TestStatePages looks for what each page must say.
+// TestStatePages checks the texts of each page.
 func TestStatePages(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -76,8 +76,8 @@ func TestStatePages(t *testing.T) {
 	}
 }
 
-// TestStateCallers has five callers ask for every page. Who may not read a state
-// learns nothing of it, not even whether it is there.
+// TestStateCallers requests every page as five callers. A caller that may not read a
+// state learns nothing of it, not even whether it exists.
 //
 // Shows: pages 4
 func TestStateCallers(t *testing.T) {
@@ -116,8 +116,8 @@ func TestStateCallers(t *testing.T) {
 	}
 }
 
-// TestStatePartly shows who may read one workspace that one alone: in lists, in their
-// counts, and by its address.
+// TestStatePartly shows only one workspace to a caller that may read only that: in lists,
+// in their counts, and by its address.
 //
 // Shows: pages 4
 func TestStatePartly(t *testing.T) {
@@ -145,7 +145,8 @@ func TestStatePartly(t *testing.T) {
 	}
 }
 
-// TestShowSensitiveState shows one value, to who may read the state, by a form from its page.
+// TestShowSensitiveState shows one value, to a caller that may read the state, with the
+// form of its page.
 func TestShowSensitiveState(t *testing.T) {
 	s := newStateSite(t)
 	s.shop(t)
@@ -178,7 +179,7 @@ func TestShowSensitiveState(t *testing.T) {
 	}
 }
 
-// TestUnlockLine is what somebody pastes into a shell.
+// TestUnlockLine checks the command that users paste into a shell.
 //
 // Shows: pages 8
 func TestUnlockLine(t *testing.T) {
@@ -220,7 +221,7 @@ func statebackendInfo(id string) format.LockInfo {
 	return format.LockInfo{ID: id, Operation: "OperationTypeApply", Who: "alice", Created: time.Now()}
 }
 
-// TestStateRequests counts what a page asks the registry.
+// TestStateRequests counts the requests of a page to the registry.
 //
 // Shows: pages 11
 func TestStateRequests(t *testing.T) {
@@ -245,7 +246,7 @@ func TestStateRequests(t *testing.T) {
 	if n := count("states/shop/default/2/resources"); n != 0 {
 		t.Errorf("its resources cost %d more", n)
 	}
-	if _, whole := s.states.Marked(t.Context()); !whole { // behind the back of who looks at a history
+	if _, whole := s.states.Marked(t.Context()); !whole { // in the background of the page of a history
 		t.Fatal("not all states were looked at")
 	}
 	s.count.Take()
@@ -260,7 +261,7 @@ func TestStateRequests(t *testing.T) {
 	}
 }
 
-// TestStateEntries finds a state by what the server wrote down when it stored it.
+// TestStateEntries finds a state by the entry that the server wrote when it stored it.
 func TestStateEntries(t *testing.T) {
 	s := newStateSite(t)
 	s.put(t, "mine", "default", shopState(1, "a"))
@@ -270,7 +271,7 @@ func TestStateEntries(t *testing.T) {
 	}
 	for _, e := range []artifact.CatalogEntry{
 		{Kind: addr.KindState, Address: "mine", Repository: "acme/state/mine"},
-		{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}, // no state
+		{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}, // not a state
 	} {
 		if err := artifact.AddCatalogEntry(t.Context(), queue, e); err != nil {
 			t.Fatal(err)
@@ -282,7 +283,7 @@ func TestStateEntries(t *testing.T) {
 	}
 }
 
-// TestNoStates says what to do.
+// TestNoStates checks that the empty list says what to do.
 func TestNoStates(t *testing.T) {
 	s := newStateSite(t, rights.AnonymousRead()...)
 	if _, body := s.ask(t, publisher, http.MethodGet, "states", nil); !strings.Contains(body, "read:state:NAME") {
@@ -290,8 +291,8 @@ func TestNoStates(t *testing.T) {
 	}
 }
 
-// TestParts turns parts of the pages off: nothing is found there, and no menu leads
-// there.
+// TestParts switches parts of the pages off: their addresses answer 404, and no menu has
+// them.
 func TestParts(t *testing.T) {
 	all := map[string]string{"states": "states", "catalog": "search?q=x", "doctor": "doctor", "audit": "audit"}
 	for part, path := range all {

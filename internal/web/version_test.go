@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestYanked wants a withdrawn version to be there for who may publish, and for
-// nobody else.
+// TestYanked shows a withdrawn version only to callers that may publish.
 func TestYanked(t *testing.T) {
 	for name, c := range map[string]struct {
 		rights []rights.Scope
@@ -47,7 +46,7 @@ func TestYanked(t *testing.T) {
 	}
 }
 
-// TestCompareNothing wants a module without a version to be had to be told so.
+// TestCompareNothing checks the answer for a module without an available version.
 func TestCompareNothing(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -60,8 +59,8 @@ func TestCompareNothing(t *testing.T) {
 	}
 }
 
-// TestRequired wants the key that signed on the page of a version, and of one that
-// nobody signed the reason why it is not served.
+// TestRequired shows the key that signed a version on its page, and for an unsigned
+// version the reason why it is not served.
 func TestRequired(t *testing.T) {
 	key, public := depottest.NewCosignKey(t)
 	require := map[string]trust.Policy{addr.KindModule: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{public}}}
@@ -75,7 +74,7 @@ func TestRequired(t *testing.T) {
 	}
 	id := trust.CosignKeyID(public)
 	for path, want := range map[string]string{
-		"modules/net/vpc/aws":                "verified, signed by " + strings.ReplaceAll(strings.TrimPrefix(id, "SHA256:")[:12], "+", "&#43;"), // as HTML has it
+		"modules/net/vpc/aws":                "verified, signed by " + strings.ReplaceAll(strings.TrimPrefix(id, "SHA256:")[:12], "+", "&#43;"), // as HTML escapes it
 		"modules/net/vpc/aws/1.0.0/security": `<span class="mark good">trusted</span>`,
 		"modules/net/vpc/aws/1.0.0/usage":    "--cosign-key KEY.pub",
 		"modules/net/vpc/aws/1.1.0":          "does not fulfil the policy",
@@ -87,7 +86,8 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestSatisfied wants of each provider what is here and what the caller may read.
+// TestSatisfied checks, for each required provider, which versions on this server are
+// shown.
 func TestSatisfied(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.provider(t, "1.2.3")
@@ -113,7 +113,7 @@ resource "terraform_data" "x" {}`})
 	}
 }
 
-// TestImage wants the bytes of an image, and that nothing acts in them.
+// TestImage sends an image so that nothing in it can act.
 //
 // Shows: pages 9
 func TestImage(t *testing.T) {
@@ -132,8 +132,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRenderLimiter counts what the first look at a module asks the registry: its list,
-// manifest and description, and who vouches for it.
+// TestRenderLimiter counts the requests to the registry for an uncached module: its list,
+// manifest and description, and its evidence.
 func TestRenderLimiter(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -166,8 +166,8 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestVersionSummaries wants the list of versions to say of each what its manifest tells, to
-// have no more read at once than one view may, and to ask nothing once all is known.
+// TestVersionSummaries shows the details of each manifest in the list of versions, reads
+// at most as many at once as the bound allows, and makes no requests once all are known.
 func TestVersionSummaries(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	for i := range 23 {
