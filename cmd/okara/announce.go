@@ -108,7 +108,7 @@ func (f *announceFlags) run(ctx context.Context, reg *cli.Registries, arg string
 	return reg.PrintResult(announced{an.Action, address, version, tag}, an.Action+" "+address+"@"+version)
 }
 
-// announcedVersion reads ADDRESS@VERSION, or ADDRESS@* for all.
+// announcedVersion reads ADDRESS@VERSION, or ADDRESS@* for all versions.
 func announcedVersion(arg string) (it addr.Item, address, version string, err error) {
 	address, version, ok := strings.Cut(arg, "@")
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxAttachment bounds a document that is attached.
+// maxAttachment bounds an attached document, in bytes.
 const maxAttachment = 64 << 20
 
 // attached is the result of attach.
@@ -60,7 +60,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 	}
 }
 
-// readAttachment reads a document and finds out what it is.
+// readAttachment reads a document and detects its media type.
 func readAttachment(file string) (document []byte, mediaType string, err error) {
 	info, err := os.Stat(file)
 	if err != nil {

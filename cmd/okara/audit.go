@@ -22,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxAudited bounds the records that are held to be printed as a table or one document.
+// maxAudited bounds the records that are kept to print a table or one document.
 const maxAudited = 100_000
 
-// maxAuditLine bounds a record as a server sends it.
+// maxAuditLine bounds a record in a server's answer, in bytes.
 const maxAuditLine = 1 << 20
 
 func newAudit(reg *cli.Registries) *cobra.Command {
@@ -83,11 +83,11 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 	fl.BoolVar(&decisions, "decisions", false, "decisions about requests instead of changes; for --server")
 	fl.BoolVar(&asCSV, "csv", false, "print comma-separated values, of any number of records")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{access.Done, access.Refused, access.Failed}, cobra.ShellCompDirectiveNoFileComp)) // as below
-	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for an unknown flag
 	return cmd
 }
 
-// auditFilters are the flags that say which records are wanted.
+// auditFilters returns the flags that select records.
 func auditFilters() map[string]string {
 	return map[string]string{
 		"actor": "only by actors with `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
@@ -96,7 +96,7 @@ func auditFilters() map[string]string {
 	}
 }
 
-// audited is where records come from.
+// audited is the source of the records.
 type audited struct {
 	Protected bool                  `json:"protected"`
 	Altered   []auditlog.Alteration `json:"altered"`
@@ -106,7 +106,7 @@ type audited struct {
 	csv       func(to io.Writer) error
 }
 
-// openAudit asks the server of --server, else reads the registry.
+// openAudit uses the server of --server, else reads the registry.
 func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, wanted auditlog.Query, q url.Values) (*audited, error) {
 	front, err := cli.OpenFrontEnd(reg, s, nil)
 	switch {
@@ -140,8 +140,8 @@ func openAudit(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, want
 	return a, nil
 }
 
-// auditOfServer asks a server: for what it knows of the changes, and for records when
-// they are wanted.
+// auditOfServer asks a server what it knows of altered records, and requests the records
+// only when they are needed.
 func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*audited, error) {
 	const path = "api/v1/audit"
 	a := &audited{decisions: q.Get("what") == auditlog.WhatDecisions}
@@ -183,7 +183,7 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 	return a, nil
 }
 
-// printAudit prints the records, and says what shows that they were altered.
+// printAudit prints the records, and reports signs of alteration.
 func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	if asCSV {
 		a.Printed = true
@@ -219,7 +219,7 @@ func printAudit(a *cli.App, from *audited, asCSV bool) error {
 	return altered(a, from)
 }
 
-// auditRow is how a table shows a record.
+// auditRow is a record as a row of a table.
 func auditRow(e *auditlog.Entry) []string {
 	subject := e.Subject
 	did := strings.TrimSpace(e.Action + " " + e.Kind)
@@ -240,7 +240,7 @@ func auditRow(e *auditlog.Entry) []string {
 	return row
 }
 
-// altered is the error for changes that somebody altered.
+// altered returns the error for altered records of changes.
 func altered(a *cli.App, from *audited) error {
 	if from.decisions {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// newAuth groups the commands that look at credentials.
+// newAuth is the parent of the commands that inspect credentials.
 func newAuth(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("auth", "access", "Explain and convert credentials")
 	cmd.AddCommand(newAuthExplain(reg), newAuthEmit(reg), newAuthToken(reg))
 	return cmd
 }
 
-// target is what a user wants credentials for: HOST[:PORT][/PATH][:TAG|@DIGEST].
+// target is what a user needs credentials for: HOST[:PORT][/PATH][:TAG|@DIGEST].
 type target struct{ host, repository, ref string }
 
 func parseTarget(s string) (target, error) {
@@ -52,7 +52,7 @@ func (t target) String() string {
 	return t.host + "/" + t.repository
 }
 
-// parseHost accepts a registry without a path.
+// parseHost reads a registry without a path.
 func parseHost(s string) (string, error) {
 	t, err := parseTarget(s)
 	if err != nil {

@@ -54,8 +54,8 @@ func chosenHelper(list []credentials.Candidate) string {
 	return ""
 }
 
-// ociBlock is one oci_credentials block. OpenTofu wants exactly one of three
-// groups of arguments.
+// ociBlock is one oci_credentials block. OpenTofu requires exactly one of three groups of
+// arguments.
 type ociBlock struct {
 	Label        string `json:"label"`
 	Username     string `json:"username,omitempty"`
@@ -89,7 +89,7 @@ func (b ociBlock) text() string {
 		line("docker_credentials_helper", b.Helper)
 	case b.AccessToken != "":
 		line("access_token ", b.AccessToken)
-		line("refresh_token", b.RefreshToken) // must be there, even empty
+		line("refresh_token", b.RefreshToken) // required, even if empty
 	default:
 		line("username", b.Username)
 		line("password", b.Password)

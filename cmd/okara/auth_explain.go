@@ -22,7 +22,7 @@ import (
 type explanation struct {
 	Reference  string                  `json:"reference"`
 	Candidates []credentials.Candidate `json:"candidates"`
-	Registry   string                  `json:"registry,omitempty"` // what the registry answered
+	Registry   string                  `json:"registry,omitempty"` // the answer of the registry
 	Accepted   *bool                   `json:"accepted,omitempty"`
 }
 
@@ -58,12 +58,11 @@ exit code.`,
 	return cmd
 }
 
-// askTimeout bounds what explain and login --check wait for a registry.
+// askTimeout bounds how long explain and login --check wait for a registry.
 const askTimeout = 20 * time.Second
 
-// askRegistry reads something small with the user's credentials. A repository
-// is asked and not the API's root, because some registries let nobody into
-// the root.
+// askRegistry makes a small request with the user's credentials. It asks for a repository
+// and not for the root of the API, because some registries refuse everyone at the root.
 func askRegistry(ctx context.Context, reg *cli.Registries, t target) error {
 	o, err := reg.OCIOptions()
 	if err != nil {
@@ -92,8 +91,8 @@ func askRegistry(ctx context.Context, reg *cli.Registries, t target) error {
 	return nil
 }
 
-// answered records what the registry said. It looks for a repository only after
-// it has let somebody in, so that a missing one means accepted credentials.
+// answered records the registry's answer. A registry looks for a repository only after it
+// has accepted the credentials, so a missing repository means accepted credentials.
 func (e *explanation) answered(err error) {
 	accepted := err == nil || errors.Is(err, oci.ErrNotFound)
 	e.Accepted = &accepted

@@ -24,22 +24,22 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// bumpCommits lets the messages of the commits say which part of the version rises.
+// bumpCommits lets the commit messages determine which part of the version is raised.
 const bumpCommits = "commits"
 
-// changedModule is a module of a repository beside its highest release.
+// changedModule is a module of a repository compared with its highest release.
 type changedModule struct {
 	Address     string                   `json:"address"`
-	From        string                   `json:"from,omitempty"` // the highest release that was not withdrawn; "" for none
+	From        string                   `json:"from,omitempty"` // the highest release that was not withdrawn; "": none
 	To          string                   `json:"to,omitempty"`   // the version to publish; "" if the folder has not changed
 	Changes     []string                 `json:"changes,omitempty"`
 	Differences []description.Difference `json:"differences,omitempty"`
 
 	folder moduleFolder
-	part   string // that rises; "" for the first release
+	part   string // that is raised; "" for the first release
 }
 
-// breaking counts the differences that break a caller.
+// breaking counts the differences that can break a caller.
 func (c changedModule) breaking() int {
 	n := 0
 	for _, d := range c.Differences {
@@ -50,20 +50,20 @@ func (c changedModule) breaking() int {
 	return n
 }
 
-// unannounced reports that callers break although the version does not say so.
+// unannounced reports whether callers break although the version does not announce that.
 func (c changedModule) unannounced() bool {
 	return c.breaking() > 0 && c.part != addr.Major && !strings.HasPrefix(c.From, "0.")
 }
 
-// changedModules sets the modules of a repository beside what is published of them.
+// changedModules compares the modules of a repository with their published versions.
 type changedModules struct {
 	publisher publisher
 	options   depot.ModuleOptions
 	part      string // major, minor, patch or bumpCommits
-	since     string // a git revision; "": that of the release
+	since     string // a git revision; "": the one of the release
 }
 
-// publishChanged publishes the modules that have changed, or says which these are.
+// publishChanged publishes the modules that have changed, or lists them.
 func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, folders []moduleFolder, f modulesFlags, dryRun bool, o depot.ModuleOptions) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
@@ -100,7 +100,7 @@ func publishChanged(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	return b.print(reg.App)
 }
 
-// find returns all modules, those without a change included.
+// find returns all modules, including unchanged ones.
 func (c changedModules) find(ctx context.Context, folders []moduleFolder) ([]changedModule, error) {
 	all := []changedModule{}
 	for _, f := range folders {
@@ -126,7 +126,7 @@ func (c changedModules) one(ctx context.Context, f moduleFolder) (changedModule,
 	released, ok := highestRelease(l)
 	part := c.part
 	if part == bumpCommits {
-		part = addr.Minor // of the first release
+		part = addr.Minor // for the first release
 	}
 	if ok {
 		m.From = released.String()
@@ -151,7 +151,7 @@ func highestRelease(l *depot.Listing) (addr.Version, bool) {
 	return l.Versions[i], true
 }
 
-// compare fills in what has changed since the release; same if nothing has.
+// compare sets what has changed since the release; same reports that nothing has.
 func (c changedModules) compare(ctx context.Context, m *changedModule, released addr.ModuleVersion) (same bool, err error) {
 	options := c.options
 	tree, err := cli.OpenOwn(m.folder.dir, &options)
@@ -178,8 +178,8 @@ func (c changedModules) compare(ctx context.Context, m *changedModule, released 
 	return false, c.read(ctx, m, since)
 }
 
-// storedModule is what is published of a version: nothing where a front-end is older than
-// reading through it.
+// storedModule returns the published version; nothing if a front-end is too old to serve
+// reads.
 func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s shown, err error) {
 	d, direct := p.(*depot.Depot)
 	if front, ok := p.(*client.Client); ok {
@@ -203,7 +203,7 @@ func storedModule(ctx context.Context, p publisher, m addr.ModuleVersion) (s sho
 	return s, err
 }
 
-// read finds the commits since a revision, and which part of the version they ask for.
+// read finds the commits since a revision, and which part of the version they raise.
 func (c changedModules) read(ctx context.Context, m *changedModule, since string) error {
 	m.part = c.part
 	if since == "" {
@@ -215,10 +215,10 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 	}
 	commits, err := checkout.Commits(ctx, m.folder.dir, since)
 	if errors.Is(err, checkout.ErrManyCommits) && c.part != bumpCommits {
-		err = nil // the list of changes has the newest
+		err = nil // the list of changes has the newest commits
 	}
 	if err != nil && c.part != bumpCommits && c.since == "" {
-		return nil // nobody asked for the list, as in a folder without its history
+		return nil // the list was not requested, and the folder may lack its history
 	}
 	if err != nil {
 		return commitsHint(err, since)
@@ -232,7 +232,7 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 	return nil
 }
 
-// commitsHint says what to do about commits that cannot be read.
+// commitsHint adds advice to errors of reading commits.
 func commitsHint(err error, since string) error {
 	switch {
 	case errors.Is(err, checkout.ErrNoCommit):
@@ -243,7 +243,7 @@ func commitsHint(err error, since string) error {
 	return err
 }
 
-// annotated are the options with the list of changes, as far as it fits.
+// annotated returns the options with the list of changes, as far as it fits.
 func (c changedModules) annotated(m changedModule) depot.ModuleOptions {
 	o := c.options
 	var lines strings.Builder
@@ -264,7 +264,7 @@ func (c changedModules) annotated(m changedModule) depot.ModuleOptions {
 	return o
 }
 
-// changedText is a line for each module.
+// changedText is a table with a line for each module.
 func changedText(all []changedModule) string {
 	var rows [][]string
 	for _, m := range all {
@@ -280,13 +280,13 @@ func changedText(all []changedModule) string {
 	return cli.Table(rows)
 }
 
-// maxComment bounds the text of a comment, in bytes: GitHub takes 65536 characters.
+// maxComment bounds the text of a comment, in bytes: GitHub accepts 65536 characters.
 const maxComment = 60_000
 
-// comment is Markdown that ends where services would refuse it.
+// comment is Markdown that is cut off before services would refuse it.
 type comment struct {
 	text strings.Builder
-	left int // lines that found no room
+	left int // lines that did not fit
 }
 
 func (c *comment) line(format string, args ...any) {
@@ -298,8 +298,8 @@ func (c *comment) line(format string, args ...any) {
 	c.text.WriteString(line + "\n")
 }
 
-// changedMarkdown is the text of a comment on a merge request. What people wrote is in it
-// as code, whatever it looks like.
+// changedMarkdown is the text of a comment on a merge request. User-written text in it is
+// formatted as code.
 func changedMarkdown(all []changedModule) string {
 	var c comment
 	c.line("<!-- okara: modules -->")
@@ -324,7 +324,7 @@ func changedMarkdown(all []changedModule) string {
 	return c.text.String()
 }
 
-// changes writes what has changed in one module.
+// changes writes the changes of one module.
 func (c *comment) changes(m changedModule) {
 	if len(m.Changes)+len(m.Differences) == 0 {
 		return
@@ -348,8 +348,8 @@ func (c *comment) changes(m changedModule) {
 	}
 }
 
-// markdownCode is a foreign text as code, in which nothing is a mark, a link or somebody's
-// name: services look for names in all other text, also where they are escaped.
+// markdownCode formats untrusted text as code, where services recognize no markup, links or
+// user names: in any other text they find user names, even escaped ones.
 func markdownCode(s string) string {
 	s = text.Line(s)
 	if !strings.Contains(s, "`") {
@@ -362,10 +362,10 @@ func markdownCode(s string) string {
 	return fence + " " + s + " " + fence
 }
 
-// bumpFlag asks for the version after the highest one.
+// bumpFlag selects the version after the highest one.
 type bumpFlag struct{ part string }
 
-// bumpArgs wants a folder, an address and a version, or --bump in its place.
+// bumpArgs requires a folder, an address and a version, or --bump instead of the version.
 func bumpArgs(cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("bump") {
 		return cobra.ExactArgs(3)(cmd, args)
@@ -377,8 +377,8 @@ func bumpArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// target is what the command line names; with --bump without a version, until
-// [bumpFlag.after] has asked.
+// target is the module version on the command line; with --bump it lacks the version until
+// [bumpFlag.after] sets it.
 func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string) (m addr.ModuleVersion, err error) {
 	if m.Module, err = addr.ParseModule(args[1]); err != nil {
 		return m, cli.UsageError("%w", err)
@@ -392,7 +392,7 @@ func (b bumpFlag) target(ctx context.Context, reg *cli.Registries, args []string
 	return m, err
 }
 
-// after sets the version that --bump asks for. Without the flag it asks nobody.
+// after sets the version that --bump selects. Without the flag it makes no request.
 func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion) error {
 	if b.part == "" {
 		return nil
@@ -409,7 +409,7 @@ func (b bumpFlag) after(ctx context.Context, p publisher, m *addr.ModuleVersion)
 	return err
 }
 
-// plan prints what would be published.
+// plan prints what publishing would do.
 func (b bumpFlag) plan(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, root string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	if b.part != "" {
 		p, done, err := openPublisher(reg, s)

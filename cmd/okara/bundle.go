@@ -118,16 +118,15 @@ func bundleSign(a *cli.App, file string, key *signing.Key) error {
 	return err
 }
 
-// bundleSignature is what is known of the signature beside a bundle.
+// bundleSignature describes the signature beside a bundle.
 type bundleSignature struct {
 	File    string `json:"file,omitempty"` // "": there is none
 	Checked bool   `json:"checked"`
-	Key     string `json:"key,omitempty"` // ID of the key that made it
+	Key     string `json:"key,omitempty"` // ID of the signing key
 }
 
-// openBundle opens a bundle and, if key files are given, checks its signature
-// before anything else of it is used. A signature that nobody checks is said to be
-// there.
+// openBundle opens a bundle and, if key files are given, checks its signature before it
+// uses anything else of the bundle. If a signature is not checked, a note says so.
 func openBundle(a *cli.App, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type bundleShown struct {
 	Signature bundleSignature `json:"signature"`
 	Blobs     int             `json:"blobs"`
-	Required  int             `json:"required,omitempty"` // blobs that an earlier bundle has
+	Required  int             `json:"required,omitempty"` // blobs that are expected from an earlier bundle
 	Entries   []bundle.Entry  `json:"entries"`
 }
 

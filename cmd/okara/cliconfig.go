@@ -38,13 +38,13 @@ const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFI
   okara cli-config https://okara.example.com --origin registry.opentofu.org
   okara cli-config https://okara.example.com --oci-mirror registry.example.com/platform`
 
-// cliConfig is what okara cli-config prints.
+// cliConfig holds what okara cli-config prints.
 type cliConfig struct {
 	server    *url.URL
-	hostname  string // the name of the server in source addresses, if it is not the URL's
+	hostname  string // the name of the server in source addresses, if not the one in the URL
 	tokenFile string
 	origins   []string // hosts whose providers come from /origin/, with their signatures
-	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu alone
+	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu only
 	noMirror  bool
 	noDirect  bool
 	write     string
@@ -111,15 +111,15 @@ func printCLIConfig(a *cli.App, c cliConfig, server string) error {
 	return nil
 }
 
-// probeTimeout bounds each of the two questions of withScheme.
+// probeTimeout bounds each of the two requests of withScheme.
 const probeTimeout = 5 * time.Second
 
-// withScheme puts a scheme before the address of a server that has none, the one in
-// which its discovery document is answered for.
+// withScheme adds the scheme to the address of a server that has none: the one by which the
+// server answers with its discovery document.
 func withScheme(ctx context.Context, reg *cli.Registries, server string) (string, error) {
 	u, err := netaddr.ParseServer(server)
 	if err != nil || strings.Contains(server, "://") {
-		return server, nil // parseServer says what is wrong
+		return server, nil // parseServer reports the error
 	}
 	t, err := reg.Transport()
 	if err != nil {
@@ -135,8 +135,8 @@ func withScheme(ctx context.Context, reg *cli.Registries, server string) (string
 	return u.String(), nil
 }
 
-// answers reports whether a server speaks the scheme of the URL. A certificate that
-// is not trusted is one.
+// answers reports whether a server speaks the scheme of the URL. An untrusted certificate
+// counts as an answer.
 func answers(ctx context.Context, t http.RoundTripper, server *url.URL) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -153,10 +153,10 @@ func answers(ctx context.Context, t http.RoundTripper, server *url.URL) bool {
 	return resp.Body.Close() == nil
 }
 
-// plainURL are the characters that need no quoting in the configuration.
+// plainURL lists the characters that need no quoting in the configuration.
 const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:-_~[]"
 
-// parseServer takes the address of a server as users write it.
+// parseServer parses the address of a server as users write it.
 func parseServer(s string) (*url.URL, error) {
 	u, err := netaddr.ParseServer(s)
 	if err != nil {
@@ -184,11 +184,11 @@ func checkHostname(host string) error {
 	return nil
 }
 
-// anyToken is the token for a server that asks for none.
+// anyToken is the token for a server that does not require one.
 const anyToken = "anonymous"
 
-// render writes the configuration. Both tools read this syntax; oci_mirror is
-// known to OpenTofu 1.10 and later only.
+// render writes the configuration. Both tools read this syntax; only OpenTofu 1.10 and later
+// know oci_mirror.
 func (c cliConfig) render(token string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
@@ -207,7 +207,7 @@ func (c cliConfig) render(token string) (string, error) {
 		fmt.Fprintf(&b, "\n# A server on this machine takes any token, unless it has rules of access. The tools\n"+
 			"# want one before they ask for workspaces.\ncredentials %q {\n  token = %q\n}\n", c.hostname, anyToken)
 	}
-	if c.mirrors() && c.hostname != c.server.Host { // for the mirror it is the name in its URL that counts
+	if c.mirrors() && c.hostname != c.server.Host { // for the mirror the name in its URL counts
 		credentials(c.server.Host)
 	}
 	for _, origin := range c.origins {
@@ -230,8 +230,8 @@ func (c cliConfig) render(token string) (string, error) {
 	return b.String(), nil
 }
 
-// modulesOf keeps the modules of a public registry, since a host block replaces
-// everything that the host says about itself.
+// modulesOf keeps the modules service of a public registry, since a host block replaces all
+// services that the host itself announces.
 func modulesOf(host string) string {
 	if host != "registry.opentofu.org" && host != "registry.terraform.io" {
 		return ""
@@ -244,9 +244,8 @@ func (c cliConfig) mirrors() bool {
 	return c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
 }
 
-// installation writes the provider_installation block, if there is anything to
-// say in it. Sources are asked in this order, and one that does not have a
-// provider is passed over.
+// installation writes the provider_installation block, if it is not empty. Sources are
+// tried in this order, and a source without a provider is skipped.
 func (c cliConfig) installation(b *strings.Builder) error {
 	mirror := c.mirrors()
 	if !mirror && c.ociMirror == "" && !c.noDirect {

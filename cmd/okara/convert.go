@@ -60,7 +60,7 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 	return cmd
 }
 
-// openTag opens the repository of a reference with a tag; a port is not one.
+// openTag opens the repository of a reference with a tag; a port is not taken for a tag.
 func openTag(ctx context.Context, reg *cli.Registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {

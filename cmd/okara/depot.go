@@ -26,7 +26,7 @@ A run publishes what is missing and removes what retention lets go. What is
 published never changes: an origin that moved a tag is reported as drift. The
 same file can be run by okara serve --depot on an interval.`
 
-// depotFlags are the flags of all depot commands.
+// depotFlags are the flags common to the depot commands.
 type depotFlags struct {
 	file   string
 	usedBy []string
@@ -65,8 +65,8 @@ func readSet(file string) (*supply.Set, error) {
 	return set, nil
 }
 
-// openSyncer returns what runs a depot file against its registry. done ends the
-// progress bars.
+// openSyncer returns the syncer of a depot file and its registry. done ends the progress
+// bars.
 func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err error) {
 	set, err := readSet(f.file)
 	if err != nil {
@@ -83,8 +83,8 @@ func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err
 	return s, done, err
 }
 
-// usedVersions reads lock files and what "init" installed, and returns which
-// versions are in use. States name no versions.
+// usedVersions reads lock files and the module lists of "init", and returns which versions
+// are in use. States do not name versions.
 func usedVersions(names []string) (func(entry string, v addr.Version) bool, error) {
 	used := map[string]bool{}
 	locks, installed, err := projectFiles(names)
@@ -112,8 +112,8 @@ func usedVersions(names []string) (func(entry string, v addr.Version) bool, erro
 	return func(entry string, v addr.Version) bool { return used[entry+" "+v.String()] }, nil
 }
 
-// installedModules reads the list that tofu and terraform keep of the modules
-// they installed; those that did not come from a registry have no version.
+// installedModules reads the list of installed modules that tofu and terraform keep; modules
+// that did not come from a registry have no version.
 func installedModules(name string) ([]addr.ModuleVersion, error) {
 	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +143,7 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 	return out, nil
 }
 
-// newSyncer returns what runs a set of a depot.
+// newSyncer returns the syncer of a set and a depot.
 func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*supply.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {
@@ -162,7 +162,7 @@ func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*s
 	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
-// namedBy are the hosts that a depot file names.
+// namedBy returns the hosts that a depot file names.
 func namedBy(set *supply.Set) []string {
 	var hosts []string
 	for _, e := range set.Modules {
@@ -177,7 +177,7 @@ func namedBy(set *supply.Set) []string {
 	return hosts
 }
 
-// counted draws how many versions of a plan are done, on a terminal.
+// counted draws the number of finished versions of a plan, on a terminal.
 func counted(a *cli.App, p *supply.Plan) func(supply.Result) {
 	step := a.Steps("versions", len(p.Steps))
 	return func(supply.Result) { step() }

@@ -149,9 +149,9 @@ func readLockFile(name string) (*lockfile.File, error) {
 	return lockfile.Parse(name, src)
 }
 
-// projectFiles returns the lock files that are named, or below folders that are,
-// and where "init" lists the modules that it installed for each root module there.
-// One without providers has no lock file.
+// projectFiles returns lock files, either named directly or below named folders, and the
+// files in which "init" lists the installed modules of each root module there. A root module
+// without providers has no lock file.
 func projectFiles(names []string) (locks, installed []string, err error) {
 	for _, name := range names {
 		err := filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
@@ -176,10 +176,10 @@ func projectFiles(names []string) (locks, installed []string, err error) {
 	return locks, installed, nil
 }
 
-// dataFolder is where tofu and terraform keep what init fetched.
+// dataFolder is the folder of what init downloaded for tofu and terraform.
 const dataFolder = ".terraform"
 
-// maxInput bounds what is read from standard input.
+// maxInput bounds what is read from standard input, in bytes.
 const maxInput = 64 << 20
 
 // readInput reads a file, or standard input for "-".

@@ -50,8 +50,8 @@ func depotStatus(ctx context.Context, reg *cli.Registries, f depotFlags) error {
 	return reg.PrintResult(knownVersions(common, own), recordText(common, own))
 }
 
-// knownVersions are the versions of all records, by entry. Of an entry that has its own
-// record that one counts.
+// knownVersions returns the versions of all records, by entry. An entry's own record takes
+// precedence.
 func knownVersions(common *supply.Record, own []*supply.Record) map[string]map[string]supply.VersionRecord {
 	all := maps.Clone(common.Entries)
 	for _, rec := range own {
@@ -60,8 +60,8 @@ func knownVersions(common *supply.Record, own []*supply.Record) map[string]map[s
 	return all
 }
 
-// recordText shows all records. An entry that a depot file and an operator both keep is
-// there twice.
+// recordText shows all records. An entry that both a depot file and an operator maintain
+// appears twice.
 func recordText(common *supply.Record, own []*supply.Record) string {
 	rows := [][]string{{"ENTRY", "PUBLISHED", "WAITING", "BLOCKED", "DRIFTED", "RECORD"}}
 	var notes []string
@@ -79,7 +79,7 @@ func recordText(common *supply.Record, own []*supply.Record) string {
 	return strings.Join(append([]string{strings.TrimSuffix(cli.Table(rows), "\n")}, notes...), "\n")
 }
 
-// entryRow counts the versions of an entry, and lists those that need a person.
+// entryRow counts the versions of an entry, and lists those that need a decision.
 func entryRow(rec *supply.Record, entry string) (row, notes []string) {
 	count := map[supply.State]int{}
 	for _, v := range rec.Versions(entry) {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// parkedJobs are the jobs of the queue that wait for a person, with what to do.
-// A caller who may not read the queue gets that as the finding.
+// parkedJobs returns the jobs of the queue that need a decision, with advice. If the caller
+// may not read the queue, that is the finding.
 func parkedJobs(ctx context.Context, a *cli.App, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {
@@ -67,7 +67,7 @@ func storedSince(ctx context.Context, client *oci.Client, layout addr.Layout, j 
 	p, perr := addr.ParseProvider(j.Data["provider"])
 	v, verr := addr.ParseVersion(j.Data["version"])
 	if perr != nil || verr != nil || p.Hostname == "" {
-		return false, nil // no job that a server records
+		return false, nil // not a job of a server
 	}
 	r, err := client.Repo(layout.MirrorOf(p))
 	if err != nil {

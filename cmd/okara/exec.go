@@ -55,7 +55,7 @@ func newExec(reg *cli.Registries) *cobra.Command {
 	return cli.WithoutJSON(cmd, "it prints what the program prints; the program's own flags come after --")
 }
 
-// toolShims makes a folder in which okara has the names of the tools.
+// toolShims makes a folder in which the names of the tools lead to okara.
 func toolShims() (dir string, remove func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {

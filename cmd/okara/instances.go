@@ -11,10 +11,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// This file alone knows of the platform of instances: with other bodies here okara is
-// its core.
+// Only this file refers to the instances platform: with other function bodies here okara
+// consists of its core alone.
 
-// newExtension is what settings of a server have beside the core's.
+// newExtension returns the server extension with its settings.
 func newExtension() server.Extension { return instances.New() }
 
 // addInstances adds the commands of instances to the tree of okara, and to its command

@@ -27,7 +27,7 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 	return keys
 }
 
-// keysDir is the folder for keys; --dir names another.
+// keysDir is the folder for keys; --dir sets another one.
 func keysDir(a *cli.App, dir string) (signing.KeyDir, error) {
 	if dir != "" {
 		return signing.KeyDir(dir), nil
@@ -107,7 +107,7 @@ func noteUnprotected(a *cli.App, passphrase []byte) {
 	}
 }
 
-// saveNewCosignKey makes a key for cosign signatures.
+// saveNewCosignKey makes and stores a key for cosign signatures.
 func saveNewCosignKey(a *cli.App, dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {

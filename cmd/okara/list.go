@@ -67,7 +67,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 	return cmd
 }
 
-// lister lists what there is: a registry, or a front-end before it.
+// lister lists artifacts: a registry, or a front-end before it.
 type lister interface {
 	List(ctx context.Context) ([]artifact.CatalogEntry, error)
 	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
@@ -111,7 +111,7 @@ func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.List
 	return l.Listing, nil
 }
 
-// frontLister adds what helps to the errors of a front-end.
+// frontLister adds advice to the errors of a front-end.
 type frontLister struct{ c *client.Client }
 
 func (f frontLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
@@ -124,7 +124,7 @@ func (f frontLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing
 	return l, listHint(err)
 }
 
-// listHint is serverHint for who reads.
+// listHint adds advice to refusals of reads.
 func listHint(err error) error {
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
@@ -137,7 +137,7 @@ func listHint(err error) error {
 	return cli.ServerHint(err)
 }
 
-// catalogLine is one module or provider in a list.
+// catalogLine is one module or provider in the output.
 type catalogLine struct {
 	Kind       string `json:"kind"`
 	Address    string `json:"address"`
@@ -158,14 +158,14 @@ func listCatalog(ctx context.Context, a *cli.App, from lister) error {
 	return a.PrintResult(lines, cli.Table(rows))
 }
 
-// versionLine is one version in a list.
+// versionLine is one version in the output.
 type versionLine struct {
 	Version     string    `json:"version"`
 	PublishedAt time.Time `json:"published_at,omitzero"`
 	marks
 }
 
-// marks are what a version's status says to its users.
+// marks are the warnings in the status of a version.
 type marks struct {
 	Deprecated  bool   `json:"deprecated,omitempty"`
 	Yanked      bool   `json:"yanked,omitempty"`
@@ -201,7 +201,7 @@ func listVersions(ctx context.Context, a *cli.App, from lister, it addr.Selectio
 	return a.PrintResult(lines, cli.Table(rows))
 }
 
-// statusText describes a status in a few words, "" if there is nothing to say.
+// statusText describes a status in a few words; "": nothing to report.
 func statusText(s evidence.Status) string {
 	var parts []string
 	for _, p := range []struct {
@@ -223,14 +223,14 @@ func statusText(s evidence.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// itemVersion finds the version that an item on the command line means: the
-// highest that its constraint allows, the latest without one.
+// itemVersion finds the version selected by an item on the command line: the highest that
+// its constraint allows, the latest without a constraint.
 func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*catalog.Versions, addr.Version, error) {
 	l, err := c.Versions(ctx, it.Item)
 	if err != nil {
 		return nil, addr.Version{}, err
 	}
-	if exact, err := addr.ParseVersion(it.Versions); err == nil { // also one that has been yanked
+	if exact, err := addr.ParseVersion(it.Versions); err == nil { // even if it has been yanked
 		if !slices.Contains(l.Versions, exact) {
 			return nil, exact, l.NoVersion(exact)
 		}
@@ -243,7 +243,7 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 	return l, v, nil
 }
 
-// meant is the version that an item without an exact one means.
+// meant returns the version that an item without an exact version selects.
 func meant(l *catalog.Versions, it addr.Selection) (addr.Version, bool) {
 	if it.Versions != "" {
 		return l.Highest(it.Allow.Allows)

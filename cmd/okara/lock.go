@@ -124,7 +124,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	return files.Replace(name, now, 0o644)
 }
 
-// sources fills in where hashes come from and which versions are allowed.
+// sources sets where hashes come from and which versions are allowed.
 func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.File, to *lockfile.Options) error {
 	policy, err := o.policy.read()
 	switch {
@@ -163,7 +163,7 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 	return nil
 }
 
-// ownHost finds the host of the registry's own providers, and says so.
+// ownHost finds the host of the registry's own providers, and reports it.
 func ownHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.Provider) (string, error) {
 	host, err := findOwnHost(ctx, d, providers)
 	if _, several := errors.AsType[*ownHostError](err); several {
@@ -175,8 +175,8 @@ func ownHost(ctx context.Context, a *cli.App, d *depot.Depot, providers []addr.P
 	return host, err
 }
 
-// printLocked prints what was done with each provider, or is to be done. What must
-// not be written is an error.
+// printLocked prints what was done for each provider, or has to be done. Hashes and versions
+// that must not be written are errors.
 func printLocked(a *cli.App, name string, results []lockfile.Result, check bool) error {
 	var lines, conflicts, outdated []string
 	for _, r := range results {
@@ -205,8 +205,8 @@ func printLocked(a *cli.App, name string, results []lockfile.Result, check bool)
 	return nil
 }
 
-// lockedText says what was done with a provider; for a check what the file lacks,
-// hash by hash.
+// lockedText describes what was done for a provider; in a check the hashes that the file
+// lacks.
 func lockedText(r lockfile.Result, check bool) string {
 	at := r.Provider + " " + r.Version + ": "
 	switch {
@@ -220,10 +220,10 @@ func lockedText(r lockfile.Result, check bool) string {
 	return at + r.State
 }
 
-// findOwnHost finds out under which host name users address the own providers of a
-// registry: for such an address the registry mirrors nothing, and has an own provider
-// of that name. The public registries are never meant. It is "" if no host is, and an
-// error if several could be.
+// findOwnHost finds the host name by which users address the registry's own providers: for
+// such an address the registry has no mirrored provider, but an own provider of that name.
+// The public registries are excluded. It returns "" if no host qualifies, and an error if
+// several do.
 func findOwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider) (string, error) {
 	var hosts []string
 	for _, p := range providers {
@@ -251,7 +251,7 @@ func findOwnHost(ctx context.Context, d *depot.Depot, providers []addr.Provider)
 	return "", &ownHostError{Hosts: hosts}
 }
 
-// ownHostError says that own providers could be addressed under several host names.
+// ownHostError says that several host names could be the one of own providers.
 type ownHostError struct{ Hosts []string }
 
 func (e *ownHostError) Error() string {

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxPassword bounds what --password-stdin reads; tokens are a few KiB.
+// maxPassword bounds what --password-stdin reads, in bytes; tokens are a few KiB.
 const maxPassword = 64 << 10
 
 // login is the result of the login command.
 type login struct {
 	Host     string `json:"host"`
 	Username string `json:"username"`
-	Stored   string `json:"stored"` // the file or helper that has it now
+	Stored   string `json:"stored"` // the file or helper that stores it
 	Checked  bool   `json:"checked"`
 }
 
@@ -73,13 +73,13 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 	f.StringVarP(&username, "username", "u", "", "user `NAME`")
 	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
 	f.BoolVar(&unchecked, "no-check", false, "keep what is given without asking the registry")
-	f.BoolVar(&check, "check", true, "") // of before it was the rule
+	f.BoolVar(&check, "check", true, "") // kept from the time before checking was the default
 	f.Lookup("check").Hidden = true
 	cmd.MarkFlagsMutuallyExclusive("check", "no-check")
 	return cmd
 }
 
-// readLogin takes what the flags do not give from standard input or asks.
+// readLogin reads what the flags do not give from standard input or by asking the user.
 func readLogin(a *cli.App, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
@@ -128,7 +128,7 @@ func checkedLogin(username, password string) (oci.Credential, error) {
 	return oci.Credential{Username: username, Password: password}, nil
 }
 
-// checkLogin asks the registry with these credentials and no others.
+// checkLogin makes a request to the registry with exactly these credentials.
 func checkLogin(ctx context.Context, reg *cli.Registries, host string, c oci.Credential) error {
 	o, err := reg.OCIOptions()
 	if err != nil {
@@ -151,7 +151,7 @@ func checkLogin(ctx context.Context, reg *cli.Registries, host string, c oci.Cre
 	return nil
 }
 
-// noteOther tells the user if another source wins over what was just kept.
+// noteOther tells the user if another source takes precedence over the stored credential.
 func noteOther(ctx context.Context, reg *cli.Registries, host string, c oci.Credential) error {
 	got, err := reg.Credentials().Credential(ctx, host, "")
 	if err != nil {

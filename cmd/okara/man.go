@@ -13,7 +13,7 @@ import (
 func newMan(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
-		Hidden: true, // for those who make packages
+		Hidden: true, // for package maintainers
 		Short:  "Write the manual pages, one for each command",
 		Long: `Write the manual pages into a folder, one for each command: okara.1,
 okara-publish-module.1 and so on. The folder is made if it is missing.`,

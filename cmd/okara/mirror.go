@@ -50,10 +50,10 @@ type mirrorOptions struct {
 	trusted           []string
 	jobs              int
 	dryRun            bool
-	provider          supply.ProviderEntry // what the flags say of each
+	provider          supply.ProviderEntry // the flags' settings for each entry
 }
 
-// mirrorResult is what happened to one version.
+// mirrorResult is the result for one version.
 type mirrorResult struct {
 	Address   string `json:"address"`
 	Version   string `json:"version"`
@@ -64,7 +64,7 @@ type mirrorResult struct {
 	Warnings []string `json:"warnings,omitempty"`
 
 	arg string // on the command line
-	err error  // what Reason says
+	err error  // error behind Reason
 }
 
 func newMirror(up *upstreams) *cobra.Command {
@@ -129,7 +129,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 	return printMirrored(up.App, results)
 }
 
-// mirrorer makes a set of what is on the command line.
+// mirrorer makes a set from the command line.
 type mirrorer struct {
 	up      *upstreams
 	o       mirrorOptions
@@ -175,12 +175,12 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 	return m.results, nil
 }
 
-// fail notes an argument that gives no version.
+// fail records an argument without any version.
 func (m *mirrorer) fail(arg string, err error) {
 	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg, err: err})
 }
 
-// took notes what became of a step.
+// took records the result of a step.
 func (m *mirrorer) took(r supply.Result) {
 	if r.Version == "" {
 		m.fail(r.Where, r.Err())
@@ -203,8 +203,8 @@ func (m *mirrorer) took(r supply.Result) {
 	m.results = append(m.results, out)
 }
 
-// order has the results as the command line has the arguments, those that gave no
-// version first.
+// order sorts the results like the arguments on the command line, those without a version
+// first.
 func (m *mirrorer) order(args []string) {
 	slices.SortStableFunc(m.results, func(a, b mirrorResult) int {
 		if (a.Version == "") != (b.Version == "") {
@@ -226,7 +226,7 @@ func mirrorState(existing bool, err error) string {
 	return "new"
 }
 
-// Add puts one argument into the set.
+// add adds one argument to the set.
 func (m *mirrorer) add(arg string) error {
 	address, versions, _ := strings.Cut(arg, "@")
 	e := supply.Entry{Where: arg}
@@ -295,7 +295,7 @@ func (m *mirrorer) addModule(e supply.Entry, host, address string) error {
 	return nil
 }
 
-// addLockFile puts exactly what a lock file has into the set.
+// addLockFile adds exactly the contents of a lock file to the set.
 func (m *mirrorer) addLockFile(name string) error {
 	l, err := readLockFile(name)
 	if err != nil {
@@ -341,8 +341,8 @@ func printMirrored(a *cli.App, results []mirrorResult) error {
 	return unfinished(failures, fmt.Sprintf("of %d versions were not mirrored", len(results)))
 }
 
-// unfinished is nil, or says that some versions are not as the origins have them. The exit
-// code is that of a conflict where other content under their numbers is all that is wrong.
+// unfinished returns nil, or an error that some versions differ from their origins. The exit
+// code is that of a conflict if different content is the only kind of failure.
 func unfinished(failures []error, what string) error {
 	if len(failures) == 0 {
 		return nil
@@ -352,14 +352,14 @@ func unfinished(failures []error, what string) error {
 			"a published version never changes: ask the origin which of the two is right; the other one needs another number")
 	}
 	for _, err := range failures {
-		if errors.Is(err, oci.ErrUnavailable) { // which is likely that of all
+		if errors.Is(err, oci.ErrUnavailable) { // likely the cause of all failures
 			return cli.PartlyBecause(err, "%d %s", len(failures), what)
 		}
 	}
 	return cli.PartlyError("%d %s", len(failures), what)
 }
 
-// otherContent reports a version that is there with other content.
+// otherContent reports whether a version exists with different content.
 func otherContent(err error) bool { return hasType[*depot.ConflictError](err) }
 
 func hasType[E error](err error) bool {

@@ -9,14 +9,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-// policyHelp describes policyFlags where a command uses versions.
+// policyHelp describes policyFlags for commands that use versions.
 const policyHelp = `With --require,
 --openpgp-key, --cosign-key or --block a version is used only if it passes the
 checks of okara verify; one that is not signed, or by a key that is not named, is
 refused with the reason.`
 
-// policyFlags say whom to trust and what a version must have. They are the same
-// for every command that reads versions.
+// policyFlags set trusted keys and requirements on versions. They are the same for every
+// command that reads versions.
 type policyFlags struct{ trust.PolicyFiles }
 
 func (p *policyFlags) add(cmd *cobra.Command) {
@@ -28,7 +28,7 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&p.Expired, "allow-expired-key", false, "accept a key that has expired")
 }
 
-// read returns the policy, nil if no flag is given.
+// read returns the policy; nil if no flag is given.
 func (p *policyFlags) read() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {

@@ -23,7 +23,7 @@ type pruned struct {
 	Address  string   `json:"address"`
 	Versions []string `json:"versions"`
 	Deleted  bool     `json:"deleted"`        // false: yanked only
-	Kept     []string `json:"kept,omitempty"` // yanked only, while others are deleted
+	Kept     []string `json:"kept,omitempty"` // only yanked, while others are deleted
 	DryRun   bool     `json:"dry_run,omitempty"`
 }
 
@@ -86,8 +86,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 	return cmd
 }
 
-// policyVersions lists the versions as a server with this policy does; nil is no
-// policy.
+// policyVersions lists the versions as a server with this policy would; nil: no policy.
 func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*catalog.Versions, error) {
 	if require == nil {
 		return t.catalog.Versions(ctx, t.Item)
@@ -100,7 +99,7 @@ func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*c
 	return c.Versions(ctx, t.Item)
 }
 
-// pruneItem removes the versions, if the user wants it, and prints them.
+// pruneItem removes the versions, if the user confirms it, and prints them.
 func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions, versions []addr.Version, removal cli.Removal) error {
 	var rows [][]string
 	for _, v := range versions {
@@ -117,7 +116,7 @@ func pruneItem(ctx context.Context, a *cli.App, t selected, l *catalog.Versions,
 	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: removal.DryRun}, versions, err)
 }
 
-// printPruned prints the versions; what the registry keeps is yanked.
+// printPruned prints the versions; those that the registry cannot delete are yanked.
 func printPruned(a *cli.App, out pruned, versions []addr.Version, err error) error {
 	if kept, ok := errors.AsType[*depot.KeptError](err); ok {
 		a.Note("warning: %v", err)

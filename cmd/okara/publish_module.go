@@ -94,7 +94,7 @@ other content, 5 denied.`,
 	return cmd
 }
 
-// dirBelow is where dir is below root, "" without a root.
+// dirBelow is the path of dir relative to root; "" without a root.
 func dirBelow(root, dir string) (string, error) {
 	if root == "" {
 		return "", nil
@@ -141,7 +141,7 @@ func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 	return o, err
 }
 
-// noteUnnamed says which globs of --include name nothing in any folder that was read.
+// noteUnnamed warns about globs of --include that match nothing in the folders read.
 func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
 	for _, glob := range hold.Include {
 		if named, read := hold.Named[glob]; read && !named {
@@ -150,7 +150,7 @@ func noteUnnamed(a *cli.App, hold *archive.HoldBack) {
 	}
 }
 
-// publishModule publishes the publisher's own folder. Warnings are said of a failure too.
+// publishModule publishes the publisher's own folder. Warnings are printed even on failure.
 func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
 	tree, err := cli.OpenOwn(dir, &o)
 	if err != nil {
@@ -162,8 +162,8 @@ func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVe
 	return out, err
 }
 
-// openDepot returns the depot of --registry. done ends the progress bars, if there
-// are any, and must be called before anything is printed.
+// openDepot returns the depot of --registry. done ends the progress bars, if any, and must
+// be called before anything is printed.
 func openDepot(reg *cli.Registries) (d *depot.Depot, done func(), err error) {
 	client, layout, err := reg.Client()
 	if err != nil {
@@ -178,7 +178,7 @@ type modulePlan struct {
 	Address       string        `json:"address"`
 	Version       string        `json:"version"`
 	ContentDigest string        `json:"content_digest"`
-	Outcome       string        `json:"outcome,omitempty"` // new, same or conflict; "": no registry was asked
+	Outcome       string        `json:"outcome,omitempty"` // new, same or conflict; "": not compared with a registry
 	Bytes         int64         `json:"bytes"`
 	Files         []plannedFile `json:"files"`
 	Dropped       []droppedFile `json:"dropped"`
@@ -195,8 +195,8 @@ type droppedFile struct {
 	Reason string `json:"reason"`
 }
 
-// plan says what publishing dir would ship, and what that would come to at p, if there
-// is one. A conflict is an outcome, and the error as well.
+// plan describes what publishing dir would ship, and the outcome at p, if p is not nil. A
+// conflict is an outcome and also an error.
 func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
 	tree, err := cli.OpenOwn(dir, &o)
 	if err != nil {
@@ -238,7 +238,7 @@ func planModule(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, dir
 	return cmp.Or(reg.PrintResult(p, planText(reg.App, p)), cli.PublishHint(err))
 }
 
-// outcomeOf is what a publication would come to: "" if the error says that nobody knows.
+// outcomeOf is the outcome of a publication; "": the error leaves it unknown.
 func outcomeOf(existing bool, err error) string {
 	switch {
 	case errors.Is(err, oci.ErrExists):
@@ -251,7 +251,7 @@ func outcomeOf(existing bool, err error) string {
 	return "new"
 }
 
-// planText lists the files; the sum goes to stderr.
+// planText lists the files; the total goes to stderr.
 func planText(a *cli.App, p modulePlan) string {
 	var text strings.Builder
 	for _, f := range p.Files {
@@ -267,7 +267,7 @@ func planText(a *cli.App, p modulePlan) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// outcomeText says what a publication would come to.
+// outcomeText describes the outcome of a publication.
 func outcomeText(outcome string) string {
 	switch outcome {
 	case "new":
@@ -283,7 +283,7 @@ func outcomeText(outcome string) string {
 // autoVersion on the command line means the version in the git tag.
 const autoVersion = "auto"
 
-// publishAnnotations returns what the environment says about the source.
+// publishAnnotations returns the annotations about the source from the environment.
 func publishAnnotations(a *cli.App) (map[string]string, error) {
 	annotations, err := checkout.Annotations(a.Getenv)
 	if err != nil {

@@ -90,7 +90,7 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 	return cmd
 }
 
-// modulesFlags say which versions the modules of a repository get.
+// modulesFlags set the versions of the modules of a repository.
 type modulesFlags struct {
 	version, bump, since string
 	markdown             bool
@@ -119,13 +119,13 @@ func (m *modulesFlags) check(dryRun bool) error {
 	return nil
 }
 
-// moduleFolder is a folder that is to be published.
+// moduleFolder is a folder to publish.
 type moduleFolder struct {
 	dir    string
 	target addr.ModuleVersion
 }
 
-// findModules returns the folders of root that the address names.
+// findModules returns the folders of root that match the address.
 func findModules(root, address string) ([]moduleFolder, error) {
 	depth := 1
 	if strings.Contains(address, "{system}") {
@@ -173,8 +173,7 @@ func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return description.IsConfiguration(e.Name()) }), err
 }
 
-// withVersions fills in the version and leaves out modules that the git tags do
-// not name.
+// withVersions sets the version and leaves out modules that the git tags do not name.
 func withVersions(ctx context.Context, a *cli.App, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
 	if version != autoVersion {
 		v, err := addr.ParseVersion(version)
@@ -229,7 +228,7 @@ func planModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, mo
 	return cmp.Or(reg.PrintResult(plans, strings.Join(text, "\n")), cli.PublishHint(refused))
 }
 
-// publishModules publishes one after the other and prints what came of each.
+// publishModules publishes one module after the other and prints the outcome of each.
 func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
@@ -246,14 +245,14 @@ func publishModules(ctx context.Context, reg *cli.Registries, s cli.ServerFlags,
 	return b.print(reg.App)
 }
 
-// batch is what came of several publications.
+// batch collects the outcomes of several publications.
 type batch struct {
 	all     []depot.Published
 	failed  error
-	refused []depot.Published // without more than warnings
+	refused []depot.Published // only with their warnings
 }
 
-// publish goes on after a failure; the error is that of an interruption.
+// publish continues after a failure; it only returns the error of an interruption.
 func (b *batch) publish(ctx context.Context, p publisher, m moduleFolder, o depot.ModuleOptions) error {
 	out, err := publishModule(ctx, p, m.dir, m.target, o)
 	if ctx.Err() != nil {

@@ -91,8 +91,8 @@ type providerFlags struct {
 	docs           string
 }
 
-// options reads the keys; the first one signs, and the others sign as well. done
-// closes the documentation.
+// options reads the keys; the first one signs, and further ones add signatures. done closes
+// the documentation.
 func (f *providerFlags) options(a *cli.App) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
 	if o.Annotations, err = publishAnnotations(a); err != nil {
@@ -117,10 +117,10 @@ func (f *providerFlags) options(a *cli.App) (o depot.ProviderOptions, done func(
 		return o, nil, err
 	}
 	o.Docs = docs.FS()
-	return o, func() { _ = docs.Close() }, nil // only read
+	return o, func() { _ = docs.Close() }, nil // opened only for reading
 }
 
-// readPrivateKey reads the signing key; an empty name is no key.
+// readPrivateKey reads the signing key; an empty name means no key.
 func readPrivateKey(a *cli.App, file, passphraseFile string) (*signing.Key, error) {
 	if file == "" {
 		return nil, nil
@@ -145,7 +145,7 @@ func readKeyFile(a *cli.App, file, passphraseFile string) (key, passphrase []byt
 	return key, passphrase, err
 }
 
-// readPassphrase returns the passphrase for private keys, nil if there is none.
+// readPassphrase returns the passphrase for private keys; nil if there is none.
 func readPassphrase(a *cli.App, file string) ([]byte, error) {
 	if file == "" {
 		return []byte(a.Getenv("OKARA_KEY_PASSPHRASE")), nil

@@ -18,13 +18,13 @@ no credential for the registry: that of --token-file or OKARA_TOKEN, else the on
 that tofu and terraform send there (TF_TOKEN_..., a credentials block), else, in
 GitHub Actions with the permission id-token: write, the job's own.`
 
-// readServerHelp is serverHelp for who reads.
+// readServerHelp is serverHelp for commands that only read.
 const readServerHelp = `With --server a front-end (okara serve) passes on what is in the registry behind it, as
 far as the token may read it: that of --token-file or OKARA_TOKEN, else the one that
 tofu and terraform send there. Who may not publish gets versions that the server serves,
 none that was yanked or that its policy holds back.`
 
-// publisher is where versions go: a registry or a front-end before it.
+// publisher is a destination of versions: a registry or a front-end before it.
 type publisher interface {
 	PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error)
 	ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error)
@@ -32,8 +32,8 @@ type publisher interface {
 	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
 }
 
-// openPublisher returns the front-end of --server, else the registry. done ends the
-// progress bars, if there are any, and must be called before anything is printed.
+// openPublisher returns the front-end of --server, else the registry. done ends the progress
+// bars, if any, and must be called before anything is printed.
 func openPublisher(reg *cli.Registries, s cli.ServerFlags) (p publisher, done func(), err error) {
 	progress, done := reg.Progress()
 	front, err := cli.OpenFrontEnd(reg, s, progress)
@@ -46,8 +46,8 @@ func openPublisher(reg *cli.Registries, s cli.ServerFlags) (p publisher, done fu
 	return openDepot(reg)
 }
 
-// openCompared returns what a dry run compares with: nil if the command line and the
-// environment name neither a registry nor a front-end.
+// openCompared returns what a dry run compares with; nil if neither the command line nor the
+// environment names a registry or a front-end.
 func openCompared(reg *cli.Registries, s cli.ServerFlags) (p publisher, done func(), err error) {
 	if cmp.Or(s.URL, reg.Registry, reg.Getenv("OKARA_SERVER"), reg.Getenv("OKARA_REGISTRY")) == "" {
 		return nil, func() {}, nil
@@ -55,7 +55,7 @@ func openCompared(reg *cli.Registries, s cli.ServerFlags) (p publisher, done fun
 	return openPublisher(reg, s)
 }
 
-// publishOne publishes to where the flags say, and prints what came of it.
+// publishOne publishes to the destination set by the flags, and prints the outcome.
 func publishOne(reg *cli.Registries, s cli.ServerFlags, one func(publisher) (depot.Published, error)) error {
 	p, done, err := openPublisher(reg, s)
 	if err != nil {
@@ -73,7 +73,7 @@ func publishOne(reg *cli.Registries, s cli.ServerFlags, one func(publisher) (dep
 	return cli.PrintPublished(reg.App, out)
 }
 
-// frontPath is where a front-end takes changes of the item.
+// frontPath is the path at which a front-end accepts changes of the item.
 func frontPath(it addr.Item) (string, error) {
 	switch it.Kind {
 	case addr.KindModule:

@@ -94,7 +94,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 	return cmd
 }
 
-// filePaths names the files of a provider, for a module the folder.
+// filePaths lists the files of a provider; for a module the folder.
 func filePaths(dir string, names []string) string {
 	if len(names) == 0 {
 		return dir

@@ -64,7 +64,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	addTo(root, "server", newServe(up), newCLIConfig(reg), admin)
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
 	root.AddCommand(newVersion(a), newMan(a))
-	root.SetOut(a.Out) // which completion keeps
+	root.SetOut(a.Out) // completion uses this writer
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	cli.WordUsage(root)

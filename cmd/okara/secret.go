@@ -14,8 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-// checkAuth fails if a secret that an auth block names is not there. It asks
-// nobody.
+// checkAuth fails if a secret named in an auth block is missing. It makes no requests.
 func checkAuth(getenv func(string) string, auth supply.Auth) error {
 	var err error
 	if auth.AppID != 0 {
@@ -39,7 +38,7 @@ func appKey(auth supply.Auth) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// parseRSAKey reads the private key that GitHub hands out, PKCS #1 or #8 in PEM.
+// parseRSAKey reads a private key as issued by GitHub, PKCS #1 or #8 in PEM.
 func parseRSAKey(text []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -56,10 +55,10 @@ func parseRSAKey(text []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// maxSecret bounds a token or a key; tokens of CI systems have about 2 KiB.
+// maxSecret bounds a token or a key, in bytes; tokens of CI systems have about 2 KiB.
 const maxSecret = 32 << 10
 
-// readSecret reads a variable if it is named, else a file that only its owner reads.
+// readSecret reads a variable if one is named, else a file that only its owner may read.
 func readSecret(getenv func(string) string, variable, file string) (string, error) {
 	if variable != "" {
 		s := strings.TrimSpace(getenv(variable))

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// selected is the module or provider that an argument names, in the depot of
-// --registry, or as a front-end passes it on.
+// selected is the module or provider that an argument names, in the depot of --registry or
+// through a front-end.
 type selected struct {
 	addr.Selection
 	address string // as it was written
@@ -49,8 +49,8 @@ func selectedIn(reg *cli.Registries, o depot.Options, arg string, it addr.Select
 		catalog: catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Logger: reg.WarnLogger()}), repo: r}, err
 }
 
-// selectRead is selectItem for who reads only: with --server the one version that is
-// meant, through the front-end.
+// selectRead is selectItem for commands that only read: with --server it finds the selected
+// version through the front-end.
 func selectRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
 	front, err := cli.OpenFrontEnd(reg, s, progress)
 	if err != nil {
@@ -77,8 +77,8 @@ func selectRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg
 	return selectedIn(reg, depot.Options{Client: client, Layout: layout, LayoutFromServer: true, Progress: progress}, arg, it)
 }
 
-// frontVersion finds the version that is meant. Of an exact one the front-end says
-// whether it is there.
+// frontVersion finds the selected version. An exact version is returned unchecked: the
+// front-end reports later if it does not exist.
 func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) (addr.Version, error) {
 	if exact, err := addr.ParseVersion(it.Versions); err == nil {
 		return exact, nil
@@ -95,13 +95,13 @@ func frontVersion(ctx context.Context, front *client.Client, it addr.Selection) 
 	return v, nil
 }
 
-// pick is selectItem with the version that is meant.
+// pick is selectItem with the selected version.
 func pick(ctx context.Context, reg *cli.Registries, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectItem(reg, arg, progress)
 	return t.picked(ctx, err)
 }
 
-// pickRead is selectRead with the version that is meant.
+// pickRead is selectRead with the selected version.
 func pickRead(ctx context.Context, reg *cli.Registries, s cli.ServerFlags, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := selectRead(ctx, reg, s, arg, progress)
 	return t.picked(ctx, err)
@@ -115,8 +115,8 @@ func (t selected) picked(ctx context.Context, err error) (selected, error) {
 }
 
 // completeItems lets shells complete the first argument of commands, an address and
-// perhaps its version, from the registry or the front-end of --server. What fails
-// completes nothing, and says nothing.
+// optionally its version, from the registry or the front-end of --server. On an error there
+// are no completions and no message.
 func completeItems(reg *cli.Registries, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -126,7 +126,7 @@ func completeItems(reg *cli.Registries, commands ...*cobra.Command) {
 			switch {
 			case versions:
 				return completeVersions(ctx, reg, cmd, address, before, word), cobra.ShellCompDirectiveNoFileComp
-			case len(args) == 0 && strings.Contains(cmd.Use, "ADDRESS@"): // a version is to follow
+			case len(args) == 0 && strings.Contains(cmd.Use, "ADDRESS@"): // a version has to follow
 				return completeAddresses(ctx, reg, cmd, word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 			case len(args) == 0:
 				return completeAddresses(ctx, reg, cmd, word), cobra.ShellCompDirectiveNoFileComp
@@ -138,9 +138,9 @@ func completeItems(reg *cli.Registries, commands ...*cobra.Command) {
 	}
 }
 
-// versionWord reports whether a word is about the version of an address, and what
-// stands in it before that. Most shells have "ADDRESS@VERSION" in one word; bash
-// parts words at "@".
+// versionWord reports whether a word is about the version of an address, and returns the
+// part of the word before that. Most shells keep "ADDRESS@VERSION" in one word; bash splits
+// words at "@".
 func versionWord(args []string, word string) (address, before string, ok bool) {
 	switch {
 	case len(args) == 2 && args[1] == "@":
@@ -194,7 +194,7 @@ func completeVersions(ctx context.Context, reg *cli.Registries, cmd *cobra.Comma
 	return found
 }
 
-// completionLister is where a command finds its artifacts.
+// completionLister returns where a command finds its artifacts.
 func completionLister(reg *cli.Registries, cmd *cobra.Command) (lister, error) {
 	if cmd.Flag("server") == nil {
 		return openRegistryLister(reg)

@@ -111,7 +111,7 @@ func runServer(ctx context.Context, s *server.Settings, env server.Env, again fu
 	return server.Run(ctx, s, env)
 }
 
-// serveDemo serves a sample in a folder that goes with it.
+// serveDemo serves a sample from a temporary folder.
 func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	for _, own := range []string{"config", "check", "storage", "registry", "token-file", "anonymous-read", "anonymous-write", "pass-through", "depot", "no-ui", "tls-cert", "tls-key", "tls-self-signed", "metrics-listen"} {
 		if given.Changed(own) {
@@ -144,7 +144,7 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	defer end(nil)
 	var filling sync.WaitGroup
 	var failed error                         // why the sample could not be filled
-	env.Ready = func(r server.Ready) error { // it answers once this has returned
+	env.Ready = func(r server.Ready) error { // the server answers once this function has returned
 		filling.Go(func() {
 			if failed = demo.Fill(serving, r.URL, nil); failed == nil {
 				failed = announceDemo(up.App, r.URL, o.Tool, demo)
@@ -164,7 +164,7 @@ func serveDemo(ctx context.Context, up *upstreams, given *pflag.FlagSet) error {
 	return err
 }
 
-// sampleOptions looks for what this machine can run templates with.
+// sampleOptions finds what this machine can use to run templates.
 func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 	for _, tool := range []string{cmp.Or(up.Getenv("OKARA_TOFU"), "tofu"), cmp.Or(up.Getenv("OKARA_TERRAFORM"), "terraform")} {
 		path, err := exec.LookPath(tool)
@@ -181,7 +181,7 @@ func sampleOptions(ctx context.Context, up *upstreams) sample.Options {
 	return sample.Options{}
 }
 
-// announceDemo prints where the sample is and who may log in.
+// announceDemo prints the address of the sample and its users.
 func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
 	type person struct {
 		Name  string `json:"name"`
@@ -205,8 +205,8 @@ func announceDemo(a *cli.App, url, tool string, s *sample.Server) error {
 	return a.PrintResult(result, strings.TrimRight(b.String(), "\n"))
 }
 
-// serveSettings reads the file of --config and sets above it what flags and
-// variables give, the registry among them.
+// serveSettings reads the file of --config and overrides it with flags and variables, the
+// registry among them.
 func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config string) (*server.Settings, error) {
 	s := server.Defaults()
 	s.Extension = newExtension()
@@ -265,8 +265,8 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.Var(&s.GC.Reserve, "gc-reserve", "what the embedded registry keeps of the disk for locks and small states once it is full, 0: nothing")
 }
 
-// readBelow reads the file of --config, if there is one. The flags that are given
-// then set their fields again, so that they win.
+// readBelow reads the file of --config, if there is one. Flags given on the command line are
+// then applied again, so that they take precedence.
 func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 	if config == "" {
 		return nil
@@ -296,10 +296,10 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 	return errors.Join(errs...)
 }
 
-// serveEnv is this process for a server. The variable OKARA_REGISTRY is for
-// clients: it may well name this very server.
+// serveEnv is the environment of a server in this process. The variable OKARA_REGISTRY is
+// for clients: it may name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
-	up.Registry = s.Registry // the credentials that are given are for it
+	up.Registry = s.Registry // the given credentials are for it
 	up.allowed = s.AllowInternal
 	o, err := up.OCIOptions()
 	if err != nil {
@@ -333,7 +333,7 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	}, nil
 }
 
-// checkServer prints that the settings are good, or says what is not.
+// checkServer prints that the settings are valid, or returns what is wrong.
 func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) error {
 	if err := server.Check(s, env); err != nil {
 		return err
@@ -345,7 +345,7 @@ func checkServer(a *cli.App, config string, s *server.Settings, env server.Env) 
 	return a.PrintResult(result, cmp.Or(config, "the settings")+": good")
 }
 
-// announceServer prints where the server is and, for people, what to type next.
+// announceServer prints the address of the server and, on a terminal, what to type next.
 func announceServer(a *cli.App, interactive bool, r server.Ready) error {
 	result := struct {
 		URL     string   `json:"url"`
@@ -366,8 +366,8 @@ func announceServer(a *cli.App, interactive bool, r server.Ready) error {
 	return a.PrintResult(result, "listening on "+r.URL)
 }
 
-// fromEnvironment sets the flags that the command line leaves open by variables
-// of the same name.
+// fromEnvironment sets flags that are not on the command line from variables of the same
+// name.
 func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -383,7 +383,7 @@ func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.Fla
 	return errors.Join(errs...)
 }
 
-// dataDir is where okara keeps what must outlive it.
+// dataDir is the folder for data that okara keeps between runs.
 func dataDir(getenv func(string) string) string {
 	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "okara")
@@ -391,7 +391,7 @@ func dataDir(getenv func(string) string) string {
 	return filepath.Join(getenv("HOME"), ".local", "share", "okara")
 }
 
-// serverLogger logs what an operator must know; with --debug also requests.
+// serverLogger logs what an administrator must know; with --debug also requests.
 func serverLogger(a *cli.App, format string) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {

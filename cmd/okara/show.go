@@ -22,10 +22,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// maxShownDescription bounds the description that show reads.
+// maxShownDescription bounds the description that show reads, in bytes.
 const maxShownDescription = 4 << 20
 
-// shown is the result of show. Module and provider fields exclude each other.
+// shown is the result of show. It has either module or provider fields.
 type shown struct {
 	Kind        string            `json:"kind"`
 	Address     string            `json:"address"`
@@ -35,8 +35,8 @@ type shown struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	marks
 	Held      string         `json:"held,omitempty"`   // why it is not published
-	Policy    string         `json:"policy,omitempty"` // what came of the flags
-	Scan      string         `json:"scan,omitempty"`   // sum of the newest reports
+	Policy    string         `json:"policy,omitempty"` // verdict of the policy flags
+	Scan      string         `json:"scan,omitempty"`   // summary of the newest reports
 	Referrers []referrerLine `json:"referrers,omitempty"`
 
 	ContentDigest string                      `json:"content_digest,omitempty"`
@@ -123,7 +123,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 	return cmd
 }
 
-// policyVerdict says what a policy makes of a version.
+// policyVerdict is the verdict of a policy on a version.
 func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version string, o trust.Policy) (string, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
@@ -157,7 +157,7 @@ func (t selected) show(ctx context.Context) (shown, error) {
 	return shown{}, err
 }
 
-// showTag shows the version v, which is under the tag.
+// showTag shows version v, which has the given tag.
 func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Version, tag string) (shown, error) {
 	r := l.Repository
 	m, err := r.Fetch(ctx, tag)
@@ -304,8 +304,8 @@ func describedRows(m artifact.DescribedModule) [][]string {
 
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// showHeld shows a version that a scan or an approval rule keeps back: it has a
-// candidate tag only. The error wraps oci.ErrNotFound if there is none.
+// showHeld shows a version that a scan or an approval rule holds back: it has only a
+// candidate tag. The error wraps oci.ErrNotFound if there is none.
 func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selection) (shown, error) {
 	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {
@@ -336,8 +336,8 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 	return shown{}, fmt.Errorf("%s has no version %s: %w", r, v, oci.ErrNotFound)
 }
 
-// scanText sums up the newest scan report of a module or of the platforms of a
-// provider; "" if there is none.
+// scanText summarizes the newest scan report of a module, or of the platforms of a provider;
+// "" if there is none.
 func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (string, error) {
 	var worst evidence.ScanSummary
 	found := false

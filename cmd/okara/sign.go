@@ -21,7 +21,7 @@ import (
 type signed struct {
 	Address string `json:"address"`
 	Version string `json:"version"`
-	OpenPGP string `json:"openpgp,omitempty"` // tag of the event; "": the key has signed it before
+	OpenPGP string `json:"openpgp,omitempty"` // tag of the event; "": the key had signed it before
 	Cosign  string `json:"cosign,omitempty"`  // digest of the signature manifest; "": likewise
 }
 
@@ -32,7 +32,7 @@ func (s signed) text() string {
 	return s.Address + "@" + s.Version + " signed"
 }
 
-// signers are the private keys of one run.
+// signers holds the private keys of one command.
 type signers struct {
 	openpgp *signing.Key      // nil: none
 	cosign  *ecdsa.PrivateKey // nil: none
@@ -101,7 +101,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	return cmd
 }
 
-// read reads the private keys; an empty name is no key.
+// read reads the private keys; an empty name means no key.
 func (s *signers) read(a *cli.App, signKey, cosignKey, passphraseFile string) (err error) {
 	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
 		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
@@ -188,7 +188,7 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 	return out, nil
 }
 
-// readCosignKey reads an ECDSA private key; an empty name is no key.
+// readCosignKey reads an ECDSA private key; an empty name means no key.
 func readCosignKey(a *cli.App, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
 	if file == "" {
 		return nil, nil

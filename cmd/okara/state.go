@@ -31,14 +31,14 @@ encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
 repository that they were sealed for. In a copy, name the one it was copied from:
 --primary-repository or OKARA_STATE_PRIMARY.`
 
-// stateFlags are the flags that every command below "state" has.
+// stateFlags are the flags common to all commands below "state".
 type stateFlags struct {
 	cli.KeyFlags
-	unsealed bool // set by commands that seal what is in clear
-	keep     int  // set by a command that prunes: so many versions; 0: all
+	unsealed bool // set by commands that seal unencrypted states
+	keep     int  // set by a command that prunes: number of versions; 0: all
 
-	block *backendblock.Backend // of the folder, where no repository is named; its keys are in the fields above
-	next  *envelope.Envelope    // set by rekey: the keys that seal from now on
+	block *backendblock.Backend // of the folder, if no repository is named; its keys are in the fields above
+	next  *envelope.Envelope    // set by rekey: the new keys for sealing
 }
 
 func newState(reg *cli.Registries) *cobra.Command {
@@ -69,7 +69,7 @@ func newState(reg *cli.Registries) *cobra.Command {
 	return cmd
 }
 
-// options returns how this command stores.
+// options returns the store options of this command.
 func (f *stateFlags) options(a *cli.App) (statebackend.Options, error) {
 	o, err := f.StateOptions(a)
 	if err != nil {
@@ -99,17 +99,16 @@ func (f *stateFlags) store(reg *cli.Registries, reference string) (*statebackend
 	return statebackend.New(r, o), nil
 }
 
-// workspaceFlag adds --workspace with completion from the repository that the
-// command line names.
+// workspaceFlag adds --workspace, with completion from the repository on the command line.
 func (f *stateFlags) workspaceFlag(reg *cli.Registries, cmd *cobra.Command, ws *string) {
 	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
 	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return f.completeWorkspace(reg, cmd, args, toComplete)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("workspace", complete) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("workspace", complete) // fails only for an unknown flag
 }
 
-// maxCompletions bounds how many names a shell is offered; each costs a request.
+// maxCompletions bounds the number of completions; each costs a request.
 const maxCompletions = 50
 
 func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
@@ -139,7 +138,7 @@ func (f *stateFlags) completeWorkspace(reg *cli.Registries, cmd *cobra.Command, 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// lockJSON is a held lock as --json shows it.
+// lockJSON is a held lock in the --json output.
 type lockJSON struct {
 	Workspace string    `json:"workspace"`
 	ID        string    `json:"id"`
@@ -150,7 +149,7 @@ type lockJSON struct {
 	Created   time.Time `json:"created"`
 	Fence     int64     `json:"fence,omitempty"`
 	Tag       string    `json:"tag,omitempty"`
-	// Unreadable: the tag is listed, but reading it says not found.
+	// Unreadable: the tag is listed, but reading it returns not found.
 	Unreadable bool `json:"unreadable,omitempty"`
 
 	age time.Duration
@@ -175,7 +174,7 @@ func noState(err error, reference, ws string) error {
 		"`okara state list %s` shows the workspaces", reference)
 }
 
-// writeState writes a state to the file, or alone to stdout without one.
+// writeState writes a state to the file, or without one to stdout, which then has nothing else.
 func writeState(a *cli.App, file string, state []byte, v statebackend.Version) error {
 	if file == "" {
 		_, err := a.Out.Write(state)

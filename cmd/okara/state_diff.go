@@ -69,8 +69,8 @@ type stateDiff struct {
 	More       bool            `json:"more"`
 }
 
-// compareStates compares the two states that sides name, the current version where
-// there is only one. Without a store both are files.
+// compareStates compares two states; a single one is compared with the current version.
+// Without a store both are files.
 func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides []string) (stateDiff, error) {
 	var d stateDiff
 	from, err := readSide(ctx, s, ws, sides[0], &d.From, &d.FromFile)
@@ -85,7 +85,7 @@ func compareStates(ctx context.Context, s *statebackend.Store, ws string, sides 
 	return d, nil
 }
 
-// readSide reads a version, the current one for "", or a file, and says which it was.
+// readSide reads a version ("": the current one) or a file, and says which it was.
 func readSide(ctx context.Context, s *statebackend.Store, ws, side string, version *int64, file *string) (*states.Document, error) {
 	if isStateFile(side) {
 		*file = side
@@ -126,7 +126,7 @@ func isStateFile(arg string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// printDiff prints the first changes, all of them if limit is 0.
+// printDiff prints the first limit changes; all if limit is 0.
 func printDiff(a *cli.App, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes = d.Changes[:limit]

@@ -78,7 +78,7 @@ type importedStates struct {
 	Workspaces []importResult `json:"workspaces"`
 }
 
-// importResult is what happened to one workspace.
+// importResult is the result for one workspace.
 type importResult struct {
 	Workspace string `json:"workspace"`
 	Found     int    `json:"versions_found"`
@@ -91,7 +91,7 @@ func (r importResult) String() string {
 	return fmt.Sprintf("workspace %s: %s found, %d present, %d written, serial %d", r.Workspace, cli.Plural(r.Found, "version"), r.Present, r.Written, r.Serial)
 }
 
-// importSources reads and checks a source and returns its versions by workspace.
+// importSources reads and checks a source and returns its versions, by workspace.
 func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
@@ -99,7 +99,7 @@ func importSources(ctx context.Context, reg *cli.Registries, f *stateFlags, path
 		return map[string][]foreign.Version{ws: versions}, err
 	}
 	source := *f
-	source.unsealed = true // what is in clear is sealed where it goes
+	source.unsealed = true // unencrypted states are sealed in the destination
 	from, err := source.store(reg, reference)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func keysText(uses []keyUse) string {
 	return cli.Table(rows)
 }
 
-// ranges shortens numbers that fall, newest first: 7-5, 2.
+// ranges shortens a descending list of numbers: 7-5, 2.
 func ranges(numbers []int64) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

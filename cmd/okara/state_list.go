@@ -49,7 +49,7 @@ listed, where the registry lists its repositories.`,
 	return cmd
 }
 
-// listStates looks into one repository, or into those below it that have states.
+// listStates lists the states of one repository, or of all repositories below it.
 func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
@@ -66,7 +66,7 @@ func listStates(ctx context.Context, reg *cli.Registries, f *stateFlags, name st
 			return nil, err
 		}
 		if len(found) > 0 || !all {
-			list = append(list, listedStates{name, append([]string{}, found...)}) // In JSON a list
+			list = append(list, listedStates{name, append([]string{}, found...)}) // a list in JSON, never null
 		}
 	}
 	return list, nil

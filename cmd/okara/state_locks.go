@@ -57,7 +57,7 @@ repositories.`,
 	return cmd
 }
 
-// listLocks looks into one repository, or into those below it that have locks.
+// listLocks lists the locks of one repository, or of all repositories below it.
 func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
 	names, err := repositories(ctx, reg, name, all)
 	if err != nil {
@@ -84,8 +84,8 @@ func listLocks(ctx context.Context, reg *cli.Registries, f *stateFlags, name str
 	return list, nil
 }
 
-// noteUnlocks prints the line that ends each lock. What stands in a lock is anybody's:
-// words that a shell would read otherwise are quoted.
+// noteUnlocks prints the command that ends each lock. The contents of a lock are untrusted:
+// words with a special meaning to a shell are quoted.
 func noteUnlocks(a *cli.App, list []heldLocks) {
 	a.Note("after making sure that the holder is gone:")
 	for _, held := range list {
@@ -95,7 +95,7 @@ func noteUnlocks(a *cli.App, list []heldLocks) {
 	}
 }
 
-// shellWord is a text on one line as one word of a POSIX shell.
+// shellWord returns a text on one line, quoted as one word of a POSIX shell.
 func shellWord(s string) string {
 	s = text.Line(s)
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == "" {
@@ -104,7 +104,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// locksText is a table of all locks; "" without one.
+// locksText is a table of all locks; "" if there are none.
 func locksText(list []heldLocks) string {
 	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
 	for _, held := range list {
@@ -119,7 +119,7 @@ func locksText(list []heldLocks) string {
 	return cli.Table(rows)
 }
 
-// oneLine makes text from elsewhere fit into a table.
+// oneLine shortens foreign text to one line of a table.
 func oneLine(s string, limit int) string {
 	return text.Clip(text.Line(s), limit)
 }

@@ -54,7 +54,7 @@ points to it. A registry that refuses DELETE keeps everything.`,
 	return cmd
 }
 
-// pruneState removes all but the newest keep versions, if the user wants it.
+// pruneState removes all but the newest keep versions, if the user confirms it.
 func pruneState(ctx context.Context, a *cli.App, s *statebackend.Store, out prunedState, keep int, removal cli.Removal) error {
 	old, err := s.Prunable(ctx, out.Workspace, keep)
 	if err != nil {

@@ -54,7 +54,7 @@ With --json the document describes what was read and --output is required.`,
 	return cmd
 }
 
-// read returns version n of a state, the current one for 0.
+// read returns version n of a state; 0 means the current one.
 func read(ctx context.Context, s *statebackend.Store, ws string, n int64) ([]byte, statebackend.Version, error) {
 	if n == 0 {
 		return s.Get(ctx, ws)

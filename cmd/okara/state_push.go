@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// maxState bounds a state that is read from a file.
+// maxState bounds a state in a file, in bytes.
 const maxState = 512 << 20
 
 func newStatePush(reg *cli.Registries, f *stateFlags) *cobra.Command {
@@ -39,7 +39,7 @@ command accepts: check that the file is the state that you know.`,
 			if err != nil {
 				return err
 			}
-			f.unsealed = true // the one way from a state in clear to a sealed one
+			f.unsealed = true // the only way from an unencrypted state to a sealed one
 			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
@@ -70,7 +70,7 @@ func pushOperation(force bool) string {
 	return "push"
 }
 
-// readState reads a state file, or in for "-".
+// readState reads a state file, or standard input for "-".
 func readState(in io.Reader, path string) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)
@@ -83,7 +83,7 @@ func readState(in io.Reader, path string) ([]byte, error) {
 	var b bytes.Buffer
 	if f, ok := in.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= maxState {
-			b.Grow(int(info.Size()) + bytes.MinRead) // ReadFrom then never copies
+			b.Grow(int(info.Size()) + bytes.MinRead) // then ReadFrom never reallocates
 		}
 	}
 	if _, err := b.ReadFrom(io.LimitReader(in, maxState+1)); err != nil {

@@ -24,7 +24,7 @@ type rekeyed struct {
 	Workspace  string   `json:"workspace"`
 	Keys       []string `json:"keys"`
 	Versions   []int64  `json:"versions"`
-	Variables  int      `json:"variables,omitempty"` // of all workspaces, and sets of them
+	Variables  int      `json:"variables,omitempty"` // of all workspaces, and variable sets
 }
 
 const rekeyLong = `Seal the newest version of a state, or with --all-versions each of them and what
@@ -80,7 +80,7 @@ func newStateRekey(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// rekey seals versions, newest first, that are sealed with other keys.
+// rekey seals versions, newest first, that are sealed with different keys.
 func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
 	for v, err := range s.History(ctx, out.Workspace) {
 		if err != nil {
@@ -103,7 +103,7 @@ func rekey(ctx context.Context, a *cli.App, s *statebackend.Store, l *statebacke
 	return nil
 }
 
-// rekeyVariables seals the variables that are beside a state.
+// rekeyVariables seals the variables beside a state again.
 func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *statebackend.Store, keys []string) (int, error) {
 	o, err := f.options(reg.App)
 	if err != nil {
@@ -113,8 +113,8 @@ func rekeyVariables(ctx context.Context, reg *cli.Registries, f *stateFlags, s *
 	return book.Reseal(ctx, "rekey", func(seal map[string]string) bool { return slices.Equal(envelope.KeyIDs(seal), keys) })
 }
 
-// rekeyer opens with the keys of now and seals with the next ones, which also open
-// what was sealed with them already.
+// rekeyer opens with the current keys and seals with the next ones, which can also open what
+// they have sealed already.
 type rekeyer struct {
 	statebackend.Sealer // nil: there was no key
 	next                *envelope.Envelope

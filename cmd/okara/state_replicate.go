@@ -37,7 +37,7 @@ has versions of its own. Those that REPOSITORY does not have stay under their
 numbers, as versions beside those of REPOSITORY, and are named each time. From
 then on DESTINATION is read-only, and runs without --adopt go on.`
 
-// replication is what the flags of state replicate ask for.
+// replication holds the flags of state replicate.
 type replication struct {
 	reseal, adopt, yes bool
 	keep               int
@@ -102,7 +102,7 @@ func (how replication) open(reg *cli.Registries, f *stateFlags, args []string) (
 	return src, dst, err
 }
 
-// names are the workspaces to copy, and with --adopt those that only dst has.
+// names returns the workspaces to copy, and with --adopt those that only dst has.
 func (how replication) names(ctx context.Context, src, dst *statebackend.Store) ([]string, error) {
 	names, err := src.Replicable(ctx)
 	if err != nil || !how.adopt {
@@ -114,7 +114,7 @@ func (how replication) names(ctx context.Context, src, dst *statebackend.Store) 
 	return slices.Compact(names), err
 }
 
-// Confirm asks before a repository becomes read-only in which runs may be at work.
+// confirm asks before a repository that runs may be using becomes read-only.
 func (how replication) confirm(ctx context.Context, a *cli.App, src, dst *statebackend.Store) error {
 	if !how.adopt {
 		return nil
@@ -140,7 +140,7 @@ func (how replication) one(ctx context.Context, src, dst *statebackend.Store, na
 	return copied, nil, err
 }
 
-// variables copies what servers keep of variables beside the states.
+// variables copies the variables that servers store beside the states.
 func (how replication) variables(ctx context.Context, reg *cli.Registries, f *stateFlags, src, dst *statebackend.Store, out *replicatedStates) error {
 	o, err := f.options(reg.App)
 	if err != nil {
@@ -164,7 +164,7 @@ type replicatedStates struct {
 	Repository  string                `json:"repository"`
 	Destination string                `json:"destination"`
 	Workspaces  []replicatedWorkspace `json:"workspaces"`
-	Variables   int                   `json:"variables,omitempty"` // of workspaces, sets of them and uses of sets, that were copied or removed
+	Variables   int                   `json:"variables,omitempty"` // of workspaces, variable sets and uses of sets that were copied or removed
 }
 
 type replicatedWorkspace struct {
@@ -174,7 +174,7 @@ type replicatedWorkspace struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// copy copies one workspace after the other. One that fails does not stop the others.
+// copy copies one workspace after the other. A failure does not stop the others.
 func (out *replicatedStates) copy(names []string, one func(name string) (copied, kept []int64, err error)) (errs []error) {
 	for _, name := range names {
 		copied, kept, err := one(name)
@@ -206,7 +206,7 @@ func (out *replicatedStates) print(a *cli.App, errs []error) error {
 	return errors.Join(errs...)
 }
 
-// keptText names versions that a copy keeps beside those of its source.
+// keptText lists versions that a copy has in addition to those of its source.
 func keptText(kept []int64, source string) string {
 	if len(kept) == 0 {
 		return ""
@@ -214,7 +214,7 @@ func keptText(kept []int64, source string) string {
 	return fmt.Sprintf("; kept, and not in %s: version %s", source, ranges(kept))
 }
 
-// workspaces lists those that have a state.
+// workspaces lists the workspaces that have a state.
 func workspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
 	for name, err := range s.Workspaces(ctx) {
 		if err != nil {

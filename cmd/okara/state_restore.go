@@ -63,8 +63,8 @@ sealed with the keys of --key from then on, and who has others only cannot read 
 	return cmd
 }
 
-// closedHead adds to the refusal of a key that does not open the current version what
-// helps if the right one is lost. The version to restore was opened.
+// closedHead adds advice to the error of a key that does not open the current version, for
+// the case that the right key is lost. The version to restore was opened.
 func closedHead(err error, old []byte, lostKey bool) error {
 	if !errors.Is(err, envelope.ErrKey) || lostKey || statebackend.EncryptedByTool(old) {
 		return err

@@ -24,8 +24,8 @@ type shownState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`
 	statebackend.Version
-	ByTool  bool         `json:"encrypted_by_tool,omitempty"` // OpenTofu encrypted what is stored
-	Keys    []string     `json:"keys,omitempty"`              // ids of those that open it
+	ByTool  bool         `json:"encrypted_by_tool,omitempty"` // OpenTofu encrypted the stored state
+	Keys    []string     `json:"keys,omitempty"`              // IDs of the keys that open it
 	Lock    *lockJSON    `json:"lock"`
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
@@ -66,8 +66,8 @@ func newStateShow(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// byTool reports whether the tool encrypted a version. Only the state itself tells; one that
-// cannot be read is shown all the same.
+// byTool reports whether the tool encrypted a version. Only the state itself shows it; an
+// unreadable state is not an error here.
 func byTool(ctx context.Context, s *statebackend.Store, ws string, v statebackend.Version) bool {
 	if v.Encrypted {
 		return false
@@ -124,7 +124,7 @@ func encryptedText(v statebackend.Version, byTool bool) string {
 type replicaJSON struct {
 	Source string `json:"source"`
 	Behind int    `json:"versions_behind"`
-	Error  string `json:"error,omitempty"` // the source could not be asked
+	Error  string `json:"error,omitempty"` // the source could not be read
 	// Kept are the versions that only the replica has.
 	Kept []int64 `json:"kept,omitempty"`
 }
@@ -139,8 +139,8 @@ func (r replicaJSON) lag() string {
 	return cli.Plural(r.Behind, "version") + " behind"
 }
 
-// replica compares a replica with its source; nil if it is none. A source that
-// is down is no error, since that is when replicas are looked at.
+// replica compares a replica with its source; nil if the repository is not a replica. An
+// unreachable source is not an error, since that is when replicas are inspected.
 func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
 	mark, err := s.Replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
@@ -153,7 +153,7 @@ func (f *stateFlags) replica(ctx context.Context, reg *cli.Registries, s *stateb
 	if err != nil {
 		return nil, err
 	}
-	there := l.Numbers(ws) // some of what was kept may have been pruned
+	there := l.Numbers(ws) // some kept versions may have been pruned
 	r := &replicaJSON{Source: mark.Source, Kept: slices.DeleteFunc(mark.Kept[ws], func(n int64) bool { return !slices.Contains(there, n) })}
 	src, err := f.store(reg, mark.Source)
 	if err != nil {

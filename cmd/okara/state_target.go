@@ -19,12 +19,12 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runFunc is what cobra runs.
+// runFunc is the function that cobra runs.
 type runFunc = func(cmd *cobra.Command, args []string) error
 
-// named lets a command do without REPOSITORY, the first of its least arguments, in
-// the folder of a root module: the backend "oci" block names it, and says which
-// keys open it; the workspace is the one that the tool has selected there.
+// named lets a command omit REPOSITORY, the first of its minArgs arguments, in the folder of
+// a root module: the backend "oci" block names the repository and its keys; the workspace is
+// the one that the tool has selected there.
 func (f *stateFlags) named(reg *cli.Registries, minArgs int, ws *string, run runFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= minArgs && (len(args) == 0 || !isVersion(args[0])) {
@@ -53,8 +53,8 @@ func isVersion(arg string) bool {
 	return err == nil
 }
 
-// useBlock takes repository, original and keys from a backend block; the keys and
-// the original that flags or variables name go before it.
+// useBlock takes repository, original and keys from a backend block; keys and original from
+// flags or variables take precedence.
 func (f *stateFlags) useBlock(a *cli.App, b backendblock.Backend) {
 	if len(f.Keys)+len(f.Identities) == 0 && a.Getenv("OKARA_STATE_KEYS")+a.Getenv("OKARA_STATE_IDENTITIES") == "" {
 		for _, e := range b.Encryption {
@@ -102,8 +102,8 @@ func below(ctx context.Context, reg *cli.Registries, prefix string) ([]string, e
 	return names, nil
 }
 
-// repositories are those that list and locks look at: the one that is named, or
-// with all those below it.
+// repositories returns the repositories for list and locks: the named one, or with all also
+// those below it.
 func repositories(ctx context.Context, reg *cli.Registries, name string, all bool) ([]string, error) {
 	if !all {
 		return []string{name}, nil

@@ -66,7 +66,7 @@ func newStateUnlock(reg *cli.Registries, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// endAnyLock takes the lock over and releases it.
+// endAnyLock takes over the lock and releases it.
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
 	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Exit codes of okara's own failures around a program it runs.
+// Exit codes for okara's own failures around a program that it runs.
 const (
 	exitBridge  = 125
 	exitNoTool  = 127
@@ -53,10 +53,10 @@ one copy of each provider there.
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
 
-// calledAsTool is the command line of okara for a process that was started as the tool:
-// under its name, as by a link tofu to okara, or with what only the tool knows, as by
-// `terragrunt --tf-path okara`. Whoever does so reads what the tool prints, so okara adds
-// nothing to it.
+// calledAsTool is the command line of okara for a process that was started as the tool: by
+// its name, as through a link tofu to okara, or with arguments that only the tool knows, as
+// in `terragrunt --tf-path okara`. The calling program parses the tool's output, so okara
+// adds nothing to it.
 func calledAsTool(args []string, getenv func(string) string) []string {
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	args = args[1:]
@@ -73,7 +73,7 @@ func calledAsTool(args []string, getenv func(string) string) []string {
 	return slices.Concat([]string{name, "-q", "--"}, args)
 }
 
-// toolCommands are what the tools understand and okara does not.
+// toolCommands lists the commands of the tools that okara does not have.
 func toolCommands() []string {
 	return []string{
 		"-version", "apply", "console", "destroy", "fmt", "force-unlock", "get", "graph", "import", "init", "metadata", "output", "plan",
@@ -115,8 +115,8 @@ func newTool(reg *cli.Registries, name, title, variable, example string) *cobra.
 	}, "the tool has -json after its own command, as in `okara "+name+" plan -json`")
 }
 
-// leadingFlags parses the global flags of okara in front of the arguments of a
-// tool. They have two dashes; the global options of the tools have one.
+// leadingFlags parses okara's global flags in front of the arguments of a tool. They have
+// two dashes; the global options of the tools have one.
 func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) {
 	flags := cmd.Root().PersistentFlags()
 	for len(args) > 0 {
@@ -124,7 +124,7 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 		f := flags.Lookup(name)
 		switch {
 		case args[0] == "--":
-			return args[1:], nil // what follows is the tool's, whatever it looks like
+			return args[1:], nil // all that follows belongs to the tool
 		case args[0] == "--help":
 			return nil, pflag.ErrHelp
 		case args[0] == "-q":
@@ -173,7 +173,7 @@ func noProgram(program, variable string, err error) error {
 	return cli.WithHint(err, "install it, or name it with %s", variable)
 }
 
-// bridgeOptions are how commands run beside the state server.
+// bridgeOptions returns the options for running commands beside the state server.
 func bridgeOptions(reg *cli.Registries) bridge.Options {
 	return bridge.Options{
 		Open: func(_ context.Context, b backendblock.Backend) (*statebackend.Store, error) {
@@ -189,7 +189,7 @@ func bridgeOptions(reg *cli.Registries) bridge.Options {
 const pluginCacheVariable = "OKARA_PLUGIN_CACHE_DIR"
 
 // shareProviders links an init to the packages in the plugin cache, if one is named, and
-// keeps there what the init has installed. An init does not fail for the cache.
+// stores in the cache what the init has installed. A cache failure does not fail the init.
 func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err error) {
 	folder := a.Getenv(pluginCacheVariable)
 	if folder == "" {
@@ -217,8 +217,8 @@ func shareProviders(a *cli.App, dir, dataDir string) (done func(code int), err e
 	}, nil
 }
 
-// begins says what the tool does not know: where the state is, and what an earlier
-// run left.
+// begins reports what the tool does not know: where the state is, and what an earlier run
+// left behind.
 func begins(a *cli.App, s bridge.Start) {
 	if s.Repository != "" {
 		a.Note(`okara: state in %s; the tool calls it "s3"`, s.Repository)

@@ -63,7 +63,7 @@ printed to stderr.`,
 				return cli.UsageError("%w", err)
 			}
 			if write != "" {
-				// Else the token would be in the file of the server, and its secret nowhere.
+				// Otherwise the token would be in the file of the server, and its secret nowhere.
 				if _, err := os.Stat(filepath.Dir(write)); err != nil {
 					return cli.UsageError("--write %s: %w", write, err)
 				}
@@ -93,7 +93,7 @@ func parseScopes(args []string) ([]rights.Scope, error) {
 	return scopes, nil
 }
 
-// inDays is the end of what is good for so many days, the zero time for none.
+// inDays is the end of a validity of so many days; the zero time for 0.
 func inDays(days int) (time.Time, error) {
 	if days < 0 {
 		return time.Time{}, cli.UsageError("--days %d is in the past", days)
@@ -116,7 +116,7 @@ func addToken(a *cli.App, file string, t statictoken.Token) error {
 	return err
 }
 
-// tokenDoc is a token in JSON; the secret is there only when it was made.
+// tokenDoc is a token in JSON; the secret is only included when the token is created.
 type tokenDoc struct {
 	Name    string         `json:"name"`
 	Token   string         `json:"token,omitempty"`
@@ -135,8 +135,8 @@ func tokenOf(t statictoken.Token) tokenDoc {
 	return doc
 }
 
-// giveToken writes the secret to a file, or prints it. The file has no line end: as the key
-// of a Secret of Kubernetes it is sent as it is.
+// giveToken writes the secret to a file, or prints it. The file has no line end: as a key of
+// a Kubernetes Secret its content is used unchanged.
 func giveToken(a *cli.App, file, text string, t statictoken.Token) error {
 	doc := tokenOf(t)
 	if file == "" {

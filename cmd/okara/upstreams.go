@@ -29,19 +29,19 @@ git repository of a module. Such a host is asked only if its address is public.
 Hosts that the command line or the depot file names are asked in any case, and
 --allow-internal names more.`
 
-// upstreams is registries with the way to others' hosts. What an origin answers
-// must not lead to hosts that only this machine or network can reach.
+// upstreams adds access to third-party hosts to registries. An origin's answers must not
+// lead to hosts that only this machine or network can reach.
 type upstreams struct {
 	*cli.Registries
 	allowed []string // --allow-internal
 
 	once   sync.Once // for the fields below
 	guard  *upstream.Guard
-	beyond http.RoundTripper // asks only what guard lets it
+	beyond http.RoundTripper // reaches only hosts that guard allows
 	failed error
 
-	// Origins are made once for each auth block and process, so that conditional
-	// requests and rate limits are shared by all runs.
+	// Origins are made once for each auth block in a process, so that conditional requests
+	// and rate limits are shared by all runs.
 	mu   sync.Mutex // guards made
 	made map[supply.Auth]supply.Origins
 }
@@ -71,8 +71,8 @@ func (up *upstreams) open() error {
 	return up.failed
 }
 
-// upstreamClient sends requests to others' registries, with the tokens that
-// tofu and terraform would send there. named are hosts that the user has named.
+// upstreamClient sends requests to third-party registries, with the tokens that tofu and
+// terraform would send there. named are hosts that the user has named.
 func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 	if err := up.open(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent()}, nil
 }
 
-// openOrigin is openRepo of a repository that an origin may have named.
+// openOrigin is openRepo for a repository that may be named by an origin.
 func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
 	o, err := up.OCIOptions()
 	if err != nil {
@@ -94,8 +94,8 @@ func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
 	return oci.OpenRepo(reference, o)
 }
 
-// origins returns the ways to the outside for a credential, the zero value for
-// none.
+// origins returns the access to origins with the credential of an auth block; the zero
+// value means none.
 func (up *upstreams) origins(auth supply.Auth) (supply.Origins, error) {
 	up.mu.Lock()
 	defer up.mu.Unlock()
@@ -140,9 +140,9 @@ func (up *upstreams) newOrigins(auth supply.Auth) (supply.Origins, error) {
 	}, nil
 }
 
-// authToken returns the token function of an auth block: its token for its host,
-// or for one owner on it (github.com/acme), else what the CLI configuration has.
-// A missing secret is an error at once.
+// authToken returns the token function of an auth block: its token for its host, or for one
+// owner on it (github.com/acme), else the tokens of the CLI configuration. A missing secret
+// is an error immediately.
 func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, error) {
 	if auth == (supply.Auth{}) {
 		return func(key string) string {
@@ -170,8 +170,8 @@ func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, 
 	}, api, nil
 }
 
-// authSecret returns what gives the current token of an auth block. It fails at
-// once if there is none; a token of a GitHub App is renewed later.
+// authSecret returns a function for the current token of an auth block. It fails immediately
+// if there is none; a token of a GitHub App is renewed later.
 func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, error) {
 	if auth.AppID == 0 {
 		token, err := readSecret(up.Getenv, auth.TokenEnv, auth.File)
@@ -202,8 +202,8 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 	}, nil
 }
 
-// providerSource returns the source that the text names, see sourceHelp. own is
-// the host name under which the registry's own providers are addressed.
+// providerSource returns the source that the text names, see sourceHelp. own is the host
+// name of the registry's own providers.
 func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
 	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.ClientOf, Own: own})
 	if e, ok := errors.AsType[*supply.SourceError](err); ok {

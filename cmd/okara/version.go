@@ -25,7 +25,7 @@ func newVersion(a *cli.App) *cobra.Command {
 	}
 }
 
-// builtFrom is what okara version prints for people.
+// builtFrom is the text output of okara version.
 func builtFrom(b buildinfo.Info) string {
 	from := []string{b.Go, b.Platform}
 	if b.Commit != "" {

@@ -23,7 +23,7 @@ import (
 const workspaceHelp = `Exit codes: 0 done, 2 usage, 3 there is no such workspace, 4 it is there already, is
 locked or has resources, 5 denied.`
 
-// newWorkspace groups what people do with workspaces of a cloud block.
+// newWorkspace is the parent of the commands on workspaces of a cloud block.
 func newWorkspace(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("workspace", "state", "Make, list and delete the workspaces of a cloud block")
 	cmd.Long = `Make, list and delete the workspaces that a cloud block or backend "remote" uses on
@@ -40,8 +40,8 @@ OKARA_SERVER names, with the token of --token-file or OKARA_TOKEN, else the one 
 // workspaceFlags name the server of workspaces.
 type workspaceFlags struct{ server cli.ServerFlags }
 
-// Add gives a command the flags, and completes its first argument: an organization,
-// or with whole a workspace of one.
+// add gives a command the flags, and completes its first argument: an organization, or with
+// whole a workspace in one.
 func (f *workspaceFlags) add(reg *cli.Registries, cmd *cobra.Command, whole bool) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.server.URL, "server", "", "the server at this `URL` (OKARA_SERVER)")
@@ -69,7 +69,7 @@ func (f *workspaceFlags) open(reg *cli.Registries) (*workspaceclient.Client, err
 	return &workspaceclient.Client{Front: front}, nil
 }
 
-// complete asks the server for words. What fails completes nothing, and says nothing.
+// complete gets completions from the server. On an error there are none, and no message.
 func (f *workspaceFlags) complete(ctx context.Context, reg *cli.Registries, word string, whole bool) ([]string, cobra.ShellCompDirective) {
 	c, err := f.open(reg)
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *workspaceFlags) complete(ctx context.Context, reg *cli.Registries, word
 	return slices.DeleteFunc(words, func(one string) bool { return !strings.HasPrefix(one, word) }), directive
 }
 
-// workspaceError adds what helps, and the exit code, to what the server refused.
+// workspaceError adds a hint and the exit code to a refusal by the server.
 func workspaceError(err error) error {
 	if errors.Is(err, workspaceclient.ErrName) {
 		return cli.UsageError("%w", err)
@@ -221,7 +221,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 	return cmd
 }
 
-// parseTags reads tags as they stand on the command line.
+// parseTags reads tags in the form used on the command line.
 func parseTags(list []string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, tag := range list {
