@@ -22,13 +22,13 @@ type Create struct {
 	TTL        span.Span                  `json:"ttl,omitzero"`      // 0: the default of the template
 	Version    string                     `json:"version,omitempty"` // of the module; "": the newest that the template takes
 	Force      bool                       `json:"force,omitempty"`   // exceed limits, for admins only
-	Reason     string                     `json:"reason,omitempty"`  // for who approves it
+	Reason     string                     `json:"reason,omitempty"`  // for the approver
 }
 
 // Extend is the body of extend: without By the template sets the length.
 type Extend struct {
 	By     span.Span `json:"by,omitzero"`
-	Reason string    `json:"reason,omitempty"` // for who approves it
+	Reason string    `json:"reason,omitempty"` // for the approver
 }
 
 // Update is the body of update. A name can only be changed on its own.
@@ -36,7 +36,7 @@ type Update struct {
 	Name       *string                    `json:"name,omitempty"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"` // only the changed ones
 	Version    string                     `json:"version,omitempty"`    // of the module; "newest": what the template takes now
-	Reason     string                     `json:"reason,omitempty"`     // for who approves it
+	Reason     string                     `json:"reason,omitempty"`     // for the approver
 }
 
 // Approve is the body of approve: the plan as the instance shows it.
