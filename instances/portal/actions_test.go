@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestActions holds what an instance says may be done with it against what may be
-// done: each verb, of each caller, in several phases.
+// TestActions compares the actions that an instance lists with those that succeed: each
+// verb, for each caller, in several phases.
 func TestActions(t *testing.T) {
 	bodies := map[string]string{"reject": `{"reason":"no"}`, "orphan": `{"reason":"no"}`, "transfer": `{"to":"user:anna"}`, "rename": `{"name":"x"}`}
 	verbs := []string{"approve", "reject", "extend", "retry", "cancel", "update", "rename", "protect", "unprotect", "transfer", "take", "decline", "destroy", "orphan"}
@@ -58,7 +58,7 @@ func TestActions(t *testing.T) {
 					before := s.Store.Record(t, instance.ID)
 					status, _, answer := s.Ask(t, all[who], method, path, body)
 					said := slices.Contains(instance.Actions, verb)
-					// What is free already may be freed again, and need not be offered.
+					// What is unprotected may be unprotected again, but that is not listed.
 					if may := status < 300 && (verb != "unprotect" || before.Protected != ""); may != said {
 						t.Errorf("%s: it says %t and answers %d %s", verb, said, status, answer)
 					}
@@ -68,8 +68,8 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestQueuePosition tells where a run stands in the queue, and the stream of its log why it
-// waits.
+// TestQueuePosition shows the position of a run in the queue, and in the stream of its log
+// why it waits.
 func TestQueuePosition(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
@@ -97,7 +97,7 @@ func TestQueuePosition(t *testing.T) {
 	}
 }
 
-// TestStreamAsksAgain ends the stream of somebody who may not read the log any more.
+// TestStreamAsksAgain ends the stream of a caller that may no longer read the log.
 func TestStreamAsksAgain(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Again = time.Millisecond })
 	all := tokens(t, s)
@@ -111,7 +111,7 @@ func TestStreamAsksAgain(t *testing.T) {
 	if err := s.Kit.Guard.Replace(access.Policy{}); err != nil {
 		t.Fatal(err)
 	}
-	for f := range frames { // it ends, whatever comes before
+	for f := range frames { // it has to end
 		t.Logf("%+v", f)
 	}
 }

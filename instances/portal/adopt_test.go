@@ -35,7 +35,7 @@ func newSealer(t *testing.T) *envelope.Envelope {
 	return e
 }
 
-// leave writes the result of an attempt, as a child does.
+// leave writes the result of an attempt, as the child of a run does.
 func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Report) {
 	t.Helper()
 	r.Version, r.Nonce, r.Kind, r.Source, r.Snapshot, r.Variables = 1, s.Ref.Nonce, s.Ref.Kind, s.Source, s.Snapshot, s.Variables
@@ -48,8 +48,7 @@ func leave(t *testing.T, in records.InstanceRepo, s run.Spec, n int, r run.Repor
 	}
 }
 
-// TestAdopt loses the ledger, and makes records of what sealed results name; of
-// nothing else.
+// TestAdopt loses the ledger, and makes records only for instances that sealed results name.
 //
 // Shows: crash K15
 func TestAdopt(t *testing.T) {
@@ -128,8 +127,7 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-// TestAdoptSwappedTemplate has another template put beside the source: it is not
-// believed.
+// TestAdoptSwappedTemplate puts a different template beside the source: it is not trusted.
 //
 // Shows: platform-attacks 3
 func TestAdoptSwappedTemplate(t *testing.T) {
@@ -162,8 +160,8 @@ func TestAdoptSwappedTemplate(t *testing.T) {
 	})
 }
 
-// TestNothingInClear plants secrets in parameters and outputs: nothing that is
-// stored beside the ledger has them in clear.
+// TestNothingInClear puts secrets into parameters and outputs: nothing that is stored beside
+// the ledger has them unencrypted.
 //
 // Shows: platform-attacks 15
 // Shows: instances 8
@@ -194,7 +192,7 @@ func TestNothingInClear(t *testing.T) {
 	})
 }
 
-// recorder keeps what is sent to the registry.
+// recorder records what is sent to the registry.
 type recorder struct {
 	base http.RoundTripper
 	mu   sync.Mutex // guards sent

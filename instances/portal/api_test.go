@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestSeen shows what each may see of an instance, field by field.
+// TestSeen shows what each caller may see of an instance, field by field.
 //
 // Shows: platform 16
 func TestSeen(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestReveal shows a secret to the owner alone, and records that without it.
+// TestReveal shows a secret only to the owner, and records that without the secret.
 //
 // Shows: platform-attacks 15
 // Shows: instances 6
@@ -79,14 +79,14 @@ func TestReveal(t *testing.T) {
 	if string(got.Value) != `"hunter2"` || !got.Sensitive {
 		t.Errorf("%+v", got)
 	}
-	s.Want(t, 422, nil, all["anna"], "POST", path, `{"name":"other"}`) // the template does not list it
-	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"url"}`)   // the state does not have it
+	s.Want(t, 422, nil, all["anna"], "POST", path, `{"name":"other"}`) // not listed by the template
+	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"url"}`)   // not in the state
 	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || strings.Count(audit, `"action":"reveal"`) != 3 || !strings.Contains(audit, `"version":"password"`) {
 		t.Errorf("audit: %s", audit)
 	}
 }
 
-// TestGroups shares instances among those who are in a group.
+// TestGroups shares instances among the members of a group.
 //
 // Shows: platform 3 | owned by a person, a group, a claim | `owner`, `groups`
 // Shows: platform-attacks 17 | groups that were asked for too long ago; an approver who asked
@@ -101,7 +101,7 @@ func TestGroups(t *testing.T) {
 	}
 	s.Want(t, 422, nil, all["carla"], "POST", "instances", `{"template":"lab/team","owner":"group:elsewhere"}`)
 	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/team"}`)
-	instance := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // one fits
+	instance := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // only one group fits
 	if instance.Owner == nil || instance.Owner.Kind != "group" || instance.Owner.ID != "team-a" {
 		t.Errorf("%+v", instance.Owner)
 	}
@@ -116,14 +116,14 @@ func TestGroups(t *testing.T) {
 	if list.Count != 0 {
 		t.Errorf("%+v", list)
 	}
-	// What an issuer said of groups a day ago does not count.
+	// An issuer's statement of groups from a day ago does not count.
 	old := s.Issuer.Sign(t, map[string]any{
 		"iss": s.Issuer.URL, "aud": "okara", "sub": "ben", "groups": []string{"use", "team-a"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	})
 	s.Want(t, 401, nil, old, "GET", "instances/"+instance.ID, "")
 	s.Want(t, 401, nil, old, "POST", "instances", `{"template":"lab/team"}`)
-	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // a user is who he is
-	// A list does not do as if what may be his were not there; one of others is whole.
+	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // users need no recent login
+	// A list that might omit group instances is refused; one of the caller's own is complete.
 	for path, want := range map[string]int{
 		"instances": 401, "instances?owner=mine": 401, "instances?owner=group:team-a": 401, "run/lab/team/status": 401,
 		"instances?owner=me": 200, "instances?template=lab/vpc": 200, "run/lab/vpc/status": 200,
@@ -140,7 +140,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestTransfer moves an instance between a user and what the template admits.
+// TestTransfer moves an instance between a user and the groups that the template admits.
 //
 // Shows: platform 3
 func TestTransfer(t *testing.T) {
@@ -149,7 +149,7 @@ func TestTransfer(t *testing.T) {
 	instance := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
 	path := "instances/" + instance.ID + "/transfer"
 	s.Want(t, 422, nil, all["carla"], "POST", path, `{"to":"user:anna"}`)
-	s.Want(t, 202, &instance, all["ben"], "POST", path, `{"to":"group:team-b"}`) // he is not in it: see TestOffer
+	s.Want(t, 202, &instance, all["ben"], "POST", path, `{"to":"group:team-b"}`) // not a member: see TestOffer
 	if instance.Owner.ID != "team-a" {
 		t.Errorf("an offer made %+v its owner", instance.Owner)
 	}
@@ -162,8 +162,8 @@ func TestTransfer(t *testing.T) {
 	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+instance.ID, "")
 }
 
-// TestIdempotent repeats requests: each is done once, whatever becomes of its
-// answer, for its caller and its route alone.
+// TestIdempotent repeats requests: each is done once for its caller and route, even if its
+// answer is lost.
 //
 // Shows: crash K2
 // Shows: platform-attacks 4 | an idempotency key of another caller, route, body or hour
@@ -186,7 +186,7 @@ func TestIdempotent(t *testing.T) {
 	}
 	s.Want(t, 422, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc","name":"x"}`, key...)
 	s.Want(t, 422, nil, all["anna"], "POST", "instances?x=1", `{"template":"lab/vpc"}`, key...)
-	s.Want(t, 200, &again, all["anna"], "POST", "run/lab/vpc", "{}", key...) // on another route it is another key
+	s.Want(t, 200, &again, all["anna"], "POST", "run/lab/vpc", "{}", key...) // the same key on another route is a different key
 	if instance.ID != again.ID {
 		t.Errorf("the one instance of hers is %s, and then %s", instance.ID, again.ID)
 	}
@@ -194,7 +194,7 @@ func TestIdempotent(t *testing.T) {
 	if instance.ID == again.ID {
 		t.Error("the key of somebody else found his instance")
 	}
-	s.Catalog.Remove("lab/vpc") // the answer does not depend on what is now
+	s.Catalog.Remove("lab/vpc") // the answer does not depend on the present state
 	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
 	if instance.ID != again.ID {
 		t.Errorf("%s, then %s", instance.ID, again.ID)
@@ -210,7 +210,7 @@ func TestIdempotent(t *testing.T) {
 	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, api.IdempotencyKey, "a b")
 }
 
-// TestOnce asks twenty times at one moment: one instance, twenty good answers.
+// TestOnce sends twenty requests at once: one instance, twenty successful answers.
 //
 // Shows: crash K2
 // Shows: platform 17 | run, status, extend, delete by name | `run/{ns}/{name}`
@@ -243,7 +243,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestErrors answers each refusal with its status and its word.
+// TestErrors checks the status and reason of each refusal.
 //
 // Shows: platform 10
 func TestErrors(t *testing.T) {
@@ -305,11 +305,11 @@ func TestErrors(t *testing.T) {
 	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json-patch+json"} {
 		s.Want(t, 415, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, "Content-Type", contentType)
 	}
-	// Without any right nothing of the body is read, so it is not even 415.
+	// Without any right the body is not read, so the status is not even 415.
 	s.Want(t, 403, nil, all["stranger"], "POST", "instances", `{`, "Content-Type", "text/plain")
 }
 
-// TestApproval is for somebody else than who asked or owns.
+// TestApproval requires an approver other than the requester and the owner.
 //
 // Shows: platform-attacks 17
 // Shows: instances 9
@@ -332,7 +332,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// TestPool counts what is ready and what was given away.
+// TestPool counts the ready instances and the claimed ones.
 //
 // Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never given on
 // Shows: platform-mistakes 10
@@ -407,7 +407,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestRate refuses what one caller changes too often, and nobody else.
+// TestRate refuses a caller that makes too many changes, and no other caller.
 //
 // Shows: platform-attacks 14
 func TestRate(t *testing.T) {
@@ -429,7 +429,7 @@ func TestRate(t *testing.T) {
 	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`) // the quota, not the rate
 }
 
-// TestAnonymous launches where a request without a token may.
+// TestAnonymous launches without a token where anonymous callers may.
 func TestAnonymous(t *testing.T) {
 	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = rights.AnonymousAll() })
 	instance := create(t, s, "", `{"template":"lab/one"}`, 201)

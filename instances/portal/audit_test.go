@@ -17,18 +17,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestOwnActs takes an instance from its launch to its end: what the server does by
-// itself is recorded once each, with what came of it; what somebody asked for is not.
+// TestOwnActs takes an instance from its launch to its end: acts of the server itself are
+// recorded once each, with their outcome; requests of users are not recorded here.
 //
 // Shows: mistakes 39
 func TestOwnActs(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		var log bytes.Buffer // written by the loop of the reconciler alone
+		var log bytes.Buffer // written only by the loop of the reconciler
 		w.options.Audit = slog.New(slog.NewJSONHandler(&log, nil))
 		stop := w.run(t)
-		synctest.Wait() // it leads, so that the launch is not what it begins with
+		synctest.Wait() // it leads before the launch, so that the launch is not in its first document
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		w.until(t, rec.ID, 10*time.Hour, lifecycle.Destroyed)
 		time.Sleep(time.Minute)

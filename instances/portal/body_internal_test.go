@@ -10,8 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// FuzzDecode reads bodies: what is refused is said to be invalid, and nothing
-// panics.
+// FuzzDecode reads bodies: every refusal is ErrInvalid, and nothing panics.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"template":"a/b","parameters":{"x":[1]},"ttl":"1h"}`, `{"ttl":-1}`, `{"x":1}`, `[]`, `{} {}`, `{"parameters":{"a":` + "\xff" + `}}`, ``} {
 		f.Add([]byte(seed))

@@ -25,15 +25,15 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// reporting is a program whose attempts leave their results in the registry. They
-// are written by a way that never fails, and read by the one of the server.
+// reporting is a program whose attempts leave their results in the registry. The results
+// are written through a client without faults, and read through that of the server.
 type reporting struct {
 	*program
 	writer, reader *oci.Client
 	left           *left
 }
 
-// left are the attempts that have left a result.
+// left records the attempts that have left a result.
 type left struct {
 	mu  sync.Mutex // guards all
 	all map[lifecycle.Ref]bool
@@ -82,7 +82,7 @@ func (p *reporting) write(ctx context.Context, s run.Spec, res lifecycle.Result)
 
 func instanceRepo(id string) string { return "acme/instances/sandbox/vpc/" + id }
 
-// directly is a client without faults.
+// directly returns a client without faults.
 func directly(t *testing.T, h http.Handler) *oci.Client {
 	t.Helper()
 	c, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: h}, PlainHTTP: true})
@@ -92,15 +92,15 @@ func directly(t *testing.T, h http.Handler) *oci.Client {
 	return c
 }
 
-// acts are what becomes of one request.
+// acts returns the faults of one request.
 func acts() map[string]ocitest.Act {
 	return map[string]ocitest.Act{"lost": ocitest.FailBefore, "unanswered": ocitest.FailAfter}
 }
 
-// TestFaultAtEachRequestOfLife loses each request that the passes of a leader make
-// for one instance, before and after it took effect: those that keep its source,
-// that tell of it, that read its results, that keep its record and that remove the
-// rest. Its life is as without that, and everything was done once.
+// TestFaultAtEachRequestOfLife loses each request that the reconciler of a leader makes for
+// one instance, before and after it took effect: those that store its source, send notices,
+// read its results, store its final record and remove the rest. The instance has the same
+// life as without faults, and everything is done once.
 //
 // Shows: crash K1
 func TestFaultAtEachRequestOfLife(t *testing.T) {
@@ -157,8 +157,8 @@ func lifeWithFault(t *testing.T, n int, act ocitest.Act) (hit bool) {
 	return hit
 }
 
-// begunOnce checks that an instance was made once and destroyed once, each by one
-// attempt that was begun.
+// begunOnce checks that an instance was made once and destroyed once, each by one started
+// attempt.
 func (w *world) begunOnce(t *testing.T, id string) {
 	t.Helper()
 	if kinds := w.program.kinds(id); !slices.Equal(kinds, []lifecycle.RunKind{lifecycle.RunApply, lifecycle.RunDestroy}) {
@@ -178,8 +178,8 @@ func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 	return r
 }
 
-// noticesIn works off a queue and returns the kinds of the notices in it, each event
-// once, in order of their names.
+// noticesIn works off a queue and returns the kinds of its notices, each event once, in
+// order of the names.
 func noticesIn(t *testing.T, repo *oci.Repo) []string {
 	t.Helper()
 	var mu sync.Mutex // guards kinds
@@ -205,10 +205,10 @@ func noticesIn(t *testing.T, repo *oci.Repo) []string {
 	return all
 }
 
-// TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it
-// took effect, or cuts it off behind that while another one waits: those of its
-// lock, its commits, its passes and the results. The instance comes to be and ends,
-// and what was begun is not begun again by the next leader.
+// TestFaultAtEachRequestOfLeader loses each request of a leader, before and after it took
+// effect, or cuts the leader off after it while another one waits: requests of its lock,
+// its commits, its reconciles and the results. The instance is made and ends, and the next
+// leader does not start again what was started.
 //
 // Shows: crash K1
 func TestFaultAtEachRequestOfLeader(t *testing.T) {
@@ -238,8 +238,8 @@ type leaderFault struct {
 	dies bool // all later requests are lost
 }
 
-// at lets one instance live while the n-th request of the first leader fails. It
-// reports whether there were so many.
+// at lets one instance live while the n-th request of the first leader fails. It reports
+// whether there were that many requests.
 func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func (f leaderFault) at(t *testing.T, n int) (hit bool) {
 	return hit
 }
 
-// send sends a command of anna's.
+// send sends a command as anna.
 func (s *site) send(t *testing.T, key string, e lifecycle.Event) *lifecycle.Record {
 	t.Helper()
 	c := s.command(e, lifecycle.Actor{Issuer: "https://idp", Subject: "anna"})

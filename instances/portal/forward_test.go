@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestForward hands a request on as it came, once, and its answer back.
+// TestForward forwards a request unchanged, once, and returns its answer.
 func TestForward(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)
@@ -51,7 +51,7 @@ func TestForward(t *testing.T) {
 	want := map[string]string{
 		"url": "/api/v1/instances?a=b;c&d=%2f", "host": strings.TrimPrefix(follower.URL, "http://"), "method": "POST",
 		"Authorization": "Bearer oks_anna_secret", api.IdempotencyKey: "k1", "Content-Type": "application/json", portal.HopHeader: "1",
-		// The client is none of the proxies, so what it says of its address is not passed on.
+		// The client is not a trusted proxy, so its X-Forwarded-For is not passed on.
 		"X-Forwarded-For": "127.0.0.1", "X-Request-Id": "r1", "X-Hopped": "",
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
@@ -64,8 +64,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestForwardOneHop has two replicas that believe of each other that they lead, and
-// one that believes it of itself from an earlier life: nothing goes round.
+// TestForwardOneHop has two replicas that each believe that the other leads, and one that
+// still believes that it leads itself: no request goes in circles.
 func TestForwardOneHop(t *testing.T) {
 	a, b := newReplica(t, nil), newReplica(t, nil)
 	a.leads(b.URL, false)
@@ -88,9 +88,8 @@ func TestForwardOneHop(t *testing.T) {
 	}
 }
 
-// TestForwardForeign shows that a token goes to no address that is not proven: none
-// without TLS beyond loopback, none with a certificate of somebody else, and not
-// where a redirect points.
+// TestForwardForeign shows that a token is sent to no unverified address: none without TLS
+// beyond loopback, none with an untrusted certificate, and no redirect target.
 //
 // Shows: platform-attacks 1
 // Shows: instances 11 | a token goes to no replica that is not proven
@@ -140,8 +139,8 @@ func TestForwardForeign(t *testing.T) {
 	}
 }
 
-// TestForwardTLS hands on to a replica whose certificate is verified, and without
-// TLS where that was allowed.
+// TestForwardTLS forwards to a replica whose certificate is verified, and without TLS if
+// that is allowed.
 //
 // Shows: instances 11
 func TestForwardTLS(t *testing.T) {
@@ -174,10 +173,10 @@ func TestForwardTLS(t *testing.T) {
 	}
 }
 
-// TestForwardCopy answers from the own copy what changes nothing while no leader
-// answers, and says how old that is.
+// TestForwardCopy answers read-only requests from the replica's own copy while no leader
+// answers, with the age of the copy.
 func TestForwardCopy(t *testing.T) {
-	silent := newReplica(t, nil) // it leads no more, and says so
+	silent := newReplica(t, nil) // it no longer leads, and says so
 	silent.leads("", false)
 	for _, tt := range []struct {
 		name, address string
@@ -207,8 +206,8 @@ func TestForwardCopy(t *testing.T) {
 	}
 }
 
-// TestForwardLost has a leader that took a change and died before it answered: the
-// follower does not repeat it, and names the key.
+// TestForwardLost has a leader that received a change and died before it answered: the
+// follower does not repeat the change, and its error names the key.
 func TestForwardLost(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)
@@ -223,7 +222,7 @@ func TestForwardLost(t *testing.T) {
 	}
 }
 
-// TestForwardRefuses has what is refused before a leader is asked.
+// TestForwardRefuses checks what is refused without asking a leader.
 func TestForwardRefuses(t *testing.T) {
 	leader := newReplica(t, nil)
 	leader.leads(leader.URL, true)
@@ -252,7 +251,7 @@ func TestForwardRefuses(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, body)
 		}
 	}
-	// A body whose length nobody said.
+	// A body of unknown length.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, follower.URL+"/api/v1/instances", io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10+1))))
 	if err != nil {
 		t.Fatal(err)
@@ -271,9 +270,9 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// TestForwardLimit shows that requests which wait for the leader leave a place for
-// others, that answers which go on take none of them, and that who is asked for a
-// stream gets its events at once.
+// TestForwardLimit shows that requests waiting for the leader leave slots for other
+// clients, that event streams take none of these slots, and that a stream's events are
+// passed on at once.
 //
 // Shows: platform-attacks 14
 func TestForwardLimit(t *testing.T) {
@@ -299,7 +298,7 @@ func TestForwardLimit(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for range 40 { // more than one client has places: they are given back
+	for range 40 { // more than the number of slots: they are released
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, follower.URL+"/api/v1/events", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +312,7 @@ func TestForwardLimit(t *testing.T) {
 			t.Fatalf("stream: %q, %v", line, err)
 		}
 	}
-	const client = 32 // half of the places are one client's
+	const client = 32 // half of the slots belong to one client
 	for range client {
 		waiting.Go(func() {
 			resp, _ := ask(t, http.MethodPost, follower.URL+"/api/v1/instances", "{}")
@@ -338,8 +337,8 @@ func TestForwardLimit(t *testing.T) {
 	}
 }
 
-// TestForwardRoles shows what a portal and a runner answer themselves: a portal
-// nothing, a runner only what others hand on.
+// TestForwardRoles shows what a portal and a runner answer themselves: a portal nothing, a
+// runner only forwarded requests.
 //
 // Shows: platform 1 | the API does not touch the engine | roles: a portal forwards, whoever leads
 // runs
@@ -367,8 +366,8 @@ func TestForwardRoles(t *testing.T) {
 	}
 }
 
-// TestForwardSlow sends a body that does not end, and then breaks off: meanwhile
-// others are handed on, and half a body reaches nobody.
+// TestForwardSlow sends a body that does not end, and then breaks off: meanwhile other
+// requests are forwarded, and an incomplete body is not.
 func TestForwardSlow(t *testing.T) {
 	leader, follower := newReplica(t, nil), newReplica(t, nil)
 	leader.leads(leader.URL, true)

@@ -20,11 +20,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// namesake is the token of somebody whom another issuer calls ben.
+// namesake is the token of a different user, whom another issuer calls ben.
 const namesake = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
 
-// offerOf launches an instance of anna with values and results that are not for everybody,
-// and offers it to somebody.
+// offerOf launches an instance of anna with values and results that only its owner may see,
+// and offers it to another user.
 func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	t.Helper()
 	s.Results.Append("what the tool said\n")
@@ -39,8 +39,8 @@ func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	return id
 }
 
-// TestOffer shows an offer to nobody but whom it names, nothing more of the instance than
-// he needs, and gives it to him when he takes it.
+// TestOffer shows an offer only to its recipient, with no more of the instance than the
+// recipient needs, and transfers the instance when the recipient takes it.
 //
 // Shows: platform 4
 func TestOffer(t *testing.T) {
@@ -84,7 +84,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// seesLittle holds what an offer shows against all that its instance has.
+// seesLittle checks that an offer shows little of its instance.
 func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 	t.Helper()
 	at := "instances/" + id
@@ -121,7 +121,7 @@ func seesLittle(t *testing.T, s *portaltest.Server, token, id string) {
 	s.Want(t, 404, nil, token, "DELETE", at, "")
 }
 
-// TestOfferEnds lets nobody take what is not offered to him any more.
+// TestOfferEnds shows that an offer that has ended cannot be taken.
 //
 // Shows: platform 4
 func TestOfferEnds(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOfferEnds(t *testing.T) {
 	old := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
 	s.Want(t, 202, nil, all["anna"], "POST", "instances/"+old+"/transfer", `{"to":"user:ben"}`)
 	s.Store.Advance(7 * 24 * time.Hour)
-	s.Want(t, 409, nil, all["ben"], "POST", "instances/"+old+"/take", "") // before anything ticked
+	s.Want(t, 409, nil, all["ben"], "POST", "instances/"+old+"/take", "") // before the expire check
 	s.Store.Serve(t, lifecycle.ExpireCheck{ID: old})
 	s.Want(t, 404, nil, all["ben"], "POST", "instances/"+old+"/take", "")
 	s.Want(t, 200, &instance, all["anna"], "GET", "instances/"+old, "")
@@ -160,8 +160,8 @@ func TestOfferEnds(t *testing.T) {
 	}
 }
 
-// TestOfferLimits refuses to whom nothing can be offered, and lets nobody take more than
-// he may have.
+// TestOfferLimits refuses recipients that cannot own the instance, and recipients whose
+// limit is used up.
 //
 // Shows: platform 4
 func TestOfferLimits(t *testing.T) {
@@ -176,7 +176,7 @@ func TestOfferLimits(t *testing.T) {
 	if g := s.Store.Record(t, id).Offer; g.To.Label != "stranger" {
 		t.Errorf("who offers it says how the other one is called: %+v", g.To)
 	}
-	s.Want(t, 404, nil, all["stranger"], "POST", "instances/"+id+"/take", "") // who may use no template
+	s.Want(t, 404, nil, all["stranger"], "POST", "instances/"+id+"/take", "") // may not use the template
 	s.Want(t, 202, nil, all["anna"], "POST", to, `{"to":"user:ben"}`)
 	var last string
 	for range 3 {
@@ -193,7 +193,7 @@ func TestOfferLimits(t *testing.T) {
 	s.Want(t, 200, nil, all["ben"], "POST", "instances/"+id+"/take", "")
 }
 
-// TestOfferOfGroup is for the members of a group, while their membership counts.
+// TestOfferOfGroup offers to the members of a group, while their membership counts.
 //
 // Shows: platform 4
 func TestOfferOfGroup(t *testing.T) {
@@ -216,7 +216,7 @@ func TestOfferOfGroup(t *testing.T) {
 	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+id, "")
 }
 
-// TestOfferReported tells whom something is offered to of the offer, and of nothing else.
+// TestOfferReported sends the recipient the event of the offer, and no other event.
 //
 // Shows: platform 4
 func TestOfferReported(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// TestNestedGroup lets a group of groups own an instance: whom a template admits is
-// decided by one rule.
+// TestNestedGroup lets a group of groups own an instance: one rule decides which groups a
+// template admits.
 func TestNestedGroup(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	s.Catalog.Change("lab/team", func(e *template.Entry) {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestLeaderDiesBeforeStart lets a leader die between the commit of an attempt and
-// its start. The next one finds that it was not started, and starts another one.
+// TestLeaderDiesBeforeStart lets a leader die between the commit of an attempt and its
+// start. The next leader finds that it was not started, and starts another attempt.
 //
 // Shows: crash K3 | the leader between commit and start
 func TestLeaderDiesBeforeStart(t *testing.T) {
@@ -52,9 +52,8 @@ func TestLeaderDiesBeforeStart(t *testing.T) {
 	})
 }
 
-// TestLeaderChange lets leaders come and go while a run goes on: it is started
-// once, and its end is seen by any leader then. Who does not lead begins
-// nothing.
+// TestLeaderChange changes leaders while a run goes on: it is started once, and the leader
+// of that time sees its end. A replica that does not lead starts nothing.
 //
 // Shows: crash K4
 // Shows: instances 4
@@ -84,8 +83,7 @@ func TestLeaderChange(t *testing.T) {
 	})
 }
 
-// TestLeaderStepsDown shows that a leader stops to try what it tries at the end of
-// its time.
+// TestLeaderStepsDown shows that a leader stops its retries when its leadership ends.
 //
 // Shows: crash K10
 func TestLeaderStepsDown(t *testing.T) {
@@ -108,8 +106,8 @@ func TestLeaderStepsDown(t *testing.T) {
 	})
 }
 
-// TestPassingTrouble has a run that cannot be started for an hour, then fails
-// twice, and is never failed.
+// TestPassingTrouble has a run that cannot be started for an hour and then fails twice: the
+// instance never becomes failed.
 //
 // Shows: platform-mistakes 9 | passing trouble is "failed"
 func TestPassingTrouble(t *testing.T) {
@@ -158,13 +156,13 @@ func TestPassingTrouble(t *testing.T) {
 	})
 }
 
-// TestCannotStart has a run that can never be started: after some tries it has
-// failed, with the reason.
+// TestCannotStart has a run that can never be started: after some tries it fails, with the
+// reason.
 func TestCannotStart(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handler, time.Minute)
-		w.source.Archive = "sha256:" + strings.Repeat("0", 64) // nobody has it
+		w.source.Archive = "sha256:" + strings.Repeat("0", 64) // this archive does not exist
 		defer w.run(t)()
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
 		failed := w.until(t, rec.ID, time.Hour, lifecycle.Failed)
@@ -178,7 +176,7 @@ func TestCannotStart(t *testing.T) {
 	})
 }
 
-// TestTemplateAndModuleGone deletes both; the instance is destroyed at its end.
+// TestTemplateAndModuleGone deletes both; the instance is still destroyed when it expires.
 //
 // Shows: crash K12 | version, template or origin are gone
 // Shows: platform-mistakes 2 | a template is deleted, and its instances never end
@@ -198,7 +196,7 @@ func TestTemplateAndModuleGone(t *testing.T) {
 		ready := w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		stop()
 		w.shelf.remove("sandbox/vpc")
-		w.layout.Modules = "{prefix}/gone/{namespace}/{name}/{system}" // where nothing is
+		w.layout.Modules = "{prefix}/gone/{namespace}/{name}/{system}" // an empty path
 		w.options.Layout = w.layout
 		defer w.run(t)()
 		w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
@@ -209,9 +207,9 @@ func TestTemplateAndModuleGone(t *testing.T) {
 	})
 }
 
-// TestPoolKeepsWhatIsClaimed deletes the template of a pool: what nobody owns goes,
-// once it is sure that no template is unreadable, and what is claimed lives on to
-// its end.
+// TestPoolKeepsWhatIsClaimed deletes the template of a pool: unclaimed instances are
+// destroyed, once it is certain that no template is unreadable, and claimed ones live until
+// they expire.
 //
 // Shows: platform 5
 // Shows: platform-mistakes 11 | the template of a pool takes claimed members with it
@@ -258,8 +256,7 @@ func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	})
 }
 
-// TestInvalidPool pauses a pool at the first sight of a template that cannot be
-// used, without a run.
+// TestInvalidPool pauses a pool as soon as its template is invalid, without a run.
 //
 // Shows: platform-mistakes 12 | an invalid pool is retried for ever
 func TestInvalidPool(t *testing.T) {
@@ -274,7 +271,7 @@ func TestInvalidPool(t *testing.T) {
 		w.mu.Lock()
 		commits, pool, records := w.commits, w.doc.Pools[tpl.Name], len(w.doc.Records)
 		w.mu.Unlock()
-		if pool == nil || pool.Paused == "" || records > 0 || commits > 2 { // that it is paused, and that somebody is told
+		if pool == nil || pool.Paused == "" || records > 0 || commits > 2 { // one commit for the pause, one for its notice
 			t.Errorf("pool %+v with %d records after %d commits", pool, records, commits)
 		}
 		w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
@@ -285,8 +282,8 @@ func TestInvalidPool(t *testing.T) {
 	})
 }
 
-// TestRecordStaysUntilEmpty has resources that cannot be destroyed: the record is
-// there, and says so, until they are gone.
+// TestRecordStaysUntilEmpty has resources that cannot be destroyed: the record exists, and
+// lists them, until they are gone.
 //
 // Shows: platform-mistakes 7 | the record is gone before the resources
 // Shows: platform-mistakes 13 | what cannot be deleted
@@ -300,7 +297,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 			if s.Ref.Kind != lifecycle.RunDestroy || !stuck {
 				return nil
 			}
-			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true} // it says done, and is not
+			return &lifecycle.Result{Outcome: lifecycle.Done, Resources: 1, State: true} // it reports done, but a resource is left
 		}
 		defer w.run(t)()
 		rec := w.launch(t, testTemplate("sandbox/vpc"), "anna")
@@ -320,7 +317,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 	})
 }
 
-// TestStateLocked shows who holds the lock that an attempt waits for.
+// TestStateLocked reports the holder of the lock that an attempt waits for.
 //
 // Shows: crash K14 | a person holds the lock
 // Shows: platform-mistakes 16
@@ -353,7 +350,7 @@ func TestStateLocked(t *testing.T) {
 	})
 }
 
-// TestLateResults tells of attempts that a record does not name, in every part of
+// TestLateResults reports results of attempts that a record does not name, for every part of
 // the name: nothing changes.
 //
 // Shows: platform-attacks 13
@@ -391,8 +388,8 @@ func TestLateResults(t *testing.T) {
 	})
 }
 
-// TestPassIsOneCommit has forty instances that end at one moment: one commit says
-// so, and starts what fits.
+// TestPassIsOneCommit has forty instances that expire at once: one commit records it, and
+// starts as many runs as fit.
 //
 // Shows: platform-figures 2
 func TestPassIsOneCommit(t *testing.T) {
@@ -428,8 +425,8 @@ func TestPassIsOneCommit(t *testing.T) {
 	})
 }
 
-// TestIdle shows that a thousand instances that nothing is due for cost neither a
-// request nor a commit.
+// TestIdle shows that a thousand instances with nothing due cost neither a request nor a
+// commit.
 //
 // Shows: platform-figures 1
 func TestIdle(t *testing.T) {
@@ -453,8 +450,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestRequestsOfARun counts what one life asks of the registry beside the ledger
-// and the tool, and prints how late the end was seen.
+// TestRequestsOfARun counts the registry requests of one life, apart from those of the
+// ledger and the tool, and prints how late the end was seen.
 //
 // Shows: platform-figures 5 | 2 commits until tofu starts; requests of a life; how late its end is
 // seen
@@ -475,7 +472,7 @@ func TestRequestsOfARun(t *testing.T) {
 		gone := w.until(t, rec.ID, 9*time.Hour, lifecycle.Destroyed)
 		t.Logf("requests: %d to create, %d to destroy; the end was seen after %s", created, w.counted.count()-before-created,
 			gone.Runs[0].QueuedAt.Sub(ready.ExpiresAt))
-		if created > 9 { // of 30; the others are the run's own
+		if created > 9 { // of 30; the others are made by the run itself
 			t.Errorf("%d requests to create, want at most 9", created)
 		}
 		if lag := gone.Runs[0].StartedAt.Sub(ready.ExpiresAt); lag > 5*time.Second {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// BenchmarkList is a page of a list of 1,000 instances on the leader, for who owns
+// BenchmarkList measures a page of a list of 1,000 instances on the leader, for the owner of
 // one of them, and for an admin. Both are answered from memory.
 //
 // Shows: platform-figures 6 | a list of 1,000: a page of 500, one's own

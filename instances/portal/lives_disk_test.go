@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// sleeper is a machine that can sleep: all its clocks go on, and it does nothing.
+// sleeper is a machine that can be suspended: its clocks go on, but it does nothing.
 type sleeper struct {
 	base  http.RoundTripper // to a registry on that machine
 	begun time.Time
@@ -54,8 +54,8 @@ func (s *sleeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// site is two servers over one registry on disk: the ledger, and the reconciler that
-// drives it where it leads.
+// site is two servers over one registry on disk: the ledger, and the reconciler that drives
+// it on the leader.
 type site struct {
 	*world
 	machine  *sleeper
@@ -70,7 +70,7 @@ type siteServer struct {
 	requests *counter
 }
 
-// newSite is a site without servers.
+// newSite returns a site without servers.
 func newSite(t testing.TB, registry http.Handler) *site {
 	t.Helper()
 	s := &site{world: newWorld(t, registry, time.Millisecond)}
@@ -79,15 +79,15 @@ func newSite(t testing.TB, registry http.Handler) *site {
 	return s
 }
 
-// serve starts servers, one after the other, each with a way to the registry of its
-// own, until stop is called.
+// serve starts servers, one after the other, each with its own transport to the registry,
+// until stop is called.
 func (s *site) serve(t testing.TB, ways ...http.RoundTripper) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i, way := range ways {
 		if i > 0 {
-			time.Sleep(time.Second) // the first one leads, if it can
+			time.Sleep(time.Second) // the first server leads, if it can
 		}
 		server, reconciler := s.start(t, way)
 		s.servers = append(s.servers, server)
@@ -120,7 +120,7 @@ func newSiteOnDisk(t testing.TB) *site {
 	return s
 }
 
-// start makes a server that reaches the registry by a way.
+// start makes a server that reaches the registry through a transport.
 func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.Reconciler) {
 	t.Helper()
 	server := &siteServer{requests: &counter{base: way}}
@@ -151,7 +151,7 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.
 	return server, reconciler
 }
 
-// do has a command kept by any leader, as a client does with its key.
+// do commits a command at either server, like a client with its key.
 func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error) {
 	for ctx.Err() == nil {
 		for _, server := range s.servers {
@@ -164,7 +164,7 @@ func (s *site) do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, e
 	return lifecycle.Answer{}, ctx.Err()
 }
 
-// each sends a command of each of n people, fifty at once.
+// each sends a command for each of n users, fifty at once.
 func (s *site) each(t testing.TB, n int, event func(i int, owner template.Owner) lifecycle.Event) {
 	t.Helper()
 	var group errgroup.Group
@@ -184,8 +184,8 @@ func (s *site) each(t testing.TB, n int, event func(i int, owner template.Owner)
 	}
 }
 
-// until waits until so many instances are in a phase on each of the servers: where
-// somebody leads, and on the copy of who follows.
+// until waits until n instances are in a phase on each server: on the leader, and in the
+// copy of the follower.
 func (s *site) until(t testing.TB, phase lifecycle.Phase, n int) *lifecycle.Document {
 	t.Helper()
 	var v lifecycle.View
@@ -217,7 +217,7 @@ func count(d *lifecycle.Document, phase lifecycle.Phase) (n int) {
 	return n
 }
 
-// leader waits until one of the servers leads, and returns who does and who follows.
+// leader waits until one of the servers leads, and returns leader and follower.
 func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -231,9 +231,9 @@ func (s *site) leader(t testing.TB) (leads, follows *siteServer) {
 	return nil, nil
 }
 
-// live takes n instances from creation to their end. Then the machine sleeps for a
-// day: nobody leads when it wakes up, all instances are over, and the next leader
-// destroys them.
+// live takes n instances from creation to their end. Before the end the machine is suspended
+// for a day: when it resumes, no server leads, all instances have expired, and the next
+// leader destroys them.
 func (s *site) live(t testing.TB, n int) {
 	t.Helper()
 	tpl := testTemplate("sandbox/vpc")
@@ -259,14 +259,13 @@ func (s *site) live(t testing.TB, n int) {
 	}
 }
 
-// TestLivesOnDisk is the benchmark below, with less.
+// TestLivesOnDisk is the benchmark below with fewer instances.
 func TestLivesOnDisk(t *testing.T) { newSiteOnDisk(t).live(t, 10) }
 
-// BenchmarkLivesOnDisk takes 500 instances from creation to their end over the
-// ledger itself: two servers, of which one leads, over the built-in registry in a
-// folder. It prints what a commit takes and how many there are, how often who
-// follows asks, and after how long another one leads; and what is kept in memory,
-// both servers and the registry together.
+// BenchmarkLivesOnDisk takes 500 instances from creation to their end over the real ledger:
+// two servers, of which one leads, over the built-in registry in a folder. It prints the
+// duration and number of commits, how often the follower polls, how long a change of leader
+// takes, and the memory in use by both servers and the registry together.
 //
 // Shows: platform-figures 8
 func BenchmarkLivesOnDisk(b *testing.B) {
@@ -289,7 +288,7 @@ func BenchmarkLivesOnDisk(b *testing.B) {
 		b.ReportMetric(float64(commits[len(commits)*99/100].Milliseconds()), "ms-commit-p99")
 		s.machine.sleep(time.Hour)
 		begun = time.Now()
-		for { // until it is noticed that it slept
+		for { // until the suspension is noticed
 			if _, here := s.servers[0].Leader(b.Context()); !here {
 				if _, here := s.servers[1].Leader(b.Context()); !here {
 					break

@@ -25,8 +25,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// live takes n instances through create, extend and end, and checks that nothing
-// is left and nothing failed on the way.
+// live takes n instances through create, extend and end, and checks that nothing is left
+// and nothing failed.
 func live(t *testing.T, w *world, n int) {
 	t.Helper()
 	w.options.Concurrency = 50
@@ -54,14 +54,14 @@ func live(t *testing.T, w *world, n int) {
 	}
 }
 
-// TestLives is the benchmark below, with less.
+// TestLives is the benchmark below with fewer instances.
 func TestLives(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) { live(t, newWorld(t, handler, time.Minute), 25) })
 }
 
-// BenchmarkLives takes 500 instances from creation to their end, at the pace of
-// this machine: an attempt takes a moment, and so does a life.
+// BenchmarkLives takes 500 instances from creation to their end at the speed of this
+// machine: attempts and lifetimes are very short.
 //
 // Shows: platform-figures 8 | 500 lives, also over the ledger on disk
 func BenchmarkLives(b *testing.B) {
@@ -133,14 +133,14 @@ func (s *shift) by(d time.Duration) {
 	s.m.tell()
 }
 
-// records are all as they were committed last.
+// records returns all records as committed last.
 func (w *world) records() map[string]*lifecycle.Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.doc.Records
 }
 
-// all waits until so many instances are in a phase.
+// all waits until n instances are in a phase.
 func (w *world) all(phase lifecycle.Phase, n int) {
 	for {
 		changed := w.Changed()
@@ -151,8 +151,8 @@ func (w *world) all(phase lifecycle.Phase, n int) {
 	}
 }
 
-// TestNoticeThroughQueue tells a receiver of what happens to one instance, in
-// order, each event once while all goes well.
+// TestNoticeThroughQueue notifies a receiver of what happens to one instance, in order, each
+// event once while nothing fails.
 func TestNoticeThroughQueue(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -194,8 +194,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 	})
 }
 
-// TestApprovedPlan lets somebody approve exactly one plan: that attempt names it,
-// and where it is.
+// TestApprovedPlan approves exactly one plan: the attempt names it, and where it is stored.
 //
 // Shows: instances 9
 func TestApprovedPlan(t *testing.T) {
@@ -221,8 +220,8 @@ func TestApprovedPlan(t *testing.T) {
 	})
 }
 
-// TestApprovedPlanLost: where the machine dies that applies an approved plan, the
-// run plans anew, and somebody approves that, too: K6.
+// TestApprovedPlanLost: if the machine that applies an approved plan dies, the run plans
+// again, and that plan needs an approval as well: K6.
 //
 // Shows: crash K5-K6
 func TestApprovedPlanLost(t *testing.T) {
@@ -258,8 +257,8 @@ func TestApprovedPlanLost(t *testing.T) {
 	})
 }
 
-// TestAutoUpdate offers a newer version to an instance that takes it by itself:
-// one whose plan replaces waits for a person, another one is applied.
+// TestAutoUpdate offers a newer version to an instance that updates automatically: an update
+// whose plan replaces resources waits for approval, any other is applied.
 func TestAutoUpdate(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	for _, replaces := range []int{0, 1} {
@@ -292,7 +291,7 @@ func TestAutoUpdate(t *testing.T) {
 	}
 }
 
-// TestDrift compares an instance with its state each day, and shows what differs.
+// TestDrift compares an instance with its state each day, and reports differences.
 func TestDrift(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
-// receiver keeps what it is told, and answers with one status after another.
+// receiver records the notices that it gets, and answers with a list of statuses.
 type receiver struct {
 	mu       sync.Mutex // guards the fields below
 	statuses []int
@@ -79,7 +79,7 @@ func noticeOf(id string) jobs.Job {
 	}}
 }
 
-// TestNoticeSigned checks what a receiver gets, as one would that has the secret.
+// TestNoticeSigned checks a notice like a receiver that has the secret.
 func TestNoticeSigned(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 5, 0, time.UTC)
 	doc := &lifecycle.Document{Records: map[string]*lifecycle.Record{"a234567890": {
@@ -132,8 +132,8 @@ func TestNoticeSigned(t *testing.T) {
 	}
 }
 
-// TestNoticeAgain shows that a failure and a redirect are told again, and that the
-// error repeats neither the query of the URL nor the secret.
+// TestNoticeAgain shows that a notice is repeated after a failure and a redirect, and that
+// the error repeats neither the query of the URL nor the secret.
 func TestNoticeAgain(t *testing.T) {
 	c := receiver{statuses: []int{http.StatusInternalServerError, http.StatusFound, http.StatusOK}}
 	n := newNotifier(t, &c, &lifecycle.Document{}, time.Now())
@@ -151,8 +151,7 @@ func TestNoticeAgain(t *testing.T) {
 	}
 }
 
-// TestNewNotifier refuses receivers that would get a secret in clear, or that
-// nobody can check.
+// TestNewNotifier refuses invalid receivers, receivers without TLS, and short secrets.
 func TestNewNotifier(t *testing.T) {
 	tests := []struct{ name, url, secret, want string }{
 		{"plain", "http://example.com/x", noticeSecret, "https"},

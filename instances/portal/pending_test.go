@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// asksFor makes launches of lab/vpc wait for approval.
+// asksFor makes launches of lab/vpc need approval.
 func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 	t.Helper()
 	s.Catalog.Change("lab/vpc", func(e *template.Entry) {
@@ -29,8 +29,8 @@ func asksFor(t *testing.T, s *portaltest.Server, approval string) {
 	})
 }
 
-// TestApproverSees shows an approver all that an approval binds, and what the tool said;
-// secrets stay hidden, outputs the owner's.
+// TestApproverSees shows an approver all that an approval covers, and the output of the tool;
+// secrets stay hidden, and outputs are for the owner only.
 //
 // Shows: platform 9
 func TestApproverSees(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 )
 
-// TestHidden leaves a template out of the list that is launched by name, and lets
-// nobody launch one that is switched off.
+// TestHidden leaves a template that is launched by name out of the list, and refuses to
+// launch one that is disabled.
 //
 // Shows: platform 2
 // Shows: instances 8
@@ -42,8 +42,8 @@ func TestHidden(t *testing.T) {
 	s.Want(t, 409, nil, anna, "POST", "run/lab/one", "{}")
 }
 
-// TestOffered tells who launches which versions there are, and an admin that limits
-// need not count; nobody else.
+// TestOffered lists the available versions for callers that may launch, and for admins that
+// they may ignore limits; not for others.
 func TestOffered(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
@@ -74,8 +74,8 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-// TestClaimOwner gives an instance to all who have one value of a claim, as the
-// issuer says it, letter for letter.
+// TestClaimOwner shares an instance among all callers with the same value of a claim,
+// compared exactly as the issuer states it.
 //
 // Shows: platform 3
 func TestClaimOwner(t *testing.T) {
@@ -95,7 +95,7 @@ func TestClaimOwner(t *testing.T) {
 	if instance.Owner == nil || instance.Owner.Kind != "claim" || instance.Owner.ID != "R&D" {
 		t.Errorf("owner %+v", instance.Owner)
 	}
-	if again := create(t, s, ben, `{"template":"lab/one"}`, 200); again.ID != instance.ID { // one for each owner
+	if again := create(t, s, ben, `{"template":"lab/one"}`, 200); again.ID != instance.ID { // one instance for each owner
 		t.Errorf("%s beside %s", again.ID, instance.ID)
 	}
 	s.Want(t, 404, nil, carla, "GET", "instances/"+instance.ID, "")
@@ -107,7 +107,7 @@ func TestClaimOwner(t *testing.T) {
 	s.Want(t, 202, nil, ben, "DELETE", "instances/"+instance.ID, "")
 }
 
-// TestCounts has one number in all the places that tell it.
+// TestCounts shows the same number wherever it is reported.
 //
 // Shows: platform 11
 // Shows: platform 18
@@ -146,7 +146,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestMetrics shows what those who run a server watch, on the leader alone.
+// TestMetrics shows the metrics for administrators, on the leader only.
 //
 // Shows: platform 19 | metrics | on the leader
 func TestMetrics(t *testing.T) {
@@ -187,8 +187,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// gathered are the values of metrics by name and labels, of histograms how many
-// values they have.
+// gathered returns the values of metrics by name and labels; for histograms the number of
+// observations.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()

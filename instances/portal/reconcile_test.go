@@ -27,8 +27,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// program is an executor that runs nothing: an attempt takes a while, and then an
-// apply has made one resource and a destroy has removed it.
+// program is an executor that runs nothing: an attempt takes a while, and then an apply has
+// made one resource or a destroy has removed it.
 type program struct {
 	takes time.Duration
 
@@ -36,11 +36,11 @@ type program struct {
 	runs      map[lifecycle.Ref]*programRun
 	started   []run.Spec
 	resources map[string]int // by instance
-	// result may say another end of an attempt; nil: it does not.
+	// result may return a different result of an attempt; nil: the usual one.
 	result func(run.Spec) *lifecycle.Result
-	// starts may refuse to start; nil: it does not.
+	// starts may refuse to start; nil: every start succeeds.
 	starts func(run.Spec) error
-	// looks may find that an attempt waits, or cannot be looked at.
+	// looks may report that an attempt waits, or cannot be observed.
 	looks func(run.Spec) (run.Status, error)
 }
 
@@ -100,7 +100,7 @@ func (p *program) Cancel(_ context.Context, s run.Spec, _ run.Handle) error {
 	return nil
 }
 
-// ended is the result of an attempt, which happens once.
+// ended returns the result of an attempt, which takes effect once.
 func (p *program) ended(s run.Spec, r *programRun) lifecycle.Result {
 	var special *lifecycle.Result
 	if p.result != nil {
@@ -129,14 +129,14 @@ func (p *program) ended(s run.Spec, r *programRun) lifecycle.Result {
 	return res
 }
 
-// left are the instances that have resources.
+// left returns the instances that have resources.
 func (p *program) left() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.resources)
 }
 
-// kinds are the attempts that were started for an instance, in order.
+// kinds returns the kinds of the attempts that were started for an instance, in order.
 func (p *program) kinds(id string) []lifecycle.RunKind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,14 +149,14 @@ func (p *program) kinds(id string) []lifecycle.RunKind {
 	return kinds
 }
 
-// specs are the attempts that were started for an instance, in order.
+// specs returns the attempts that were started for an instance, in order.
 func (p *program) specs(id string) []run.Spec {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.started), func(s run.Spec) bool { return s.Ref.ID != id })
 }
 
-// shelf has templates in memory.
+// shelf is a set of templates in memory.
 type shelf struct {
 	mu      sync.Mutex // guards the fields below
 	entries map[string]template.Entry
@@ -194,7 +194,7 @@ func (s *shelf) Current(name string) (*template.Entry, bool) {
 	return &e, ok
 }
 
-// world is a leader with a program, templates and a registry.
+// world is a leader with an executor, templates and a registry.
 type world struct {
 	*memoryStore
 	program *program
@@ -226,7 +226,7 @@ func (c *counter) count() int {
 	return c.n
 }
 
-// newWorld has the module net/vpc/aws in a registry, and nothing else.
+// newWorld makes a registry with only the module net/vpc/aws.
 func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	t.Helper()
 	w := &world{memoryStore: newMemoryStore(time.Now), program: newProgram(takes), shelf: &shelf{}, layout: addr.Layout{Prefix: "acme"}}
@@ -254,7 +254,7 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 	return w
 }
 
-// run lets a replica lead until the returned function is called.
+// run makes the replica lead until the returned function is called.
 func (w *world) run(t testing.TB) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := portal.NewReconciler(w.options)
@@ -268,7 +268,7 @@ func (w *world) run(t testing.TB) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() })
 }
 
-// testTemplate is one that launches for eight hours.
+// testTemplate launches instances for eight hours.
 func testTemplate(name string) *template.Template {
 	return &template.Template{
 		Name: name, Enabled: true, Visible: true, Module: template.ModuleRef{Address: "net/vpc/aws"}, Executor: "local",
@@ -295,7 +295,7 @@ func digestOf(t *template.Template) string {
 	return d
 }
 
-// bulk makes ready instances, without a run of each.
+// bulk makes ready instances, without runs.
 func (w *world) bulk(t testing.TB, tpl *template.Template, n int) {
 	t.Helper()
 	w.shelf.put(template.Entry{Template: tpl, Digest: digestOf(tpl), Source: w.source})
@@ -312,7 +312,7 @@ func (w *world) bulk(t testing.TB, tpl *template.Template, n int) {
 	}
 }
 
-// instanceID is the n-th of many ids.
+// instanceID returns the n-th of many ids.
 func instanceID(n int) string {
 	id := []byte("aaaaaaaaaa")
 	for i := len(id) - 1; n > 0; i-- {
@@ -333,7 +333,7 @@ func (w *world) phases() map[lifecycle.Phase]int {
 	return n
 }
 
-// until waits for a phase, at most for so long by the clock of the test.
+// until waits for a phase, for limit at most by the clock of the test.
 func (w *world) until(t *testing.T, id string, limit time.Duration, phase lifecycle.Phase) *lifecycle.Record {
 	t.Helper()
 	end := time.After(limit)
@@ -351,8 +351,7 @@ func (w *world) until(t *testing.T, id string, limit time.Duration, phase lifecy
 	}
 }
 
-// TestLife takes an instance from its creation to its end and the removal of what
-// it left.
+// TestLife takes an instance from its creation to its end and the removal of what it left.
 //
 // Shows: platform 13
 // Shows: platform 15
@@ -405,7 +404,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// endingProgram tells when an attempt has ended.
+// endingProgram reports when an attempt has ended.
 type endingProgram struct{ *program }
 
 func (p endingProgram) Ended(r lifecycle.Ref) <-chan struct{} {
@@ -416,8 +415,8 @@ func (p endingProgram) Ended(r lifecycle.Ref) <-chan struct{} {
 	return ended
 }
 
-// TestEnded looks twice at an attempt whose executor tells when it has ended: at its
-// beginning, and then. It is long before the look that comes by itself.
+// TestEnded observes an attempt only twice if its executor reports its end: at the beginning
+// and at the end. That is long before the next regular observation.
 func TestEnded(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

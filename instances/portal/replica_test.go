@@ -22,15 +22,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// replica is a server before which a [portal.Forward] stands.
+// replica is a server behind a [portal.Forward].
 type replica struct {
 	*httptest.Server
-	asked atomic.Int64 // requests that reached it, whatever came of them
+	asked atomic.Int64 // requests that reached the server, with any outcome
 
 	mu      sync.Mutex // guards the fields below
-	address string     // of the leader as it knows it
+	address string     // of the leader, as far as it knows
 	here    bool
-	seen    []*http.Request // that its own API answered
+	seen    []*http.Request // requests that its own API answered
 	bodies  []string
 	answer  http.HandlerFunc // of its own API; nil: 200
 	known   bool             // it has a copy of the document
@@ -67,7 +67,7 @@ func (p *replica) own(w http.ResponseWriter, r *http.Request) {
 
 var asOf = time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// newReplica starts one; change may set what is not usual.
+// newReplica starts a replica; change may change its options.
 func newReplica(t *testing.T, change func(*portal.ForwardOptions)) *replica {
 	t.Helper()
 	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
@@ -130,7 +130,7 @@ func ask(t *testing.T, method, url, body string, headers ...string) (*http.Respo
 	return resp, string(b)
 }
 
-// gone is an address at which nobody listens.
+// gone returns an address at which no server listens.
 func gone(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

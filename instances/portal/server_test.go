@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// tokens have tokens for every role that somebody may have to an instance of anna.
+// tokens returns tokens for every role for an instance of anna.
 func tokens(t *testing.T, s *portaltest.Server) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -37,7 +37,7 @@ func tokens(t *testing.T, s *portaltest.Server) map[string]string {
 	}
 }
 
-// create launches a template, and fails the test if it does not begin.
+// create launches a template, and fails the test if the status is not the wanted one.
 func create(t *testing.T, s *portaltest.Server, token, body string, want int) api.Instance {
 	t.Helper()
 	var instance api.Instance
@@ -45,14 +45,14 @@ func create(t *testing.T, s *portaltest.Server, token, body string, want int) ap
 	return instance
 }
 
-// done is a run that made everything.
+// done is the result of a successful run.
 func done() lifecycle.Result {
 	return lifecycle.Result{
 		Outcome: lifecycle.Done, Resources: 1, State: true, Counts: &lifecycle.Counts{Add: 1}, Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`)},
 	}
 }
 
-// ready launches a template and lets its run end.
+// ready launches a template and lets its run succeed.
 func ready(t *testing.T, s *portaltest.Server, token, body string) api.Instance {
 	t.Helper()
 	instance := create(t, s, token, body, 201)
@@ -60,18 +60,18 @@ func ready(t *testing.T, s *portaltest.Server, token, body string) api.Instance 
 	return instance
 }
 
-// asked is a request, and what each caller is answered with.
+// asked is a request, and the status that each caller gets.
 type asked struct {
 	method, path, body                                   string
 	nobody, stranger, anna, ben, reader, approver, admin int
 }
 
-// vpcs is the one kind of a cluster.
+// vpcs is a cluster with one kind.
 type vpcs struct{}
 
 func (vpcs) Kinds() []api.Kind { return []api.Kind{{Name: "vpcs", Kind: "VPC"}} }
 
-// TestMatrix asks for every route as every caller. What each may is a row.
+// TestMatrix requests every route as every caller. Each row has the expected statuses.
 //
 // Shows: platform 17
 // Shows: platform 18 | who am I, lists for admins | `me`, `admin/…`
@@ -178,7 +178,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// wantRoutes wants a row for each route that the API has.
+// wantRoutes checks that each route of the API has a row.
 func wantRoutes(t *testing.T, rows []asked) {
 	t.Helper()
 	source, err := os.ReadFile("server.go")
@@ -205,7 +205,7 @@ func wantRoutes(t *testing.T, rows []asked) {
 	}
 }
 
-// askStream is Ask for a stream, of which the header is read alone where it begins.
+// askStream is Ask for a stream; of a started stream it reads only the header.
 func askStream(t *testing.T, s *portaltest.Server, token, path string) (int, http.Header, []byte) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
-// memoryStore is a Store in memory that leads while somebody lets it: every command
-// that changes something is a commit, and its effects are delivered in order
-// after it. Before its first time it takes commands, and delivers no effects.
+// memoryStore is a Store in memory that leads while a test lets it: every command that
+// changes something is a commit, after which its effects are delivered in order. Before it
+// leads for the first time it accepts commands, but delivers no effects.
 type memoryStore struct {
 	machine *lifecycle.Machine
 	now     func() time.Time
@@ -24,13 +24,13 @@ type memoryStore struct {
 	doc     *lifecycle.Document
 	commits int
 	leads   bool
-	ended   bool // it led, and does not any more
+	ended   bool // it has led, but no longer leads
 	changed chan struct{}
 	effects []lifecycle.Effect // not yet delivered
 	some    chan struct{}      // there are some
-	// lose drops effects that were committed, as a leader does that dies; nil: none.
+	// lose drops committed effects, as a dying leader does; nil: none.
 	lose       func(lifecycle.Effect) bool
-	reconciles []lifecycle.Reconcile // that were a commit each
+	reconciles []lifecycle.Reconcile // each of which was a commit
 }
 
 func newMemoryStore(now func() time.Time) *memoryStore {
@@ -77,7 +77,7 @@ func (m *memoryStore) Do(_ context.Context, c lifecycle.Command) (lifecycle.Answ
 	return answer, nil
 }
 
-// tell says that something changed. The caller holds mu.
+// tell reports a change to waiting callers. The caller holds mu.
 func (m *memoryStore) tell() {
 	close(m.changed)
 	m.changed = make(chan struct{})
@@ -87,8 +87,7 @@ func (m *memoryStore) tell() {
 	}
 }
 
-// lead makes the store lead until ctx ends, and has effects delivered, first those
-// that are outstanding.
+// lead makes the store lead until ctx ends, and delivers effects, outstanding ones first.
 func (m *memoryStore) lead(ctx context.Context, begin func(context.Context, []lifecycle.Effect)) {
 	m.mu.Lock()
 	m.leads, m.ended = true, false
@@ -118,7 +117,7 @@ func (m *memoryStore) lead(ctx context.Context, begin func(context.Context, []li
 	}
 }
 
-// must does what has to be taken, and returns the record as it is answered.
+// must commits an event, which has to succeed, and returns the record in the answer.
 func (m *memoryStore) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor) *lifecycle.Record {
 	t.Helper()
 	a, err := m.Do(t.Context(), m.command(e, who))
@@ -128,7 +127,7 @@ func (m *memoryStore) must(t *testing.T, e lifecycle.Event, who lifecycle.Actor)
 	return a.Record
 }
 
-// command is an event with a seed that no other one has.
+// command makes a command from an event, with a unique seed.
 func (m *memoryStore) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +135,7 @@ func (m *memoryStore) command(e lifecycle.Event, who lifecycle.Actor) lifecycle.
 	return lifecycle.Command{Event: e, Actor: who, Seed: seed}
 }
 
-// record is an instance as it was committed last; nil: there is none.
+// record returns an instance as committed last; nil: there is none.
 func (m *memoryStore) record(id string) *lifecycle.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -72,7 +72,7 @@ func streamOf(t *testing.T, s *portaltest.Server, token, path, last string) (<-c
 	return frames, cancel
 }
 
-// TestLogStream follows a log over a break, and ends with the run.
+// TestLogStream follows a log across a broken connection, and ends with the run.
 func TestLogStream(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Streams.Heartbeat = time.Millisecond })
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -115,8 +115,8 @@ func TestLogStream(t *testing.T) {
 	}
 }
 
-// TestLogStreamOverAttempts goes on after a break in which another attempt began:
-// its log comes from the first byte on, however long the one before was.
+// TestLogStreamOverAttempts resumes after a break during which another attempt began: its
+// log starts at the first byte, even if the previous log was longer.
 func TestLogStreamOverAttempts(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")
@@ -142,7 +142,7 @@ func TestLogStreamOverAttempts(t *testing.T) {
 	}
 }
 
-// TestStreamsBounded lets one caller have four streams.
+// TestStreamsBounded allows four streams for each caller.
 //
 // Shows: platform-attacks 14
 func TestStreamsBounded(t *testing.T) {
@@ -155,8 +155,8 @@ func TestStreamsBounded(t *testing.T) {
 	streamOf(t, s, all["ben"], "events", "")
 }
 
-// TestStreamsEndWithServer ends streams when the server begins to stop, which else
-// would wait for them, and nothing but them.
+// TestStreamsEndWithServer ends streams when the server begins to stop, which would otherwise
+// wait for them, and ends nothing else.
 func TestStreamsEndWithServer(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
@@ -168,7 +168,7 @@ func TestStreamsEndWithServer(t *testing.T) {
 	s.Want(t, 200, nil, all["anna"], "GET", "instances", "")
 }
 
-// TestEvents tells each what happens to the instances that he may see.
+// TestEvents sends each caller the events of the instances that the caller may see.
 func TestEvents(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
@@ -203,7 +203,7 @@ func TestEvents(t *testing.T) {
 	stop()
 	s.Store.Advance(time.Minute)
 	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+id+"/protect", "")
-	reader, _ = streamOf(t, s, all["reader"], "events", last) // goes on where it was
+	reader, _ = streamOf(t, s, all["reader"], "events", last) // resumes where it stopped
 	e, _ := next(reader)
 	if e.Instance != id || e.Action != "protected" || e.Actor == "" {
 		t.Errorf("the reader hears %+v", e)

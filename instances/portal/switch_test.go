@@ -39,7 +39,7 @@ template "lab/night" {
 }
 `
 
-// An owner stops and starts, an admin does, and nobody else; what is possible is offered.
+// TestSwitch lets only the owner and admins stop and start, and lists possible actions.
 func TestSwitch(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
 	who := tokens(t, s)
@@ -76,7 +76,7 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// Who launches or changes an instance has no way to the variable of a schedule.
+// TestSwitchIsNoParameter shows that no caller can set the variable of a schedule.
 func TestSwitchIsNoParameter(t *testing.T) {
 	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, nights) })
 	anna := tokens(t, s)["anna"]
@@ -93,8 +93,8 @@ func TestSwitchIsNoParameter(t *testing.T) {
 	}
 }
 
-// Leaders change between the time of a stop and its run, and after each start of one: it is
-// stopped once, and started in the morning.
+// TestSwitchOfLeaders changes leaders between the time of a stop and its run, and after each
+// start of one: the instance is stopped once, and started in the morning.
 func TestSwitchOfLeaders(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSwitchOfLeaders(t *testing.T) {
 		rec = w.until(t, rec.ID, time.Hour, lifecycle.Ready)
 		time.Sleep(time.Until(rec.Switch.StopsAt.Add(-time.Minute)))
 		stop()
-		time.Sleep(5 * time.Minute) // its time comes while nobody leads
+		time.Sleep(5 * time.Minute) // its time comes while there is no leader
 		if w.record(rec.ID).Phase != lifecycle.Ready {
 			t.Fatalf("phase %s", w.record(rec.ID).Phase)
 		}

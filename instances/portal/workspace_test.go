@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// organization is the template of the workspaces of acme.
+// organization returns the template of the workspaces of acme.
 func organization() *template.Template {
 	return &template.Template{Name: lifecycle.WorkspaceTemplate("acme"), Enabled: true, Executor: "local", Timeout: time.Hour, Credentials: []string{"aws"}}
 }
@@ -30,8 +30,8 @@ func enqueue(id string, a lifecycle.Ask) lifecycle.Enqueue {
 	}
 }
 
-// TestWorkspaceUnseen shows that nobody finds the record of a workspace by the API of
-// people but who may everything, and that he only looks at it.
+// TestWorkspaceUnseen shows that only an admin of all instances finds the record of a
+// workspace through the instances API, and may only view it.
 //
 // Shows: cloud 30
 func TestWorkspaceUnseen(t *testing.T) {
@@ -76,8 +76,8 @@ func TestWorkspaceUnseen(t *testing.T) {
 	}
 }
 
-// TestWorkspaceRun takes a run of a workspace from its plan to its apply, and sees what
-// the executor is told, and what is deleted of runs that nobody remembers.
+// TestWorkspaceRun takes a run of a workspace from its plan to its apply, and checks the input
+// of the executor, and what is deleted of runs that are no longer recorded.
 //
 // Shows: cloud 29
 func TestWorkspaceRun(t *testing.T) {
@@ -134,7 +134,7 @@ func TestWorkspaceRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		inputs := 0
-		for _, tag := range list.Tags { // at the last begin ten had ended
+		for _, tag := range list.Tags { // when the last run began, ten had ended
 			at, ok := records.ParseInstanceTag(tag)
 			if at.Kind == records.TagInput {
 				inputs++
@@ -151,7 +151,7 @@ func TestWorkspaceRun(t *testing.T) {
 	})
 }
 
-// TestWorkspaceKill has the executor kill what was cancelled and does not end.
+// TestWorkspaceKill makes the executor kill a cancelled run that does not end.
 //
 // Shows: cloud 30
 func TestWorkspaceKill(t *testing.T) {
