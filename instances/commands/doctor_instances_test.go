@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestLostInstances finds the state that nobody knows, and not those that are
+// TestLostInstances finds the state of an unknown instance, and ignores instances that are
 // known or have ended.
 func TestLostInstances(t *testing.T) {
 	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})

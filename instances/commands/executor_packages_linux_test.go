@@ -32,12 +32,12 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// packages is a front-end with the mirror of one provider, which one token may read.
+// packages is a front-end with the mirror of one provider, which only one token may read.
 type packages struct {
 	documents map[string]any // by path
 	zip       []byte
-	sum       string       // of the program in it
-	sent      atomic.Int64 // zips
+	sum       string       // of the program in the zip
+	sent      atomic.Int64 // number of zips sent
 }
 
 const packageProvider = "registry.example.com/acme/time"
@@ -82,7 +82,7 @@ func newPackages(t *testing.T) *packages {
 func (p *packages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, ok := p.documents[r.URL.Path]
 	switch {
-	case r.URL.Path == "/zips/time.zip": // the link has the right
+	case r.URL.Path == "/zips/time.zip": // the signed link needs no token
 		p.sent.Add(1)
 		_, _ = w.Write(p.zip)
 	case r.Header.Get("Authorization") != "Bearer may-read":
@@ -95,8 +95,8 @@ func (p *packages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newPackagesTest has runs of a module with the provider, in a sandbox. The module says
-// what it is to the tool, and tries to change it.
+// newPackagesTest runs a module with the provider in a sandbox. The provider reports what it
+// is to the tool, and tries to change itself.
 func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	t.Helper()
 	rt, p := newRunsTest(t, localexec.Sandbox), newPackages(t)
@@ -108,7 +108,7 @@ func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	rt.options.Order = func(_ context.Context, s run.Spec) (localexec.Order, error) {
 		return localexec.Order{
 			Registry: localexec.Registry{Prefix: host + "/okara"},
-			Server:   localexec.Server{URL: server.URL, Host: "okara.test", Token: s.Workspace, Mirror: true, CA: ca, Hosts: []string{"registry.example.com"}}, // whose right is by its name here
+			Server:   localexec.Server{URL: server.URL, Host: "okara.test", Token: s.Workspace, Mirror: true, CA: ca, Hosts: []string{"registry.example.com"}}, // here the token's right depends on its name
 		}, nil
 	}
 	rt.spec.Workspace = "may-read"
@@ -117,7 +117,7 @@ func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	return rt, p
 }
 
-// uses makes the module with the provider that of an instance.
+// uses gives an instance the module that uses the provider.
 func (rt *runsTest) uses(t *testing.T, repository string) {
 	t.Helper()
 	repo, err := oci.OpenRepo(repository, oci.Options{})
@@ -152,7 +152,7 @@ resource "terraform_data" "look" {
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 
-// attempt runs an apply from nothing, and returns how it ended and its log.
+// attempt runs an apply from scratch, and returns how it ended and its log.
 func (rt *runsTest) attempt(t *testing.T) (lifecycle.Result, string) {
 	t.Helper()
 	rt.spec.Ref.N++
@@ -171,7 +171,7 @@ func (rt *runsTest) attempt(t *testing.T) (lifecycle.Result, string) {
 	return st.Result, string(log)
 }
 
-// mustHave is an attempt that is done with the right provider, which it could not change.
+// mustHave makes an attempt that must succeed with the right, unchanged provider.
 func (rt *runsTest) mustHave(t *testing.T, p *packages, linked bool) lifecycle.Result {
 	t.Helper()
 	rt.spec.Workspace = "may-read"
@@ -180,7 +180,7 @@ func (rt *runsTest) mustHave(t *testing.T, p *packages, linked bool) lifecycle.R
 	if r.Outcome != lifecycle.Done || !strings.Contains(log, p.sum) || strings.Contains(log, "it is a link") != linked || changed == linked {
 		t.Errorf("%+v\n%s", r, log)
 	}
-	rt.spec.Ref.Kind = lifecycle.RunDestroy // so that the next one begins with nothing
+	rt.spec.Ref.Kind = lifecycle.RunDestroy // so that the next attempt starts from scratch
 	if r, log := rt.attempt(t); r.Outcome != lifecycle.Done {
 		t.Errorf("%+v\n%s", r, log)
 	}
@@ -188,7 +188,7 @@ func (rt *runsTest) mustHave(t *testing.T, p *packages, linked bool) lifecycle.R
 	return r
 }
 
-// kept are the files of the provider that runs share.
+// kept returns the files of the provider that runs share.
 func (rt *runsTest) kept(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(rt.options.Storage, "packages", packageProvider, "*", "*", "*", "terraform-provider-*"))
@@ -198,13 +198,13 @@ func (rt *runsTest) kept(t *testing.T) []string {
 	return names
 }
 
-// TestTofuRunPackages: what one run's init fetched the next ones have as links, without a
-// download, and cannot change. A package that was damaged is fetched again. A run that may
-// not read the provider gets it no more than before.
+// TestTofuRunPackages: a package that the init of one run fetched is linked into later runs
+// without a download, and they cannot change it. A damaged package is fetched again. A run
+// that may not read the provider does not get it from the cache either.
 func TestTofuRunPackages(t *testing.T) {
 	rt, p := newPackagesTest(t)
 	rt.spec.Source.Lock = rt.mustHave(t, p, false).Lock
-	if n := p.sent.Load(); len(rt.kept(t)) != 1 || n > 4 { // by the tool in each run, and for those to come
+	if n := p.sent.Load(); len(rt.kept(t)) != 1 || n > 4 { // by the tool in each run, and for the cache
 		t.Fatalf("kept %v, sent %d times", rt.kept(t), n)
 	}
 	before := p.sent.Load()
@@ -230,8 +230,8 @@ func TestTofuRunPackages(t *testing.T) {
 	}
 }
 
-// TestTofuRunPackagesAtOnce begins many runs at once: all are done, and the provider was
-// sent once for all.
+// TestTofuRunPackagesAtOnce starts many runs at once: all succeed, and the provider was sent
+// once for all.
 func TestTofuRunPackagesAtOnce(t *testing.T) {
 	rt, p := newPackagesTest(t)
 	lock := rt.mustHave(t, p, false).Lock

@@ -34,8 +34,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// cloud is where the module of these tests makes things: who makes b waits until
-// he is let go on.
+// cloud is where the module of these tests makes things: making b waits until the test
+// releases it.
 type cloud struct {
 	arrived, goOn chan struct{}
 
@@ -75,7 +75,7 @@ func (c *cloud) list() (names []string, made map[string]int) {
 	return names, map[string]int{"a": c.made["a"], "b": c.made["b"]}
 }
 
-// runsTest is a server's part of runs without the server.
+// runsTest is the part of a server that executes runs.
 type runsTest struct {
 	cloud   *cloud
 	options localexec.LocalOptions
@@ -115,7 +115,7 @@ func newRunsTest(t *testing.T, isolation string) *runsTest {
 	return rt
 }
 
-// restart is the next server on this machine.
+// restart replaces the server by the next one on this machine.
 func (rt *runsTest) restart(t *testing.T) {
 	t.Helper()
 	var err error
@@ -155,7 +155,7 @@ func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
 	rt.spec.Source.Archive = blob.Digest.String()
 }
 
-// next names another attempt in the ledger, after one that is over.
+// next names another attempt in the ledger, after one that has ended.
 func (rt *runsTest) next(t *testing.T) {
 	t.Helper()
 	if rt.spec.Ref.Attempt > 0 {
@@ -167,7 +167,7 @@ func (rt *runsTest) next(t *testing.T) {
 	rt.names(t, map[string]*lifecycle.Record{r.ID: {ID: r.ID, Run: &lifecycle.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}})
 }
 
-// names puts records into the ledger.
+// names writes records to the ledger.
 func (rt *runsTest) names(t *testing.T, records map[string]*lifecycle.Record) {
 	t.Helper()
 	rt.serial++
@@ -213,7 +213,7 @@ func (rt *runsTest) folder() string {
 	return filepath.Join(rt.options.Storage, "runs", r.ID, fmt.Sprintf("%d-%d", r.N, r.Attempt))
 }
 
-// kill ends the process that a file of the scratch folder names, as SIGKILL does.
+// kill ends the process named by a file of the scratch folder, with SIGKILL.
 func (rt *runsTest) kill(t *testing.T, file string) {
 	t.Helper()
 	var p struct {
@@ -231,7 +231,7 @@ func (rt *runsTest) kill(t *testing.T, file string) {
 	}
 }
 
-// resources lists what the stored state has.
+// resources lists the resources in the stored state.
 func (rt *runsTest) resources(t *testing.T) (names []string) {
 	t.Helper()
 	b, _, err := rt.store.Get(t.Context(), rt.spec.Workspace)
@@ -259,8 +259,7 @@ func (rt *runsTest) resources(t *testing.T) (names []string) {
 	return names
 }
 
-// complete makes attempts until one is done, and compares the state with what is
-// there.
+// complete makes attempts until one succeeds, and compares the state with what exists.
 func (rt *runsTest) complete(t *testing.T) {
 	t.Helper()
 	for range 4 {
@@ -278,7 +277,7 @@ func (rt *runsTest) complete(t *testing.T) {
 	t.Error("no attempt is done")
 }
 
-// TestTofuRunCost has tofu make plans in a sandbox, whose cost the executor tells.
+// TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports.
 func TestTofuRunCost(t *testing.T) {
 	rt := newRunsTest(t, localexec.Sandbox)
 	close(rt.cloud.goOn)
@@ -305,9 +304,9 @@ func TestTofuRunCost(t *testing.T) {
 	want(1_500_001, 0)
 }
 
-// TestTofuRunKilled kills child or tool while the tool starts and while it makes
-// something. The next attempt ends well, and the state lists exactly what is
-// there, also after everything is destroyed.
+// TestTofuRunKilled kills child or tool while the tool starts and while it makes something.
+// The next attempt succeeds, and the state lists exactly what exists, also after everything
+// is destroyed.
 //
 // Shows: instances 5
 func TestTofuRunKilled(t *testing.T) {
@@ -365,8 +364,8 @@ func TestTofuRunKilled(t *testing.T) {
 	}
 }
 
-// TestTofuRunServerKilled kills a server in mid-apply. Its run goes on, and the
-// next server reads its result.
+// TestTofuRunServerKilled kills a server during an apply. Its run goes on, and the next
+// server reads the result.
 func TestTofuRunServerKilled(t *testing.T) {
 	rt := newRunsTest(t, localexec.Sandbox)
 	rt.next(t)
@@ -390,7 +389,7 @@ func TestTofuRunServerKilled(t *testing.T) {
 	if st, err := rt.local.Observe(t.Context(), rt.spec, ""); err != nil || st.State != run.Running {
 		t.Errorf("%+v, %v", st, err)
 	}
-	h := rt.start(t) // one run, however often
+	h := rt.start(t) // still the same single run
 	close(rt.cloud.goOn)
 	st := rt.end(t, h)
 	here, made := rt.cloud.list()

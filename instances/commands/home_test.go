@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// newRoot is a tree with no other commands than these.
+// newRoot makes a command tree with only the commands of this package.
 func newRoot(a *cli.App) *cobra.Command {
 	reg := cli.NewRegistries(a)
 	root := &cobra.Command{Use: "okara", SilenceErrors: true, SilenceUsage: true}
@@ -32,7 +32,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	return root
 }
 
-// homeUser is somebody with a home directory and an environment who runs okara.
+// homeUser is a user of okara with a home directory and an environment.
 type homeUser struct{ env map[string]string }
 
 func newHome(t *testing.T, env map[string]string) homeUser {
@@ -58,7 +58,7 @@ func (u homeUser) run(t *testing.T, args ...string) (code int, stdout, stderr st
 	return code, out.String(), errOut.String()
 }
 
-// portalUsers is the home of people who launch at a server in memory.
+// portalUsers are users of a server in memory, with their home directories.
 type portalUsers struct{ *portaltest.Server }
 
 func newPortalUsers(t *testing.T) *portalUsers {
@@ -66,13 +66,13 @@ func newPortalUsers(t *testing.T) *portalUsers {
 	return &portalUsers{portaltest.NewServer(t, nil)}
 }
 
-// user is somebody who is in groups.
+// user returns a user who is in groups.
 func (h *portalUsers) user(t *testing.T, who string) homeUser {
 	t.Helper()
 	return newHome(t, map[string]string{"OKARA_SERVER": h.URL, "OKARA_TOKEN": h.Issuer.Token(t, who, strings.Split(who, "-")[0], "team-a")})
 }
 
-// as runs a command line with the token of somebody.
+// as runs a command line with the token of a user.
 func (h *portalUsers) as(t *testing.T, who string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	return h.user(t, who).run(t, args...)
@@ -98,7 +98,7 @@ func newFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// lockedBuffer is read while a command writes.
+// lockedBuffer can be read while a command writes to it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

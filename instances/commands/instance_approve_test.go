@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestInstanceApproveShows shows all that an approval binds before it asks, and approves
-// nothing without an answer.
+// TestInstanceApproveShows shows all that an approval covers before the question, and
+// approves nothing without an answer.
 //
 // Shows: platform 9
 func TestInstanceApproveShows(t *testing.T) {

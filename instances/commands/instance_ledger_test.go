@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// startLeader leads from the ledger of a registry until the returned function is
-// called, and has written to it once.
+// startLeader leads with the ledger of a registry until the returned function is called, and
+// has written to it once.
 func startLeader(t *testing.T, host string) (stop func()) {
 	t.Helper()
 	client, err := oci.New(host, oci.Options{PlainHTTP: true})
@@ -52,7 +52,7 @@ func startLeader(t *testing.T, host string) (stop func()) {
 	return stop
 }
 
-// TestInstanceLedger lets a ledger count as it is, unless a leader uses it.
+// TestInstanceLedger accepts a ledger in its present state, unless a leader uses it.
 //
 // Shows: platform 21
 func TestInstanceLedger(t *testing.T) {
@@ -74,10 +74,10 @@ func TestInstanceLedger(t *testing.T) {
 	want("accepted", cli.ExitOK, repository+" counts from serial 2 on, with 0 instances", "", repository, "--accept", "--yes")
 	want("an empty one", cli.ExitOK, `"serial": 1`, "", host+"/other/ledger", "--accept", "--yes", "--json")
 	want("nowhere", cli.ExitUsage, "", "", "--accept", "--yes")
-	startLeader(t, host)() // who comes next goes on with it
+	startLeader(t, host)() // the next leader continues with it
 }
 
-// TestInstanceClock says that a clock is right, for which it takes an admin.
+// TestInstanceClock accepts the clock, which only an admin may do.
 //
 // Shows: platform 21
 func TestInstanceClock(t *testing.T) {

@@ -27,7 +27,7 @@ func finished(outcome, text string) lifecycle.Result {
 	return r
 }
 
-// TestInstanceCommands goes through the life of an instance by the command line.
+// TestInstanceCommands takes an instance through its life with commands.
 //
 // Shows: platform 21 | commands | `okara instance`, `okara instance template`
 func TestInstanceCommands(t *testing.T) {
@@ -116,7 +116,7 @@ func TestInstanceCommands(t *testing.T) {
 	}
 }
 
-// TestInstanceQuota ends with the code of a conflict, and names what counts.
+// TestInstanceQuota exits with the code of a conflict, and names what counts.
 func TestInstanceQuota(t *testing.T) {
 	h := newPortalUsers(t)
 	var ids []string
@@ -137,7 +137,7 @@ func TestInstanceQuota(t *testing.T) {
 	}
 }
 
-// TestInstanceApproval approves exactly what another person looked at.
+// TestInstanceApproval approves exactly the plan that the approver saw.
 func TestInstanceApproval(t *testing.T) {
 	h := newPortalUsers(t)
 	code, out, errOut := h.as(t, "use-anna", "instance", "create", "lab/asked", "--json")
@@ -160,7 +160,7 @@ func TestInstanceApproval(t *testing.T) {
 	}
 }
 
-// TestInstanceFailed ends with the code of what failed, and says how to go on.
+// TestInstanceFailed exits with the code of a failure, and says how to go on.
 func TestInstanceFailed(t *testing.T) {
 	h := newPortalUsers(t)
 	h.Catalog.Change("lab/vpc", func(e *template.Entry) { e.Template.Retries = 0 })
@@ -179,8 +179,8 @@ func TestInstanceFailed(t *testing.T) {
 	}
 }
 
-// TestInstanceDestroyFails waits for what cannot be destroyed: the command shows the attempt
-// and when the next one comes, ends in time, and stops the attempts.
+// TestInstanceDestroyFails waits for an instance that cannot be destroyed: the command shows
+// the attempt and the time of the next one, stops at its timeout, and cancels the attempts.
 func TestInstanceDestroyFails(t *testing.T) {
 	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
@@ -210,7 +210,7 @@ func TestInstanceDestroyFails(t *testing.T) {
 	}
 }
 
-// TestInstanceInterrupted ends the waiting, not the instance, and says so.
+// TestInstanceInterrupted interrupts only the waiting, not the instance, and says so.
 func TestInstanceInterrupted(t *testing.T) {
 	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
@@ -232,7 +232,7 @@ func TestInstanceInterrupted(t *testing.T) {
 	}
 }
 
-// TestInstanceComplete completes ids and templates, and says nothing without a server.
+// TestInstanceComplete completes ids and templates, and prints nothing without a server.
 func TestInstanceComplete(t *testing.T) {
 	h := newPortalUsers(t)
 	id := h.create(t, "use-anna", "lab/vpc")
@@ -254,7 +254,7 @@ func TestInstanceComplete(t *testing.T) {
 	}
 }
 
-// TestParameters reads what stands for values on a command line.
+// TestParameters reads parameter values from a command line.
 func TestParameters(t *testing.T) {
 	file := newFile(t, "secret", "p w\n")
 	got, err := parseParameters([]string{"a=text", "b=3", `c=["x"]`, `d:="3"`, "e=@" + file, "f=", "g=true"})

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestMain lets a test start okara, of which it has the commands of this package, and
-// a server that is killed.
+// TestMain lets tests start okara with the commands of this package, and a server that the
+// test kills.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"okara": okaraMain, "runs-server": runsServerMain})
 }

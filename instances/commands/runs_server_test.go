@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runsServerMain is a server that starts one attempt and is killed: "STORAGE
-// PROGRAM ISOLATION HOST", with the spec on standard input.
+// runsServerMain is a server that starts one attempt and is then killed: "STORAGE PROGRAM
+// ISOLATION HOST", with the spec on standard input.
 func runsServerMain() {
 	err := fmt.Errorf("runs-server %v", os.Args[1:])
 	if len(os.Args) == 5 {
@@ -42,7 +42,7 @@ func runsServer(storage, program, isolation, host string) error {
 	select {} // until it is killed
 }
 
-// runsOptions are those of a server whose registry is at host.
+// runsOptions returns the options of a server whose registry is at host.
 func runsOptions(storage, program, isolation, host string) localexec.LocalOptions {
 	okara, err := exec.LookPath("okara")
 	if err != nil {

@@ -45,8 +45,8 @@ template "lab/night" {
 }
 `
 
-// TestTofuSwitch stops and starts a real module by the variable of a schedule: what it
-// makes only while it runs is gone and comes back, and the rest stays.
+// TestTofuSwitch stops and starts a real module by the variable of a schedule: resources that
+// exist only while it runs disappear and come back, and the others stay.
 func TestTofuSwitch(t *testing.T) {
 	rt := newRunsTest(t, localexec.NoIsolation)
 	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})

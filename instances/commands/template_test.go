@@ -12,8 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestTemplateCommands asks a server what it lets people launch, and stops that for
-// a while.
+// TestTemplateCommands lists what a server lets users launch, and pauses it.
 //
 // Shows: platform 21
 func TestTemplateCommands(t *testing.T) {
@@ -57,5 +56,5 @@ func TestTemplateCommands(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != cli.ExitOK || len(list) != 6 {
 		t.Errorf("as JSON: %d, %d templates, %v", code, len(list), err)
 	}
-	h.create(t, "use-anna", "lab/vpc") // it goes on
+	h.create(t, "use-anna", "lab/vpc") // resumed
 }

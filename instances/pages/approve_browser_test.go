@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// approving is the token of the other person, who approves.
+// approving is the token of the approver.
 const approving = "oks_boss_cccccccccccccccccccccccc"
 
 func newApproval(t *testing.T) *portaltest.Pages {
@@ -28,8 +28,8 @@ func newApproval(t *testing.T) *portaltest.Pages {
 	})
 }
 
-// TestBrowserApproveVersion has somebody approve another version of the module: what changes
-// in it stands on the same page, what can break a caller first.
+// TestBrowserApproveVersion approves another version of the module: the changes in the module
+// are on the same page, breaking ones first.
 func TestBrowserApproveVersion(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
@@ -55,8 +55,8 @@ func TestBrowserApproveVersion(t *testing.T) {
 	}
 }
 
-// TestBrowserComments has the other person approve one change with a comment and reject the
-// next with a reason; who asked reads both, and the other person what he asked for.
+// TestBrowserComments approves one change with a comment and rejects the next with a reason;
+// the requester reads both, and the approver reads the requester's reason.
 func TestBrowserComments(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

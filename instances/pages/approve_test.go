@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// asked is an instance of anna that is ready, and for which she asks for something.
+// asked returns a ready instance of anna with a pending update.
 func asked(t *testing.T, d *portaltest.Pages, update string) (id string) {
 	t.Helper()
 	id = d.Launch(t, "anna", `{"template":"lab/asked"}`)
@@ -24,8 +24,8 @@ func asked(t *testing.T, d *portaltest.Pages, update string) (id string) {
 	return id
 }
 
-// TestApproveUncompared says why two versions are not compared; one version has nothing to
-// compare.
+// TestApproveUncompared shows why two versions were not compared; a single version needs no
+// comparison.
 func TestApproveUncompared(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = struct{ portal.Catalog }{portaltest.NewCatalog(t, portaltest.Templates)}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserFailed launches what cannot come to be, reads why on the page of the
-// instance, changes one value, keeps a secret that nobody types again, and launches again.
+// TestBrowserFailed launches an instance that fails, reads the reason on its page, changes
+// one value, keeps a secret without typing it again, and launches again.
 func TestBrowserFailed(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
@@ -42,7 +42,7 @@ func TestBrowserFailed(t *testing.T) {
 			tab.Enter()
 			tab.Wait("Log of run 2")
 			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
+			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
 			if p := d.Store.Record(t, id).Parameters; string(p["size"]) != `"small"` || string(p["secret"]) != `"hunter2hunter2"` {
 				t.Errorf("it was launched with %s", p)
 			}
@@ -50,8 +50,8 @@ func TestBrowserFailed(t *testing.T) {
 	}
 }
 
-// TestBrowserLive leaves the page of an instance open while others act: phase, queue, log
-// and history change together, and the log stays where it is when the run is over.
+// TestBrowserLive keeps the page of an instance open while other users act: phase, queue, log
+// and history change together, and the log stays in place when the run is over.
 func TestBrowserLive(t *testing.T) {
 	d, tab := visit(t, webtest.New(t), true, "run/lab/planned")
 	tab.Wait("Launch lab/planned")
@@ -88,15 +88,15 @@ func TestBrowserLive(t *testing.T) {
 	tab.Wait("Open it")
 }
 
-// TestBrowserDestroyFails has an instance destroyed whose resources do not go: its page
-// says why and when the next attempt comes, which is then made at once, and stopped.
+// TestBrowserDestroyFails destroys an instance whose resources cannot be removed: its page
+// shows the reason and the time of the next attempt, which is then started at once and stopped.
 func TestBrowserDestroyFails(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d, tab, id := launch(t, b, script)
 			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
+			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
 			tab.To("Destroy …")
 			tab.Enter()
 			tab.Wait("This cannot be undone")
@@ -130,8 +130,8 @@ func TestBrowserDestroyFails(t *testing.T) {
 	}
 }
 
-// TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log
-// to its end, extends and destroys: by keyboard alone, with script and without.
+// TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log to its
+// end, extends and destroys: with the keyboard only, with script and without.
 //
 // Shows: pages 8 | hostile logs, lock ids, READMEs that take long, cells of a spreadsheet, secrets
 // across chunks
@@ -141,7 +141,7 @@ func TestBrowserLaunch(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
 			d, tab, id := launch(t, b, script)
-			tab.Wait("It is being created.") // what the form says, once
+			tab.Wait("It is being created.") // the message after the form, shown once
 			tab.Wait("number 1 in the queue")
 			d.Store.Start(t, id)
 			d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
@@ -150,7 +150,7 @@ func TestBrowserLaunch(t *testing.T) {
 			d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
 			tab.Wait("2 of 2 done")
 			d.Ready(t, id)
-			tab.Wait("20:00 UTC") // how long that is goes down with the time of the browser
+			tab.Wait("20:00 UTC") // the remaining time depends on the clock of the browser
 			tab.To("Extend by 2 h")
 			tab.Enter()
 			tab.Wait("It lives until 22:00 UTC.")

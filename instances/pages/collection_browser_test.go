@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserParts fills lists, maps and objects by keyboard, with rows that come and go.
+// TestBrowserParts fills lists, maps and objects with the keyboard, adding and removing rows.
 func TestBrowserParts(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

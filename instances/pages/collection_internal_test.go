@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzParts takes values out of forms that no page has: each is JSON or none, and what a
-// page then shows gives the same value again.
+// FuzzParts reads values from forms that no page has: each is JSON or absent, and the form
+// that is then shown gives the same value again.
 func FuzzParts(f *testing.F) {
 	for _, form := range []string{
 		"p.x=&p.x.0.size=1&p.x.0.tags=&p.x.0.tags.3=a&p.x.0.labels=&p.x.0.labels.1.key=k&p.x.0.labels.1.value=v", "p.x=[1,{}]", "p.x=[", "p.x.0.labels.0.key=a&p.x.0.labels.0.value=b&p.x.0.labels.2.key=a",
@@ -37,7 +37,7 @@ func FuzzParts(f *testing.F) {
 		}
 		again := url.Values{}
 		if value == nil || !p.Properties["x"].spread("p.x", value, again, 0) {
-			return // none, or one that is shown whole
+			return // no value, or one in a single field
 		}
 		if read, _ := p.read(p.fields(), again); read["x"] != nil && !json.Valid(read["x"]) {
 			t.Errorf("%s becomes %s", value, read["x"])

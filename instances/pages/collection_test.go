@@ -27,7 +27,7 @@ func newKeys(t *testing.T) *portaltest.Pages {
 	})
 }
 
-// parameters are those of the one instance.
+// parameters returns the parameters of the only instance.
 func parameters(t *testing.T, d *portaltest.Pages) map[string]json.RawMessage {
 	t.Helper()
 	v, _ := d.Store.View(t.Context())
@@ -40,8 +40,8 @@ func parameters(t *testing.T, d *portaltest.Pages) map[string]json.RawMessage {
 	return nil
 }
 
-// TestParts takes lists, maps and objects part by part: rows of nothing are left out, what
-// is wrong is said beside its part, all of it at once, and everything stays that was typed.
+// TestParts reads lists, maps and objects part by part: empty rows are left out, all errors
+// are shown at once beside their parts, and everything that was typed stays.
 func TestParts(t *testing.T) {
 	d := newKeys(t)
 	form := d.Fill(t, "anna", keysForm, "name", "typed name", "ttl", "",
@@ -77,8 +77,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsReshape adds and removes rows without script: nothing is made of it, and all
-// that was typed stays where it was.
+// TestPartsReshape adds and removes rows without script: nothing is launched, and everything
+// that was typed stays in place.
 func TestPartsReshape(t *testing.T) {
 	d := newKeys(t)
 	form := d.Fill(t, "anna", keysForm, "name", "typed name", "p.tags", "", "p.tags.0", "one", "p.tags.1", "two", "p.count", "many", "more", "p.tags")
@@ -105,8 +105,8 @@ func TestPartsReshape(t *testing.T) {
 	}
 }
 
-// TestOneName asks once for a name where the module has an input of that name, and calls the
-// instance so as well.
+// TestOneName shows a single name field if the module has an input called name, whose value
+// also names the instance.
 func TestOneName(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) {
 		o.Catalog = portaltest.NewCatalog(t, `
@@ -130,8 +130,8 @@ template "lab/named" {
 	}
 }
 
-// TestLaunchLike begins a form with the values of an instance: its owner's, without secrets,
-// and nobody else's.
+// TestLaunchLike starts a form with the values of an instance: without secrets, and only for
+// callers that may see them.
 func TestLaunchLike(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
@@ -151,7 +151,7 @@ func TestLaunchLike(t *testing.T) {
 	}
 }
 
-// TestPartsLink fills a list by a link, marks it, and marks it no more once it was changed.
+// TestPartsLink fills a list by a link, and marks it until the user changes it.
 func TestPartsLink(t *testing.T) {
 	d := newKeys(t)
 	const link = keysForm + "?p.tags=%5B%22x%22%5D"

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserConditional chooses by keyboard: with script fields come and go and keep what
-// was typed, without it they stand there with their conditions.
+// TestBrowserConditional chooses with the keyboard: with script fields come and go and keep
+// what was typed, without script they are shown with their conditions.
 func TestBrowserConditional(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

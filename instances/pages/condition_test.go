@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// conditional asks for the number of nodes of large ones only, for tags of two of them, and
-// for a zone only where something is off.
+// conditional needs the number of nodes only for large clusters, tags only for two of them,
+// and a zone only where an option is off.
 const conditional = `
 
 template "lab/when" {
@@ -63,8 +63,8 @@ func holds(t *testing.T, have map[string]json.RawMessage, want map[string]string
 	}
 }
 
-// TestConditional sends forms with more than counts: that is left out, whatever it is, and
-// stays in the form where something else is wrong. The API refuses what does not count.
+// TestConditional sends forms with values that do not apply: these are left out, even if
+// invalid, and stay in the form after another error. The API refuses values that do not apply.
 func TestConditional(t *testing.T) {
 	d := newConditional(t)
 	d.Shows(t, "anna", "run/lab/when", "It counts only when Size is large.", "It counts only when Nodes is 2 or 3, and Size is large.", "It counts only when Managed is false.",

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserOffer has one person offer an instance and another one take it.
+// TestBrowserOffer offers an instance as one user and takes it as another.
 //
 // Shows: platform 4
 func TestBrowserOffer(t *testing.T) {

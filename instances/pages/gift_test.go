@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 )
 
-// TestOffer offers an instance by its form: who it is for sees on the pages what he needs
-// to decide and nothing else, and takes it or declines it.
+// TestOffer offers an instance by its form: the recipient sees on the pages only what is
+// needed for a decision, and takes or declines it.
 //
 // Shows: platform 4
 func TestOffer(t *testing.T) {

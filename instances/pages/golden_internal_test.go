@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// everyKind makes a form one with a field of each kind.
+// everyKind gives a form a field of each kind.
 func everyKind(b any) {
 	l := b.(*launchBody)
 	l.Closed = ""

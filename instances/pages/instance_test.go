@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestLaunch goes from the list of templates to an instance that was destroyed, by
-// links and forms alone.
+// TestLaunch goes from the list of templates to a destroyed instance, using only links and
+// forms.
 func TestLaunch(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
@@ -67,14 +67,14 @@ func TestLaunch(t *testing.T) {
 	d.Shows(t, "anna", path, "destroyed", "Its record is removed at")
 }
 
-// TestFormErrors shows what is wrong beside the field and in a summary, keeps what
-// was typed and forgets secrets.
+// TestFormErrors shows errors beside their fields and in a summary, keeps what was typed,
+// and does not send secrets back.
 func TestFormErrors(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	for _, c := range []struct {
 		name  string
 		form  []string
-		field string // that is wrong
+		field string // with the error
 		text  string
 	}{
 		{"no such size", []string{"p.size", "huge"}, "p-size", "is none of"},
@@ -106,8 +106,8 @@ func TestFormErrors(t *testing.T) {
 	}
 }
 
-// TestLaunchVersion chooses the version of the module, where there are several and
-// no pool has made them already.
+// TestLaunchVersion chooses the version of the module, if there are several and no pool has
+// made instances already.
 func TestLaunchVersion(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Shows(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
@@ -122,8 +122,8 @@ func TestLaunchVersion(t *testing.T) {
 	}
 }
 
-// TestTemplateBehind tells who looks after a template that a release of its module does not
-// fit, and whoever may launch one why that cannot be done now.
+// TestTemplateBehind tells administrators that a newer release of the module does not fit the
+// template, and users why they cannot launch it now.
 func TestTemplateBehind(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Catalog.Change("lab/vpc", func(e *template.Entry) {
@@ -147,7 +147,7 @@ func TestTemplateBehind(t *testing.T) {
 	}
 }
 
-// TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
+// TestLaunchForced lets an admin exceed limits, and offers that to no other user.
 func TestLaunchForced(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	d.Store.Machine.Limits.Quotas = []lifecycle.Quota{{User: 1}}
@@ -170,7 +170,7 @@ func TestLaunchForced(t *testing.T) {
 	}
 }
 
-// TestOwner asks for whom an instance is where several fit.
+// TestOwner asks for the owner of an instance if several are possible.
 func TestOwner(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	body := d.Open(t, 422, "anna", "run/lab/team", d.Fill(t, "anna", "run/lab/team")).Body
@@ -179,10 +179,10 @@ func TestOwner(t *testing.T) {
 	}
 	at := d.Send(t, "anna", "run/lab/team", "run/lab/team", "owner", "group:team-b").Location
 	d.Shows(t, "ben", strings.TrimPrefix(at, "./../../"), "group team-b")
-	d.Shows(t, "ben", "run/lab/team", "name=\"name\"") // he is in one: nothing to choose
+	d.Shows(t, "ben", "run/lab/team", "name=\"name\"") // in one group only: nothing to choose
 }
 
-// TestLink fills a form by a link, which may belong to somebody who means no good.
+// TestLink fills a form by a link, which may be malicious.
 //
 // Shows: pages 7
 func TestLink(t *testing.T) {
@@ -210,8 +210,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestLinkKeys shows that no link fills in somebody's SSH key, unless the template
-// says that it may.
+// TestLinkKeys shows that a link cannot fill in an SSH key, unless the template allows it.
 //
 // Shows: pages 7
 func TestLinkKeys(t *testing.T) {
@@ -243,9 +242,9 @@ func TestLinkKeys(t *testing.T) {
 	}
 }
 
-// TestEditAgain changes what never was ready: a secret is in no form, not after a wrong value
-// beside it either, and is kept where nobody types one, even if the module says meanwhile
-// that it is none.
+// TestEditAgain changes an instance that was never ready: no form contains a secret, not even
+// after an error beside it; the secret is kept if its field is left empty, even if the module
+// meanwhile no longer marks it as sensitive.
 func TestEditAgain(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	id := d.Launch(t, "anna", `{"template":"lab/vpc","parameters":{"size":"large","secret":"hunter2hunter2"}}`)

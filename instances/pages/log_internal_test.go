@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// FuzzLog reads what a tool printed of its plan, or anybody else: nothing in it acts on
-// who looks at it, and its bar stays within bounds.
+// FuzzLog reads plan output of a tool, or any other text: nothing in it acts in the browser
+// of a reader, and the progress bar stays within bounds.
 //
 // Shows: platform-attacks 18
 func FuzzLog(f *testing.F) {

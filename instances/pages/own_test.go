@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestHomeInstances shows each his own instances that live on the first page, by what
-// this replica knows, and nobody those of others.
+// TestHomeInstances shows users their own live instances on the first page, as far as this
+// replica knows them, and no others.
 func TestHomeInstances(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	home := func(who string) string {
@@ -40,7 +40,7 @@ func TestHomeInstances(t *testing.T) {
 	if strings.Contains(body, other) || strings.Contains(body, "of ben") || strings.Contains(body, "hunter2") {
 		t.Error("the page of anna tells of another's, or a secret")
 	}
-	for _, who := range []string{"reader", "stranger"} { // may read them all, and none
+	for _, who := range []string{"reader", "stranger"} { // may read all of them; may read none
 		if body := d.Visit(t, who, "", nil).Body; strings.Contains(body, launched) || strings.Contains(body, "of ben") {
 			t.Errorf("the page of %s has instances of others", who)
 		}
@@ -55,8 +55,8 @@ func TestHomeInstances(t *testing.T) {
 	}
 }
 
-// TestRejectedPlan calls a run rejected whose plan nobody wanted: somebody said no, and did not
-// cancel it.
+// TestRejectedPlan calls a run rejected if its plan was rejected by an approver, rather than
+// cancelled.
 func TestRejectedPlan(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/planned"}`)
@@ -74,14 +74,14 @@ func TestRejectedPlan(t *testing.T) {
 	}
 }
 
-// newShop has templates as a platform team writes them.
+// newShop has templates as a platform team would write them.
 func newShop(t *testing.T) *portaltest.Pages {
 	t.Helper()
 	return portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 }
 
-// TestHomeApprovals counts on the first page, and in the menu, what waits for the approval
-// of who looks: not what others approve, and not what he asked for himself.
+// TestHomeApprovals counts on the first page, and in the menu, what waits for the caller's
+// approval: not what others approve, and not the caller's own requests.
 func TestHomeApprovals(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	const heading = `Waits for your approval <span class="count">1</span>`
@@ -110,9 +110,9 @@ func TestHomeApprovals(t *testing.T) {
 	}
 }
 
-// TestHomeOffers shows on the first page what somebody may launch, with its picture, and
-// says where a template cannot be launched why that is so: on its card, its page and in
-// place of its form.
+// TestHomeOffers shows on the first page what the caller may launch, with its picture. If a
+// template cannot be launched, the reason is on its card, on its page and in place of its
+// form.
 func TestHomeOffers(t *testing.T) {
 	d := newShop(t)
 	before := d.Store.Commits()
@@ -133,7 +133,7 @@ func TestHomeOffers(t *testing.T) {
 			t.Errorf("%q offers what is full", page)
 		}
 	}
-	d.Shows(t, "admin", "run/lab/vpc", `name="p.size"`) // who may go beyond limits
+	d.Shows(t, "admin", "run/lab/vpc", `name="p.size"`) // an admin may exceed limits
 	d.Want(t, http.StatusOK, nil, d.Tokens["admin"], "POST", "templates/lab/team/pause", `{"reason":"the account is full"}`)
 	d.Shows(t, "anna", "templates?q=scratch", "It is paused: the account is full", "1 found")
 	if body := d.Open(t, http.StatusOK, "anna", "", nil).Body; strings.Contains(body, "Shared scratch account") {
@@ -141,8 +141,8 @@ func TestHomeOffers(t *testing.T) {
 	}
 }
 
-// TestTemplateFilter finds templates by words of their texts, by their module, and those
-// that somebody may launch.
+// TestTemplateFilter finds templates by words in their texts, by their module, and by whether
+// the caller may launch them.
 func TestTemplateFilter(t *testing.T) {
 	d := newShop(t)
 	for query, want := range map[string][]string{
@@ -161,8 +161,8 @@ func TestTemplateFilter(t *testing.T) {
 	}
 }
 
-// TestLifetimeInWords says how long an instance lives, which begins when it is ready: not
-// the latest end that is possible before that, and nothing of an end once it is over.
+// TestLifetimeInWords describes the lifetime of an instance, which begins when it is ready:
+// before that not as the latest possible end, and not at all once it is over.
 func TestLifetimeInWords(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launched := d.Launch(t, "anna", `{"template":"lab/vpc","name":"mine","parameters":{"secret":"hunter2hunter2"}}`)
@@ -184,8 +184,8 @@ func TestLifetimeInWords(t *testing.T) {
 	}
 }
 
-// TestApprovalsCounted shows who may approve how many instances wait, on every page, and
-// nobody else.
+// TestApprovalsCounted shows approvers on every page how many instances wait, and no other
+// users.
 func TestApprovalsCounted(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	menu := func(who string) string {

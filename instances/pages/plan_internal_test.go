@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPlanPieces groups lines of one kind, loses none, and copies none: a plan of
-// thousands of lines costs no more than its size.
+// TestPlanPieces groups lines of one kind, and loses and copies none: a plan of thousands of
+// lines takes no more memory than its size.
 func TestPlanPieces(t *testing.T) {
 	text := strings.Repeat("aws_vpc.a: Refreshing state...\n", 3) + "  + resource \"x\" \"y\" {\n      + id = 1\n    }\n  - b\n\n\n"
 	var whole strings.Builder

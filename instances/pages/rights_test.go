@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestInstanceRights asks for every page as every kind of caller: nobody sees the
-// name of what is not his to see, a refusal is the same whether it is there or not,
-// and looking changes nothing.
+// TestInstanceRights requests every page as every kind of caller: no caller sees the name of
+// an instance without the right to it, a refusal does not depend on whether the instance
+// exists, and reading changes nothing.
 //
 // Shows: pages 4
 func TestInstanceRights(t *testing.T) {
@@ -45,7 +45,7 @@ func TestInstanceRights(t *testing.T) {
 		t.Run("as "+c.who, func(t *testing.T) {
 			at := "instances/" + id["ready"]
 			pages := []string{at, at + "/runs/1", at + "/destroy", at + "/extend", at + "/approve", at + "/reveal?name=password"}
-			if c.who == "reader" || c.who == "approver" { // who sees no outputs has none to reveal
+			if c.who == "reader" || c.who == "approver" { // cannot see outputs, so cannot reveal one
 				pages = pages[:5]
 			}
 			for _, path := range pages {
@@ -89,7 +89,7 @@ func TestInstanceRights(t *testing.T) {
 	}
 }
 
-// hidden is a template that nobody of the tests may see but the admin.
+// hidden is a template that only the admin may see.
 const hidden = `
 template "shut/vault" {
   title = "The vault"
@@ -97,14 +97,14 @@ template "shut/vault" {
 }
 `
 
-// plainBody is what a page says, without what it was asked for.
+// plainBody returns the text of a page, without the name that was requested.
 func plainBody(body, name string) string {
 	_, main, _ := strings.Cut(body, "<main")
 	main, _, _ = strings.Cut(main, `<p class="note">Request`)
 	return strings.ReplaceAll(main, name, "ID")
 }
 
-// TestReaders shows nothing of values, logs and plans to those who may only read.
+// TestReaders shows no values, logs or plans to callers that may only read.
 func TestReaders(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
@@ -125,7 +125,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestApprove lets another person approve exactly the plan that was seen.
+// TestApprove lets another user approve exactly the plan that was shown.
 //
 // Shows: platform 9
 func TestApprove(t *testing.T) {
@@ -169,11 +169,11 @@ func TestShowSensitive(t *testing.T) {
 	d.Open(t, 404, "anna", at+"/reveal?name=none", nil)
 }
 
-// TestNoLeader sends a form again whose answer got lost: it is done only once.
+// TestNoLeader sends a form again after its answer was lost: it is done only once.
 func TestNoLeader(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	form := d.Fill(t, "anna", "run/lab/vpc", "p.size", "small")
-	d.Store.Break(nil, true) // it is done, and nobody hears of it
+	d.Store.Break(nil, true) // it is done, but the answer is lost
 	got := d.Open(t, 503, "anna", "run/lab/vpc", form)
 	if !strings.Contains(got.Body, "it is done only once") || portaltest.KeyOf(got.Body) != form.Get("key") {
 		t.Error(got.Body)
@@ -184,7 +184,7 @@ func TestNoLeader(t *testing.T) {
 	if err != nil || len(v.Document.Records) != 1 {
 		t.Errorf("%d instances, %v", len(v.Document.Records), err)
 	}
-	form.Set("p.size", "large") // somebody went back and changed it
+	form.Set("p.size", "large") // the user went back and changed it
 	body := d.Open(t, 422, "anna", "run/lab/vpc", form).Body
 	if !strings.Contains(body, "already sent") || portaltest.KeyOf(body) == form.Get("key") {
 		t.Error(body)
@@ -206,7 +206,7 @@ func TestPauseByPage(t *testing.T) {
 	d.Open(t, 403, "anna", "templates/lab/vpc/pause", d.Fill(t, "admin", "admin/templates"))
 }
 
-// TestHostilePages shows what others wrote as text.
+// TestHostilePages shows user-written text as plain text.
 func TestHostilePages(t *testing.T) {
 	d := portaltest.NewPages(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, portaltest.Shop) })
 	id := d.Full(t)
@@ -221,8 +221,8 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// TestApproveChange shows who approves a change the values as they would be, the module,
-// its digest, who asks and why, and the plan whole with its lines told apart.
+// TestApproveChange shows the approver of a change the new values, the module and its digest,
+// the requester and the reason, and the whole plan with its lines marked by effect.
 //
 // Shows: platform 9
 func TestApproveChange(t *testing.T) {

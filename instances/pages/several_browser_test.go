@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserSeveral chooses instances on the list and destroys them at once, by keyboard.
+// TestBrowserSeveral destroys several instances chosen on the list, with the keyboard.
 func TestBrowserSeveral(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 )
 
-// TestSeveral destroys what was chosen, as far as its caller may: others' instances are not
-// named, what is protected stays, and looking destroys nothing.
+// TestSeveral destroys the chosen instances, as far as the caller may: instances of others are
+// not named, protected ones stay, and reading the page destroys nothing.
 func TestSeveral(t *testing.T) {
 	d := portaltest.NewPages(t, nil)
 	launch := func(who, name string) string {

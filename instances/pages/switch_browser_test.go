@@ -31,7 +31,7 @@ template "lab/night" {
 }
 `
 
-// shows looks for what a page says to an admin, and what it does not.
+// shows checks what a page shows to an admin, and what it does not show.
 func shows(t *testing.T, d *portaltest.Pages, path string, has, lacks []string) {
 	t.Helper()
 	body := d.Shows(t, "admin", path, has...)
@@ -42,8 +42,8 @@ func shows(t *testing.T, d *portaltest.Pages, path string, has, lacks []string) 
 	}
 }
 
-// TestBrowserSwitch stops an instance and starts it by the buttons of its page. Lists say
-// until when it is stopped, and where it was is not offered meanwhile.
+// TestBrowserSwitch stops and starts an instance by the buttons of its page. Lists show until
+// when it is stopped, and its address is not linked meanwhile.
 func TestBrowserSwitch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
@@ -54,7 +54,7 @@ func TestBrowserSwitch(t *testing.T) {
 			})
 			tab := logged(t, b, d, script, "run/lab/night")
 			tab.Wait("Launch lab/night")
-			tab.To("Name") // past the menu, which has a "Launch" too
+			tab.To("Name") // past the menu, which also has a "Launch"
 			tab.To("Launch")
 			tab.Enter()
 			tab.Wait("Log of run 1")

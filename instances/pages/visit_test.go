@@ -14,10 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// personal is the token of who launches.
+// personal is the token of the user who launches.
 const personal = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
 
-// visit opens a page as somebody who may launch, and logs in on the way.
+// visit opens a page as a user who may launch, logging in on the way.
 func visit(t *testing.T, b *webtest.Browser, script bool, path string) (*portaltest.Pages, *webtest.Tab) {
 	t.Helper()
 	d := portaltest.NewPages(t, func(_ *portal.Options, p *access.Policy) { p.Tokens = []statictoken.Token{annasToken(t)} })
@@ -29,7 +29,7 @@ func annasToken(t *testing.T) statictoken.Token {
 	return statictoken.Token{ID: "anna", Hash: sha256.Sum256([]byte(personal)), Scopes: webtest.Rule(t, "use", "use:instance:lab/*").Allow}
 }
 
-// logged opens a page as the bearer of that token.
+// logged opens a page, logged in with that token.
 func logged(t *testing.T, b *webtest.Browser, d *portaltest.Pages, script bool, path string) *webtest.Tab {
 	t.Helper()
 	return loggedAs(t, b, d, personal, script, path)
@@ -46,7 +46,7 @@ func loggedAs(t *testing.T, b *webtest.Browser, d *portaltest.Pages, token strin
 }
 
 // launch fills the form behind a link, sends it, and returns the id of the instance, whose
-// page is open then.
+// page is then open.
 func launch(t *testing.T, b *webtest.Browser, script bool) (d *portaltest.Pages, tab *webtest.Tab, id string) {
 	t.Helper()
 	d, tab = visit(t, b, script, "run/lab/vpc?p.size=large")

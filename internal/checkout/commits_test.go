@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/checkout"
 )
 
-// repository makes a git repository with one commit for each message, which writes the
-// folder that stands before it: "vpc feat: zones".
+// repository makes a git repository with a commit for each message; the first word is the
+// folder that the commit changes: "vpc feat: zones".
 func repository(t *testing.T, commits ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func repository(t *testing.T, commits ...string) string {
 	return dir
 }
 
-// TestCommits are those of the folder alone, after the revision, newest first.
+// TestCommits lists only commits in the folder after the revision, newest first.
 func TestCommits(t *testing.T) {
 	dir := repository(t, "vpc begin", "dns feat!: other", "vpc feat(aws): zones\n\nMore of it.", "vpc fix: a word")
 	vpc := filepath.Join(dir, "vpc")
@@ -72,7 +72,7 @@ func TestCommits(t *testing.T) {
 	}
 }
 
-// TestTooManyCommits: what an unread message asks for is not known.
+// TestTooManyCommits: an unread message may raise any part of the version.
 func TestTooManyCommits(t *testing.T) {
 	dir := repository(t, "vpc begin")
 	var stream strings.Builder
@@ -99,7 +99,7 @@ func TestTooManyCommits(t *testing.T) {
 	}
 }
 
-// TestPart is what messages ask for.
+// TestPart maps messages to the part of the version that they raise.
 func TestPart(t *testing.T) {
 	for message, want := range map[string]string{
 		"vpc feat: x": addr.Minor, "vpc Feat(a b): x": addr.Minor, "vpc feat!: x": addr.Major, "vpc fix(a)!: x": addr.Major,

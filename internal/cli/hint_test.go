@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestHints: who reads that the disk is full must not be sent to look at host
-// names.
+// TestHints: a user whose disk is full must not be told to check host names.
 //
 // Shows: mistakes 26 | "check the host name" was the hint for a full disk | hints follow the cause
 func TestHints(t *testing.T) {
@@ -73,7 +72,7 @@ func TestHintOfFullRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Resolve(t.Context(), "state-default")
-	if got := (&App{}).classHint(err); !strings.Contains(got, "failed") { // a HEAD has no body
+	if got := (&App{}).classHint(err); !strings.Contains(got, "failed") { // the answer to a HEAD has no body
 		t.Errorf("%v: hint %q", err, got)
 	}
 	_, err = r.Fetch(t.Context(), "state-default")

@@ -30,7 +30,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// installed is a module into which an init has installed acme/dns 1.2.3 with this program.
+// installed returns a module into which an init has installed acme/dns 1.2.3 with this program.
 func installed(t *testing.T, program string) plugincache.Module {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func installed(t *testing.T, program string) plugincache.Module {
 	return m
 }
 
-// other is a module with the lock file of m and nothing installed.
+// other returns a module with the lock file of m and nothing installed.
 func other(t *testing.T, m plugincache.Module) plugincache.Module {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(m.Dir, lockfile.Name))
@@ -66,8 +66,8 @@ func has(t *testing.T, m plugincache.Module, program string) {
 	}
 }
 
-// TestShare keeps what one module installed and gives it to another one; two packages of
-// one version with other content stand beside each other.
+// TestShare keeps what one module installed and gives it to another one; two packages of one
+// version with different content are kept side by side.
 func TestShare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, err := plugincache.New(dir)
@@ -102,9 +102,9 @@ func TestShare(t *testing.T) {
 }
 
 // TestUnvouchedLink: before an init no module has a link to a package that its lock file
-// does not name, since terraform would write through it into the cache.
+// does not name, since terraform would write through the link into the cache.
 func TestUnvouchedLink(t *testing.T) {
-	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache") + "/") // as people write it
+	c, err := plugincache.New(filepath.Join(t.TempDir(), "cache") + "/") // with a trailing slash
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func lockWith(file, hash string) error {
 	return os.WriteFile(file, fmt.Appendf(nil, "provider \"registry.opentofu.org/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [%q]\n}\n", hash), 0o600)
 }
 
-// TestDamagedIsReplaced: what an init has verified takes the place of a damaged package.
+// TestDamagedIsReplaced: a package verified by an init replaces a damaged one.
 func TestDamagedIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, err := plugincache.New(dir)
@@ -163,7 +163,7 @@ func TestDamagedIsReplaced(t *testing.T) {
 	has(t, first, "ours")
 }
 
-// TestShareAtOnce keeps the same package from many inits, of which each has it afterwards.
+// TestShareAtOnce keeps the same package from many inits; each has it afterwards.
 func TestShareAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	c, err := plugincache.New(dir)
@@ -190,7 +190,7 @@ func TestShareAtOnce(t *testing.T) {
 	}
 }
 
-// TestNotShared are packages that stay where they are, and modules that get none.
+// TestNotShared has packages that stay where they are, and modules that get none.
 func TestNotShared(t *testing.T) {
 	dir := t.TempDir()
 	c, err := plugincache.New(dir)
@@ -223,8 +223,8 @@ func TestNotShared(t *testing.T) {
 	}
 }
 
-// TestCacheGone gives a module whose cache was deleted nothing, in place of a link that
-// leads nowhere.
+// TestCacheGone leaves a module whose cache was deleted without a package, and without a
+// dangling link.
 func TestCacheGone(t *testing.T) {
 	dir := t.TempDir()
 	c, err := plugincache.New(dir)
@@ -246,8 +246,8 @@ func TestCacheGone(t *testing.T) {
 	}
 }
 
-// TestOnlyFilesAreKept: the cache has copies of its own. What leads out of the package
-// could change after it was verified, for all modules.
+// TestOnlyFilesAreKept: the cache has its own copies. The target of a link out of the package
+// could change after verification, for all modules.
 func TestOnlyFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	c, err := plugincache.New(dir)
@@ -270,7 +270,7 @@ func TestOnlyFilesAreKept(t *testing.T) {
 	}
 }
 
-// TestLockFileIsAFile: what is no file is not waited for.
+// TestLockFileIsAFile: a lock file that is not a regular file is not waited for.
 func TestLockFileIsAFile(t *testing.T) {
 	m := plugincache.Module{Dir: t.TempDir(), DataDir: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(m.Dir, lockfile.Name), 0o755); err != nil {

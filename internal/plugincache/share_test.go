@@ -30,7 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// origin has one package of each provider, acme/dns among them.
+// origin has the same package for each provider, such as acme/dns.
 type origin struct {
 	zip    []byte
 	zh, h1 string
@@ -63,7 +63,7 @@ func (o *origin) Package(_ context.Context, _ addr.Provider, _ addr.Version, at 
 	}}, nil
 }
 
-// shared is a module with this lock file, and what a run gives it.
+// shared makes a module with a lock file of these hashes, and calls Share as a run does.
 func shared(t *testing.T, c plugincache.Cache, source plugincache.Source, hashes ...string) (plugincache.Module, int, error) {
 	t.Helper()
 	dir, own := t.TempDir(), t.TempDir()
@@ -83,8 +83,8 @@ func newCache(t *testing.T) (plugincache.Cache, string) {
 	return c, dir
 }
 
-// TestShareRuns fetches a package once for many runs at once, whose lock files have the
-// zh: of it, with or without the h1:.
+// TestShareRuns fetches a package once for many concurrent runs, whose lock files have its
+// zh:, with or without its h1:.
 func TestShareRuns(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, "ours")
@@ -108,7 +108,7 @@ func TestShareRuns(t *testing.T) {
 		t.Errorf("fetched %d times", n)
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, place, "*", "*"))
-	if len(kept) != 2 || err != nil { // with the lock
+	if len(kept) != 2 || err != nil { // including the lock file
 		t.Error(kept, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -116,8 +116,8 @@ func TestShareRuns(t *testing.T) {
 	}
 }
 
-// TestShareRefuses has runs that get nothing: what the source does not let have, though
-// another run has got it, and what the lock file does not name.
+// TestShareRefuses has runs that get nothing: packages that the source refuses, even though
+// another run got them, and packages that the lock file does not name.
 func TestShareRefuses(t *testing.T) {
 	c, _ := newCache(t)
 	o := newOrigin(t, "ours")
@@ -138,8 +138,8 @@ func TestShareRefuses(t *testing.T) {
 	}
 }
 
-// TestShareLies: a zip that is not what the source said, and one whose files are not, come
-// into no cache.
+// TestShareLies: a zip that differs from what the source reported, or has different files, is
+// not put into the cache.
 func TestShareLies(t *testing.T) {
 	for name, lie := range map[string]func(o *origin){
 		"zip":   func(o *origin) { o.zip = newOrigin(t, "theirs").zip },
@@ -159,8 +159,8 @@ func TestShareLies(t *testing.T) {
 	}
 }
 
-// TestShareDamaged changes a file in the cache: the next run gets a package that was
-// fetched anew, and so does the one after it.
+// TestShareDamaged changes a file in the cache: the next run gets a package that was fetched
+// again, and so does the one after it.
 func TestShareDamaged(t *testing.T) {
 	for name, damage := range map[string]func(name string) error{
 		"changed":        func(name string) error { return os.WriteFile(name, []byte("bad!"), 0o755) },
@@ -203,7 +203,7 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
-// TestShareKilled: what a killed process was unpacking goes when the next one unpacks.
+// TestShareKilled: the next unpacking removes what a killed process was unpacking.
 func TestShareKilled(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, "ours")
@@ -224,7 +224,7 @@ func TestShareKilled(t *testing.T) {
 	}
 }
 
-// lockOf is a lock file with these providers, of which each has the package of the origin.
+// lockOf returns a lock file with these providers, each with the package of the origin.
 func lockOf(o *origin, types ...string) []byte {
 	var b bytes.Buffer
 	for _, name := range types {
@@ -233,7 +233,7 @@ func lockOf(o *origin, types ...string) []byte {
 	return b.Bytes()
 }
 
-// hold is a run with this lock file: the folder of what it holds, and how many it got.
+// hold makes a run with this lock file; it returns the folder of its links, and their number.
 func hold(t *testing.T, c plugincache.Cache, source plugincache.Source, lock []byte) (own string, shared int) {
 	t.Helper()
 	dir, own := t.TempDir(), t.TempDir()
@@ -245,7 +245,7 @@ func hold(t *testing.T, c plugincache.Cache, source plugincache.Source, lock []b
 	return own, shared
 }
 
-// programs are the files of this name below a folder.
+// programs returns the files of this name below a folder.
 func programs(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -260,7 +260,7 @@ func programs(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// TestShareBound keeps what was used last and fits: a large package makes no small one go.
+// TestShareBound keeps the last used packages that fit: a large one displaces no small one.
 func TestShareBound(t *testing.T) {
 	c, dir := newCache(t)
 	c = c.Within(120) // each has 3 bytes beside its program
@@ -287,8 +287,8 @@ func TestShareBound(t *testing.T) {
 	}
 }
 
-// TestShareHeld: what runs hold counts, whatever the cache removes. One run gets no more
-// than the limit and one package, and another one nothing else until the first has ended.
+// TestShareHeld: packages in use by runs count and stay. One run gets at most the limit and one
+// package, and another one gets nothing more until the first has ended.
 func TestShareHeld(t *testing.T) {
 	c, dir := newCache(t)
 	o := newOrigin(t, strings.Repeat("x", 97)) // 100 bytes
