@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// attackLimits holds whatever is attacked, so that the machine survives: 8 GiB
-// of address space and 4096 files.
+// attackLimits limits the attacked process, to protect the machine: 8 GiB of address space
+// and 4096 files.
 const attackLimits = `ulimit -v 8388608; ulimit -n 4096; exec "$0" "$@"`
 
-// BenchmarkAttacks attacks a process on loopback and prints what it takes: its
-// largest resident size, and the most that it has on disk. OKARA_TEST_OKARA names
-// the program, such as an older release; without it that is this tree.
+// BenchmarkAttacks attacks a process on loopback and prints the cost: its largest resident
+// size, and its maximum use of disk. OKARA_TEST_OKARA names the program, such as an older
+// release; by default it is built from this tree.
 func BenchmarkAttacks(b *testing.B) {
 	if testing.Short() {
 		b.Skip("tests attack with less")
@@ -52,7 +52,7 @@ func BenchmarkAttacks(b *testing.B) {
 			for b.Loop() {
 				o = attack.run(b)
 			}
-			b.ReportMetric(0, "ns/op") // says nothing
+			b.ReportMetric(0, "ns/op") // hides a meaningless figure
 			b.ReportMetric(float64(o.before>>10), "MiB-idle")
 			b.ReportMetric(float64(o.peak>>10), "MiB-peak")
 			b.ReportMetric(float64(o.disk)/(1<<20), "MiB-disk")
@@ -62,10 +62,10 @@ func BenchmarkAttacks(b *testing.B) {
 	}
 }
 
-// damage is what an attack did.
+// damage is the cost of an attack.
 type damage struct {
 	before, peak int64         // KiB, resident
-	disk         int64         // bytes, most at any moment
+	disk         int64         // bytes, maximum at any time
 	took         time.Duration // until the attacker was done
 	text         string
 }
@@ -84,7 +84,7 @@ type victim struct {
 	begin   time.Time
 }
 
-// attackedProgram is what is attacked.
+// attackedProgram returns the program to attack.
 func attackedProgram(b *testing.B) string {
 	b.Helper()
 	if name := os.Getenv("OKARA_TEST_OKARA"); name != "" {
@@ -138,8 +138,7 @@ func newVictim(b *testing.B, args ...string) *victim {
 	return v
 }
 
-// newServed starts okara serve on a folder of its own with one token for all
-// states and modules.
+// newServed starts okara serve on its own folder with one token for all states and modules.
 func newServed(b *testing.B, args ...string) *victim {
 	b.Helper()
 	storage := b.TempDir()
@@ -179,7 +178,7 @@ func (v *victim) measureDisk() {
 	}
 }
 
-// damage is what the attack took until now.
+// damage returns the cost of the attack so far.
 func (v *victim) damage(text string) damage {
 	took := time.Since(v.begin)
 	v.measureMemory()
@@ -209,7 +208,7 @@ func (v *victim) stop(within time.Duration) bool {
 func diskUsage(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it went meanwhile
+			return nil // removed meanwhile
 		}
 		info, err := e.Info()
 		if err != nil {
@@ -235,8 +234,8 @@ func writeFile(b *testing.B, name string, text []byte) string {
 // attacker sends requests from one address of this machine.
 type attacker struct{ http.Client }
 
-// from returns an attacker at 127.0.0.n, whose sockets take next to nothing
-// that it does not read.
+// from returns an attacker at 127.0.0.n, whose sockets buffer almost nothing that it does
+// not read.
 func from(b *testing.B, n byte) *attacker {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, n)}, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
@@ -246,8 +245,8 @@ func from(b *testing.B, n byte) *attacker {
 	return &attacker{http.Client{Transport: transport, Timeout: 5 * time.Minute}}
 }
 
-// send sends a request and returns the response with its body unread, or nil
-// where there is no answer.
+// send sends a request and returns the response with its body unread, or nil without a
+// response.
 func (a *attacker) send(b *testing.B, method, url, token string, body io.Reader, header ...string) *http.Response {
 	r, err := http.NewRequestWithContext(b.Context(), method, url, body)
 	if err != nil {
@@ -267,7 +266,7 @@ func (a *attacker) send(b *testing.B, method, url, token string, body io.Reader,
 	return resp
 }
 
-// statusOf returns that of an answer, which is read to its end; 0 without one.
+// statusOf returns the status of a response, whose body it reads to its end; 0 without one.
 func statusOf(resp *http.Response) int {
 	if resp == nil {
 		return 0
@@ -277,7 +276,7 @@ func statusOf(resp *http.Response) int {
 	return resp.StatusCode
 }
 
-// repeated is n bytes of one block.
+// repeated returns n bytes of a repeated block.
 func repeated(block string, n int64) io.Reader {
 	return io.LimitReader(&endless{block: bytes.Repeat([]byte(block), 64<<10/len(block))}, n)
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// attackedToken may do everything.
+// attackedToken has all rights.
 const attackedToken = "oks_all_everything0123456789abcdef"
 
-// attackedConfig turns on what a server can serve. Nobody may be anonymous.
+// attackedConfig enables everything that a server can serve, without anonymous access.
 const attackedConfig = `
 anonymous = []
 hostname  = "okara.example"
@@ -52,11 +52,11 @@ github "acme" {
 }
 `
 
-// proofs are the routes whose body is the proof, so that it is read before the caller is
-// known. Each bounds it.
+// proofs are the routes whose body is the proof of identity, so that it is read before the
+// caller is known. Each of them bounds its body.
 var proofs = []string{"POST /hooks/github", "POST /login/token", "POST /ui/login", "POST /ui/logout", "POST /ui/theme"}
 
-// attacked is a server and what it says of its routes.
+// attacked is a server and the routes that it reports.
 type attacked struct {
 	url    string
 	routes []string
@@ -81,7 +81,7 @@ func newAttacked(t *testing.T) *attacked {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // may have ended already
 		_ = cmd.Wait()
 	})
 	var ready struct {
@@ -100,7 +100,7 @@ func newAttacked(t *testing.T) *attacked {
 	return a
 }
 
-// lead waits for the server to lead: until then it answers 503 for instances, whoever asks.
+// lead waits for the server to lead: before that every request for instances gets 503.
 func (a *attacked) lead(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -114,11 +114,11 @@ func (a *attacked) lead(t *testing.T) {
 	}
 }
 
-// wildcard is a part of a route that stands for anything.
+// wildcard matches a variable part of a route.
 var wildcard = regexp.MustCompile(`\{[^}]*\}`)
 
-// requests are what is sent to a route: each of its methods, with a word for what
-// stands for anything.
+// requests returns the requests to a route: one for each of its methods, with a word for
+// each variable part.
 func requests(route, word string) []*http.Request {
 	method, path, named := strings.Cut(route, " ")
 	methods := []string{method}
@@ -136,10 +136,10 @@ func requests(route, word string) []*http.Request {
 	return all
 }
 
-// sender sends a request to a route, and says what came and what was wrong with it.
+// sender sends a request to a route, and returns the answer and what was wrong with it.
 type sender func(t *testing.T, a *attacked, route string, r *http.Request) (answer, wrong string)
 
-// attack sends a request to a route and says what was wrong.
+// attack is a named attack by requests.
 type attack struct {
 	name string
 	word string
@@ -166,11 +166,10 @@ func attacks(t *testing.T) []attack {
 	}
 }
 
-// TestAttackRoutes runs each old class of attacks against each route of a whole server:
-// bodies before rights; a stranger who wants to know the machine; a foreign Host, and
-// links forged by what proxies say; ids that are too long; a body of 64 MiB that takes 64
-// KiB; a body that nests a hundred thousand times.
-// The server tells its routes, so that none is forgotten.
+// TestAttackRoutes runs each known class of attacks against each route of a complete server:
+// bodies before rights; an anonymous caller probing the machine; a foreign Host, and links
+// forged by proxy headers; ids that are too long; a body of 64 MiB compressed to 64 KiB; a
+// body nested a hundred thousand times. The server lists its routes, so that none is missed.
 func TestAttackRoutes(t *testing.T) {
 	a := newAttacked(t)
 	if len(a.routes) < 150 {
@@ -247,7 +246,7 @@ func (a *attacked) send(t *testing.T, r *http.Request) (*http.Response, []byte) 
 	return resp, b
 }
 
-// bodyBeforeRight announces a body and waits to be asked for it, which a server does
+// bodyBeforeRight announces a body and waits for a request to send it, which a server makes
 // when it begins to read.
 func bodyBeforeRight(t *testing.T, a *attacked, route string, r *http.Request) (answer, wrong string) {
 	if r.Method == "GET" {
@@ -280,7 +279,7 @@ func bodyBeforeRight(t *testing.T, a *attacked, route string, r *http.Request) (
 	return status, ""
 }
 
-// stranger looks at what is shown without a token.
+// stranger checks what is shown without a token.
 func stranger(t *testing.T, a *attacked, _ string, r *http.Request) (answer, wrong string) {
 	if r.Method != "GET" {
 		return "-", ""
@@ -301,7 +300,7 @@ func namesMachine(t *testing.T, page []byte) bool {
 	return bytes.Contains(page, []byte(" on "+machine+"<"))
 }
 
-// foreignHost names another host in each way that there is. No answer leads there.
+// foreignHost names another host in every possible way. No answer may link there.
 func foreignHost(t *testing.T, a *attacked, _ string, r *http.Request) (answer, wrong string) {
 	if r.Method == "DELETE" || strings.HasPrefix(r.URL.Path, "/ui/log") {
 		return "-", ""
@@ -314,7 +313,7 @@ func foreignHost(t *testing.T, a *attacked, _ string, r *http.Request) (answer, 
 	r.Header.Set("X-Forwarded-Prefix", "//evil.example")
 	resp, b := a.ask(t, r)
 	var all bytes.Buffer
-	_ = resp.Header.Write(&all) // into memory
+	_ = resp.Header.Write(&all) // into memory, cannot fail
 	all.Write(b)
 	if bytes.Contains(all.Bytes(), []byte("//evil.example")) {
 		wrong = fmt.Sprintf("it leads to the foreign host: %.300s", all.Bytes())
@@ -322,7 +321,7 @@ func foreignHost(t *testing.T, a *attacked, _ string, r *http.Request) (answer, 
 	return fmt.Sprint(resp.StatusCode), wrong
 }
 
-// overLong has ids of 4,000 characters.
+// overLong sends ids of 4,000 characters.
 func overLong(t *testing.T, a *attacked, route string, r *http.Request) (answer, wrong string) {
 	if !strings.Contains(route, "{") || strings.HasSuffix(route, "{$}") {
 		return "-", ""
@@ -339,7 +338,7 @@ func overLong(t *testing.T, a *attacked, route string, r *http.Request) (answer,
 	return fmt.Sprint(resp.StatusCode), wrong
 }
 
-// bomb sends what is much more when it is unpacked.
+// bomb sends a body that decompresses to a much larger one.
 func bomb(packed []byte) sender {
 	return func(t *testing.T, a *attacked, _ string, r *http.Request) (answer, wrong string) {
 		r.Header.Set("Content-Encoding", "gzip")
@@ -348,13 +347,13 @@ func bomb(packed []byte) sender {
 	}
 }
 
-// nested sends 120,000 documents in each other.
+// nested sends 120,000 nested documents.
 func nested(t *testing.T, a *attacked, _ string, r *http.Request) (answer, wrong string) {
 	r.Header.Set("Content-Type", "application/vnd.api+json")
 	return a.bounded(t, r, bytes.Repeat([]byte(`{"data":[`), 120_000))
 }
 
-// bounded sends a body that is too much, or nothing that a route takes.
+// bounded sends a body that is too large or of a wrong type.
 func (a *attacked) bounded(t *testing.T, r *http.Request, body []byte) (answer, wrong string) {
 	if r.Method == "GET" || r.Method == "DELETE" {
 		return "-", ""

@@ -27,7 +27,7 @@ const (
 	attackedUpload = "/v2/modules/net/vpc/aws/blobs/uploads/"
 )
 
-// attackMultipart sends 300 MiB that call themselves a file in a form.
+// attackMultipart sends 300 MiB as a file in a multipart form.
 func attackMultipart(b *testing.B) damage {
 	v := newServed(b)
 	defer v.stop(0)
@@ -52,7 +52,7 @@ func attackForms(b *testing.B) damage {
 	return v.damage("60 forms of 9 MiB")
 }
 
-// attackNested publishes a module of one file that is nothing but brackets.
+// attackNested publishes a module with one file of nested brackets.
 func attackNested(b *testing.B) damage {
 	v := newServed(b)
 	defer v.stop(0)
@@ -113,7 +113,7 @@ func zipped(b *testing.B, method uint16, files map[string]io.Reader) *bytes.Buff
 	return &out
 }
 
-// publish sends a module that is to be refused.
+// publish sends a module that has to be refused.
 func (v *victim) publish(b *testing.B, form string, body *bytes.Buffer) damage {
 	b.Helper()
 	size := body.Len()
@@ -121,8 +121,8 @@ func (v *victim) publish(b *testing.B, form string, body *bytes.Buffer) damage {
 	return v.damage(fmt.Sprintf("a %s of %d bytes, answer %d", form, size, statusOf(resp)))
 }
 
-// untilEnd waits for a command, tells it to end when that takes too long, and
-// kills it where it does not.
+// untilEnd waits for a command, ends it with SIGTERM when it takes too long, and then kills
+// it if that fails.
 func (v *victim) untilEnd(text string, within time.Duration) damage {
 	select {
 	case <-v.ended:
@@ -139,8 +139,8 @@ func (v *victim) untilEnd(text string, within time.Duration) damage {
 	return o
 }
 
-// attackStates has one state of 500 MiB that is stored in a few KB, and reads
-// it six times at once from a new process.
+// attackStates stores a state of 500 MiB that compresses to a few KB, and reads it six times
+// at once from a new process.
 func attackStates(b *testing.B) damage {
 	first := newServed(b)
 	a := from(b, 2)
@@ -168,8 +168,8 @@ func attackStates(b *testing.B) damage {
 	return o
 }
 
-// attackWebhooks stalls in the bodies of 64 deliveries, while a real one comes
-// from elsewhere.
+// attackWebhooks stalls in the bodies of 64 deliveries, while a real delivery comes from
+// another address.
 func attackWebhooks(b *testing.B) damage {
 	config := writeFile(b, "okara.hcl", fmt.Appendf(nil, "github \"acme\" {\n  secret_files = [%q]\n  token_file = %q\n}\n",
 		writeFile(b, "secret", []byte(hookSecret)), writeFile(b, "token", []byte(acmeToken))))
@@ -197,8 +197,8 @@ func attackWebhooks(b *testing.B) damage {
 	return o
 }
 
-// attackLadder verifies a bundle of nine manifests, each of which lists the one
-// before a hundred times.
+// attackLadder verifies a bundle of nine manifests, each of which lists the previous one a
+// hundred times.
 func attackLadder(b *testing.B) damage {
 	var file bytes.Buffer
 	w := tar.NewWriter(&file)
@@ -233,8 +233,8 @@ func attackLadder(b *testing.B) damage {
 	return newVictim(b, "bundle", "verify", writeFile(b, "ladder.tar", file.Bytes())).untilEnd("nine manifests", 20*time.Second)
 }
 
-// attackDownloads begins 600 downloads from one address and takes nothing of
-// them, while somebody else wants one.
+// attackDownloads starts 600 downloads from one address without reading them, while another
+// client wants one.
 func attackDownloads(b *testing.B) damage {
 	v := newServed(b)
 	defer v.stop(0)
@@ -274,8 +274,7 @@ func attackDownloads(b *testing.B) damage {
 	return v.damage(fmt.Sprintf("%d of 600 began; another client gets %d", got.Load(), status))
 }
 
-// attackReaders asks twelve times for a state of 12 MiB and takes nothing of it
-// for 130 seconds.
+// attackReaders requests a state of 12 MiB twelve times and reads nothing for 130 seconds.
 func attackReaders(b *testing.B) damage {
 	v := newServed(b)
 	defer v.stop(0)
@@ -305,8 +304,8 @@ func attackReaders(b *testing.B) damage {
 	return v.damage(fmt.Sprintf("%d of 12 were still held after 130 s", held.Load()))
 }
 
-// attackDisk pushes twenty versions of a state of 780 KiB, prunes all but two
-// and collects.
+// attackDisk pushes twenty versions of a state of 780 KiB, prunes all but two and collects
+// garbage.
 func attackDisk(b *testing.B) damage {
 	v := newVictim(b, "serve", "--listen", "127.0.0.1:0", "--storage", b.TempDir())
 	storage := v.cmd.Args[len(v.cmd.Args)-1]

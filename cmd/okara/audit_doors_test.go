@@ -17,20 +17,20 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// doorRow is a row of the table of docs/operate/audit.md: a door, and how its changes are
-// recorded.
+// doorRow matches a row of the table of docs/operate/audit.md: an interface, and how its
+// changes are recorded.
 var doorRow = regexp.MustCompile("(?m)^\\| (`/[^`]+`|the server itself)[^|]*\\| ([^|]+) \\|$")
 
-// shownElsewhere are the doors that no test of a server alone goes through, with the
-// tests that do.
+// shownElsewhere lists the interfaces that need more than a server to test, with the tests
+// that use them.
 var shownElsewhere = map[string]string{
 	"`/hooks/github`":   "TestHook in registry",
 	"the server itself": "TestOwnActs in instances/portal",
 }
 
-// TestAuditDoors goes through the doors that docs/operate/audit.md names, with real clients and
-// a real server that has its own registry: each change is a line with who, what, from
-// where and the outcome, and what was refused is none.
+// TestAuditDoors uses the interfaces that docs/operate/audit.md lists, with real clients and
+// a real server with its own registry: each change is one record with actor, action, source
+// address and outcome, and a refused request is no record of a change.
 //
 // Shows: mistakes 39 | what came through `/v2/` or backend `http`, and what the server did by
 // itself, was no line of the audit; a refused request was | each door has its lines, with an
@@ -120,7 +120,7 @@ func TestAuditDoors(t *testing.T) {
 			}
 		})
 	}
-	// A refused token is named by its id.
+	// A refused token is identified by its ID.
 	d.t = t
 	d.token = serveToken + "x"
 	d.ask(http.MethodGet, "/v1/catalog", "", http.StatusUnauthorized)
@@ -181,7 +181,7 @@ func (d *doors) ask(method, path, body string, want int) string {
 	return string(text)
 }
 
-// records are what a query of the audit answers.
+// records returns the records that a query of the audit log finds.
 func (d *doors) records(query string) []auditlog.Entry {
 	d.t.Helper()
 	var doc struct{ Records []auditlog.Entry }
@@ -193,7 +193,7 @@ func (d *doors) records(query string) []auditlog.Entry {
 
 func (d *doors) count() int { return len(d.records("")) }
 
-// each wants a record of a query that fits.
+// each requires that a query finds a record that fits.
 func (d *doors) each(query string, fits func(auditlog.Entry) bool) {
 	d.t.Helper()
 	all := d.records(query)
@@ -203,7 +203,7 @@ func (d *doors) each(query string, fits func(auditlog.Entry) bool) {
 	}
 }
 
-// wants wants a change with who, what, from where and the outcome.
+// wants requires a change with actor, action, source address and outcome.
 func (d *doors) wants(action, kind, address, version string) {
 	d.t.Helper()
 	d.made = append(d.made, action)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestAudit publishes through a server with state keys: it tells of it at once, and the
-// registry once it has ended, sealed; what somebody takes away there is told.
+// TestAudit publishes through a server with state keys: the server lists the change at once,
+// and the registry, sealed, after the server has ended; records removed there are reported.
 func TestAudit(t *testing.T) {
 	const reading = "oks_reading_0123456789abcdefghij"
 	keys := map[string]string{"OKARA_STATE_KEYS": "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}

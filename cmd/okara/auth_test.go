@@ -33,7 +33,7 @@ const (
 	testSecret = "s3cr3t-pa55word"
 )
 
-// person is somebody with a home directory and an environment of their own.
+// person is a user with a home directory and an environment of their own.
 type person struct {
 	t    *testing.T
 	home string
@@ -80,8 +80,8 @@ func (u *person) file(name, content string) string {
 	return full
 }
 
-// helper installs a credential helper that records its calls and knows the
-// test's user everywhere.
+// helper installs a credential helper that records its calls and knows the test's user for
+// every host.
 func (u *person) helper() {
 	u.t.Helper()
 	if runtime.GOOS == "windows" {
@@ -111,7 +111,7 @@ func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 	t.Run("tokens", func(t *testing.T) { f(t, ocitest.NewTokens(t, users)) })
 }
 
-// TestLoginCheck logs in to distribution with its own authentication.
+// TestLoginCheck logs in to the distribution registry with its own authentication.
 func TestLoginCheck(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)
@@ -132,7 +132,7 @@ func TestLoginCheck(t *testing.T) {
 	})
 }
 
-// TestDeniedSaysItOnce wants the registry's words once and exit code 5.
+// TestDeniedSaysItOnce expects the registry's message once, and exit code 5.
 func TestDeniedSaysItOnce(t *testing.T) {
 	words := map[string]string{"htpasswd": "authentication required", "tokens": "the issuer does not know this user name and password"}
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
@@ -155,8 +155,8 @@ func TestDeniedSaysItOnce(t *testing.T) {
 	})
 }
 
-// TestPublishWithAuthentication publishes and reads back on registries that
-// want a login, with tokens that have expired in between.
+// TestPublishWithAuthentication publishes and reads back with registries that require a
+// login, while tokens expire.
 func TestPublishWithAuthentication(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)
@@ -183,7 +183,7 @@ func TestApplyOutlivesItsToken(t *testing.T) {
 		tool := stock.Name
 		t.Run(tool, func(t *testing.T) {
 			g := ocitest.NewTokens(t, map[string]string{testUser: testSecret})
-			// Asking this "registry" for anything expires all tokens of the real one.
+			// Any request to this server expires all tokens of the real registry.
 			var expired atomic.Int32
 			expire := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				g.Expire()
@@ -226,8 +226,8 @@ output "done" {
 	}
 }
 
-// TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then
-// installs a module from a registry that wants a login.
+// TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then installs a
+// module from a registry that requires a login.
 func TestEmitServesOpenTofu(t *testing.T) {
 	tofu := tofutest.Tofu(t)
 	g := ocitest.NewHTPasswd(t, map[string]string{testUser: testSecret})
@@ -273,8 +273,8 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	}
 }
 
-// okaraProgram is okara as a program of its own, which this test binary is
-// when it is called by that name.
+// okaraProgram returns okara as a separate program, which is this test binary under that
+// name.
 func (u *person) okaraProgram() string {
 	u.t.Helper()
 	self, err := os.Executable()
@@ -288,8 +288,8 @@ func (u *person) okaraProgram() string {
 	return name
 }
 
-// TestPassThroughServesTools lets stock tools install a module through a server
-// that has no credentials of its own, with what auth token prints.
+// TestPassThroughServesTools lets stock tools install a module through a server without
+// credentials of its own, with the output of auth token.
 func TestPassThroughServesTools(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)

@@ -20,10 +20,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestBackup copies the directory of a stopped server, loses it, puts the copy
-// back and collects garbage there, with the first runs killed. What is published
-// must be whole each time, and the space of what was deleted must be free in
-// the end.
+// TestBackup copies the directory of a stopped server, loses it, restores the copy and
+// collects garbage there, killing the first runs. Published artifacts must be complete each
+// time, and in the end the space of deleted ones must be free.
 func TestBackup(t *testing.T) {
 	storage, backup := filepath.Join(t.TempDir(), "okara"), filepath.Join(t.TempDir(), "backup")
 	okara := func(args ...string) string {
@@ -93,7 +92,7 @@ func TestBackup(t *testing.T) {
 
 const deleted, deletedSize = 100, 10_000
 
-// deleteMany pushes artifacts and deletes them again.
+// deleteMany pushes and then deletes artifacts.
 func deleteMany(t *testing.T, host string) {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/modules/net/old/aws", oci.Options{})

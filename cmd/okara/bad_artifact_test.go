@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// The rest returns what makes the arguments of one command.
+// makeArgs makes the arguments of one command.
 type makeArgs = func(t *testing.T) []string
 
 // with adds flags to the arguments.
@@ -45,7 +45,7 @@ func badModuleVersion(version string) makeArgs {
 	}
 }
 
-// badArchive takes the archive from the registry of another tool.
+// badArchive publishes an archive through the registry of another tool.
 func badArchive(archive []byte) makeArgs {
 	return func(t *testing.T) []string {
 		r := newBadRepo(t, "foreign")
@@ -87,7 +87,7 @@ func badMirror(name string, zip []byte) makeArgs {
 	}
 }
 
-// badOriginOf mirrors a zip from a registry that says this about it.
+// badOriginOf mirrors a zip from a registry that reports these sums and key for it.
 func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
 	return func(t *testing.T) []string {
 		r := newBadRepo(t, "mirror/"+badOrigin)
@@ -123,13 +123,13 @@ func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
 	}
 }
 
-// largeIndex mirrors from a registry that keeps no limit.
+// largeIndex mirrors from a registry that has no limits.
 func largeIndex(t *testing.T) []string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/tags/list"):
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"name":"x","tags":["1.0.0"]}`) // a cut answer fails the test
+			_, _ = io.WriteString(w, `{"name":"x","tags":["1.0.0"]}`) // a truncated answer fails the test
 		case strings.HasSuffix(r.URL.Path, "/manifests/1.0.0"):
 			w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 			_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[]`+strings.Repeat(" ", oci.MaxManifest)+`}`)

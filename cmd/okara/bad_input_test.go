@@ -54,8 +54,8 @@ const (
 	badOrigin = "registry.example.com/acme/dns"
 )
 
-// TestBadInput gives every command that takes packages from outside input that
-// is broken or hostile. Each is refused with a reason, and nothing is pushed.
+// TestBadInput gives every command that accepts foreign packages broken or malicious input.
+// Each is refused with a reason, and nothing is pushed.
 func TestBadInput(t *testing.T) {
 	now, long := time.Now(), time.Now().Add(-100*24*time.Hour)
 	sound, stranger := newBadKey(t, now, false), newBadKey(t, now, false)
@@ -81,7 +81,7 @@ func TestBadInput(t *testing.T) {
 		code   int
 		reason string
 	}{
-		// A tree that is published as a module.
+		// A folder that is published as a module.
 		{"module with a symlink loop", badModule(func(t *testing.T, dir string) {
 			mustLink(t, "b", filepath.Join(dir, "a"))
 			mustLink(t, "a", filepath.Join(dir, "b"))
@@ -137,7 +137,7 @@ func TestBadInput(t *testing.T) {
 		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), cli.ExitPartly, "zip: "},
 		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), cli.ExitPartly, "no version"},
 
-		// A provider that is mirrored from a registry of somebody else.
+		// A provider that is mirrored from a third-party registry.
 		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), cli.ExitPartly, badZip + " has "},
 		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), cli.ExitPartly, badZip + " is not listed"},
 		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), cli.ExitPartly, "key has expired"},
@@ -149,7 +149,7 @@ func TestBadInput(t *testing.T) {
 		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), cli.ExitPartly, "SHA256SUMS is not signed"},
 		{"mirrored index over 4 MiB", largeIndex, cli.ExitPartly, "4194304"},
 
-		// A bundle that somebody carried over.
+		// A bundle from another system.
 		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), cli.ExitFailure, `"../escaped" does not belong into an OCI layout`},
 		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), cli.ExitFailure, "is not a regular file"},
 		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), cli.ExitFailure, "its bytes have another digest"},
@@ -170,8 +170,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// zipFile is one entry of a zip. claims is the size that its header says, 0: the
-// true one.
+// zipFile is one entry of a zip. claims is the size in its header; 0: the true one.
 type zipFile struct {
 	name, text string
 	mode       fs.FileMode // 0: a plain file
@@ -231,7 +230,7 @@ func manyFiles(n int) []zipFile {
 	return files
 }
 
-// manyPlatforms gives a zip so many names that the index of it is too large.
+// manyPlatforms gives a zip so many names that its index is too large.
 func manyPlatforms(n int, zip []byte) map[string][]byte {
 	dist := map[string][]byte{}
 	for i := range n {
@@ -262,16 +261,16 @@ func mustLink(t *testing.T, target, file string) {
 // sums is SHA256SUMS with its signature.
 type sums struct{ text, signature []byte }
 
-// badKey is a signing key with its files. It may no longer be sound.
+// badKey is a signing key with its files. It may have expired or be revoked.
 type badKey struct {
 	id, private, public string
 	served              artifact.SigningKey
-	signer              *signing.Key // the key while it was sound
-	when                time.Time    // when it was
+	signer              *signing.Key // the key while it was valid
+	when                time.Time    // when it was valid
 }
 
-// signs returns what the key signed: that badZip has this hash, or without one
-// that there is another file.
+// signs returns a signed statement that badZip has this hash; without a hash, that only
+// another file exists.
 func (k badKey) signs(t *testing.T, sum string) sums {
 	t.Helper()
 	s := signing.Sums{badStem + "manifest.json": strings.Repeat("1", 64)}
@@ -285,7 +284,7 @@ func (k badKey) signs(t *testing.T, sum string) sums {
 	return sums{s.Bytes(), signature}
 }
 
-// newBadKey makes a key that was made at that time, for a day if it is long ago.
+// newBadKey makes a key with that creation time, valid for a day if it is long ago.
 func newBadKey(t *testing.T, when time.Time, revoked bool) badKey {
 	t.Helper()
 	o := signing.KeyOptions{ECC: true, Now: func() time.Time { return when }}

@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestBadUsage types what people type by mistake. Each row is a command line, its
-// exit code, and what the message and the hint have to say; nothing is written.
-// Words in capitals stand for hosts and files, see newBadUsage.
+// TestBadUsage runs typical mistyped command lines. Each row has a command line, its exit
+// code, and parts of the message and the hint; nothing is written. Words in capitals stand
+// for hosts and files, see newBadUsage.
 //
 // Shows: mistakes 30 | mistakes on the command line were answered without what to type | each has a
 // reason, a hint and an exit code, as JSON too
@@ -31,7 +31,7 @@ func TestBadUsage(t *testing.T) {
 		code         int
 		reason, hint string
 	}{
-		// Commands and flags that are not there.
+		// Unknown commands and flags.
 		{"publsh module", cli.ExitUsage, `unknown command "publsh" for "okara"`, "did you mean `okara publish`?"},
 		{"push MODULE net/vpc/aws 1.0.0", cli.ExitUsage, `unknown command "push"`, "`okara publish`"},
 		{"frobnicate", cli.ExitUsage, `unknown command "frobnicate"`, "its commands are admin, auth, "},
@@ -147,7 +147,7 @@ func TestBadUsage(t *testing.T) {
 		{"serve --listen nonsense", cli.ExitUsage, "missing port in address", ""},
 		{"serve --listen :0", cli.ExitUsage, "reachable from other machines", "--token-file FILE"},
 
-		// Who it is that asks.
+		// Credentials.
 		{"state list LOGIN/infra/state", cli.ExitDenied, "there are no credentials for LOGIN/infra/state", "log in with `okara login LOGIN`"},
 		{"list --registry DENIES", cli.ExitDenied, `403 Forbidden: DENIED: "policy says no"`, "DENIES was asked without credentials; log in with `okara login DENIES`"},
 		{module + "--server http://LOGIN", cli.ExitDenied, "401 Unauthorized: the server says: who are you", "give a token with --token-file"},
@@ -193,7 +193,7 @@ func TestBadUsage(t *testing.T) {
 		{"mirror net/vpc/aws --from https://TLS --registry REGISTRY", cli.ExitUsage, `"https://TLS" is no origin of modules`, "the host of a registry"},
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
-		// Questions without a terminal, and what is not said.
+		// Questions without a terminal, and missing arguments.
 		{"yank net/vpc/aws@* --registry REGISTRY", cli.ExitUsage, "withdraw every version of net/vpc/aws needs an answer", "add --yes"},
 		{"admin doctor instances --server http://REGISTRY", cli.ExitUsage, "no registry given", "--registry HOST[/PREFIX]"},
 		{"state unlock REGISTRY/infra/state --id x", cli.ExitUsage, "there is no terminal", "--yes"},
@@ -205,8 +205,8 @@ func TestBadUsage(t *testing.T) {
 	}
 }
 
-// badUsage is a registry with two versions of a module and one of a state, and
-// servers that answer otherwise.
+// badUsage is a registry with two versions of a module and one of a state, and servers with
+// other answers.
 type badUsage struct {
 	registry *writes
 	names    *strings.Replacer // the words in capitals
@@ -243,7 +243,7 @@ func newBadUsage(t *testing.T) badUsage {
 	)}
 }
 
-// newAnswer is a server that has one answer to everything.
+// newAnswer starts a server with one answer for all requests.
 func newAnswer(t *testing.T, status int, body string) (host string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -251,7 +251,7 @@ func newAnswer(t *testing.T, status int, body string) (host string) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body) // a cut answer fails the test
+		_, _ = io.WriteString(w, body) // a truncated answer fails the test
 	}))
 	t.Cleanup(s.Close)
 	return strings.TrimPrefix(s.URL, "http://")
@@ -262,7 +262,7 @@ func (u badUsage) check(t *testing.T, line string, code int, reason, hint string
 	before := u.registry.n.Load()
 	words := strings.Fields(u.names.Replace(line))
 	if dir, ok := strings.CutPrefix(words[0], "TMPDIR="); ok {
-		_ = t.TempDir() // the test's own
+		_ = t.TempDir() // makes the test's folder before TMPDIR changes
 		t.Setenv("TMPDIR", dir)
 		words = words[1:]
 	}
@@ -282,7 +282,7 @@ func (u badUsage) check(t *testing.T, line string, code int, reason, hint string
 	}
 }
 
-// literal leaves the words of a usage line as they are.
+// literal leaves the words in capitals of a usage line unchanged.
 func literal(names *strings.Replacer, text string) string {
 	if strings.Contains(text, "usage: ") || strings.Contains(text, "missing: ") {
 		return text
@@ -290,7 +290,7 @@ func literal(names *strings.Replacer, text string) string {
 	return names.Replace(text)
 }
 
-// TestPartlyHint: where what failed is in the list, the hint is for that.
+// TestPartlyHint: if the failures are in the list, the hint is about them.
 func TestPartlyHint(t *testing.T) {
 	u := newBadUsage(t)
 	for line, want := range map[string]string{
@@ -303,7 +303,7 @@ func TestPartlyHint(t *testing.T) {
 	}
 }
 
-// TestForgivenUsage is what people copy from elsewhere, and is understood.
+// TestForgivenUsage accepts what users copy from elsewhere.
 func TestForgivenUsage(t *testing.T) {
 	u := newBadUsage(t)
 	for line, want := range map[string]string{
@@ -324,7 +324,7 @@ func TestForgivenUsage(t *testing.T) {
 	}
 }
 
-// TestFailureJSON: with --json there is one document on stdout, whatever went wrong.
+// TestFailureJSON: with --json there is one document on stdout for every kind of failure.
 //
 // Shows: mistakes 30
 func TestFailureJSON(t *testing.T) {
@@ -364,8 +364,8 @@ func TestFailureJSON(t *testing.T) {
 	}
 }
 
-// TestRefusedCredential: the message says which credential a registry refused and
-// where it is kept, and nothing of its secret.
+// TestRefusedCredential: the message says which credential a registry refused and where it
+// is stored, but not its secret.
 //
 // Shows: mistakes 30
 func TestRefusedCredential(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestChangedMarkdown: a comment stays below what services take, and what was written by
-// people stays code, however many backticks are in it.
+// TestChangedMarkdown: a comment stays below the limit of services, and user-written text
+// stays code, even with many backticks in it.
 func TestChangedMarkdown(t *testing.T) {
 	m := changedModule{Address: "net/vpc/aws", From: "1.0.0", To: "1.0.1", Changes: []string{"fix: ``` @here ` #1"}}
 	if got, want := changedMarkdown([]changedModule{m}), "\n- commit: ```` fix: ``` @here ` #1 ````\n"; !strings.HasSuffix(got, want) {

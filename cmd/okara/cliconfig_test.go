@@ -185,20 +185,20 @@ provider_installation {
 	}
 }
 
-// TestCLIConfigAsks names servers without a scheme. Each is asked for https and then
-// for http, once, and no answer is no reason to fail.
+// TestCLIConfigAsks names servers without a scheme. Each is tried once with https and then
+// with http, and a missing answer is not a failure.
 func TestCLIConfigAsks(t *testing.T) {
 	asked := make(chan string, 4)
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })
 	plain, secure, gone := httptest.NewServer(h), httptest.NewUnstartedServer(h), httptest.NewServer(h)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of a certificate that nobody trusts
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of an untrusted certificate
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
 	gone.Close()
 	for _, tt := range []struct {
 		name, host, path, want, note string
-		asked                        int // requests that came through
+		asked                        int // requests that arrived
 	}{
 		{"http", plain.Listener.Addr().String(), "", "http", "", 1},
 		{"http below a path", plain.Listener.Addr().String(), "/tf", "http", "", 1},
@@ -270,8 +270,7 @@ func TestCLIConfigRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCLIConfig shows that whatever server is named, the file is valid HCL or
-// the command refuses.
+// FuzzCLIConfig shows that for any server name the file is valid HCL or the command refuses.
 func FuzzCLIConfig(f *testing.F) {
 	f.Add("https://okara.example.com", "registry.opentofu.org", "reg.example.com/p")
 	f.Add("http://127.0.0.1:1/a\"b", "x\ny", "${x}")

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestDanglingTags lists and shows what is in a registry that died while it wrote tags:
-// those are listed, and their GET is 404.
+// TestDanglingTags lists and shows artifacts of a registry that crashed while it wrote tags:
+// such tags are listed, and their GET is 404.
 //
 // Shows: mistakes 25
 func TestDanglingTags(t *testing.T) {

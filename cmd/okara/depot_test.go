@@ -44,7 +44,7 @@ func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 	}
 }
 
-// waitForTag waits until the module has a version; the end is only a guard.
+// waitForTag waits until the module has a version, with a generous timeout.
 func waitForTag(t *testing.T, host, tag string) {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{})
@@ -66,8 +66,8 @@ func waitForTag(t *testing.T, host, tag string) {
 	}
 }
 
-// TestServeDepotReplicas runs two servers on one registry and one depot file:
-// each version is published once, and a new tag appears when a run is asked for.
+// TestServeDepotReplicas runs two servers on one registry and one depot file: each version is
+// published once, and a new tag appears after a requested run.
 //
 // Shows: opendepot 2 | polling interval | `okara serve --depot FILE`, one replica at a time
 // Shows: opendepot 3 | forced sync | `POST /depot/sync`, or `okara depot apply`

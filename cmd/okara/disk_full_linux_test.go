@@ -21,7 +21,7 @@ import (
 
 const smallDisk = 20 << 20
 
-// newSmallDisk mounts a file system that is soon full.
+// newSmallDisk mounts a small file system.
 func newSmallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func newSmallDisk(t *testing.T) string {
 	return dir
 }
 
-// free is what the disk has left.
+// free returns the free bytes of the disk.
 func free(t *testing.T, dir string) int64 {
 	t.Helper()
 	_, n, ok := embedded.Space(dir)
@@ -64,7 +64,7 @@ func fillDisk(t *testing.T, dir string) string {
 	return file
 }
 
-// until polls, for as long as a slow machine may need.
+// until polls, with a timeout for slow machines.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -74,7 +74,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// newNoisyModule is a folder whose archive has about that size.
+// newNoisyModule returns a folder whose archive has about that size.
 func newNoisyModule(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func newNoisyModule(t *testing.T, size int) string {
 	return dir
 }
 
-// lockState takes the lock of a state and gives it back.
+// lockState locks a state and unlocks it.
 func lockState(t *testing.T, url string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"ID":%q,"Operation":"test"}`, rand.Text())
@@ -109,7 +109,7 @@ func lockState(t *testing.T, url string) {
 	}
 }
 
-// mustLockAndWrite does what an apply needs of a server.
+// mustLockAndWrite makes the requests that an apply makes to a server.
 func mustLockAndWrite(t *testing.T, p *serveProcess, serial int) {
 	t.Helper()
 	lockState(t, p.url+"/state/shop/default")
@@ -120,9 +120,9 @@ func mustLockAndWrite(t *testing.T, p *serveProcess, serial int) {
 	}
 }
 
-// TestFullDiskOfOthers: something else fills the disk of a server. Locks and
-// states go through, all else is refused in words, and nothing has to be mended
-// once there is room.
+// TestFullDiskOfOthers: another program fills the disk of a server. Locks and states still
+// work, everything else is refused with a message, and nothing has to be repaired once there
+// is space.
 //
 // Shows: mistakes 36 | a full disk stopped locks and states; an upload that failed kept its space
 // for a day | a reserve for them, space back at once, 507 and words for all else, `/readyz` 503; on
@@ -151,7 +151,7 @@ func TestFullDiskOfOthers(t *testing.T) {
 	}
 
 	p.signal(t, syscall.SIGKILL)
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Wait() // was killed
 	p = newServeProcess(t, nil, "--storage", disk)
 	mustLockAndWrite(t, p, 12)
 
@@ -179,8 +179,8 @@ func ask(t *testing.T, url string) string {
 	return fmt.Sprintf("%d %s", resp.StatusCode, text)
 }
 
-// TestUploadThatFails: an upload that does not fit, and one whose client goes,
-// give their space back at once, and leave nothing.
+// TestUploadThatFails: an upload that does not fit, and one whose client disconnects, free
+// their space at once, and leave nothing.
 //
 // Shows: mistakes 36
 func TestUploadThatFails(t *testing.T) {
@@ -188,7 +188,7 @@ func TestUploadThatFails(t *testing.T) {
 	p := newServeProcess(t, nil, "--storage", disk)
 	mustLockAndWrite(t, p, 1)
 	whole := free(t, disk)
-	back := func() bool { return free(t, disk) > whole-(128<<10) } // links and folders
+	back := func() bool { return free(t, disk) > whole-(128<<10) } // links and folders remain
 
 	module := newNoisyModule(t, smallDisk-(4<<20))
 	for _, to := range [][]string{{"--server", p.url}, {"--registry", strings.TrimPrefix(p.url, "http://")}} {
@@ -207,7 +207,7 @@ func TestUploadThatFails(t *testing.T) {
 		conn.Close()
 		until(t, "the space is back after a cut "+method, back)
 	}
-	until(t, "no folder of an upload is left", func() bool { // it goes after what is in it
+	until(t, "no folder of an upload is left", func() bool { // removed after its contents
 		left, err := filepath.Glob(filepath.Join(disk, "registry/docker/registry/v2/repositories/*/*/*/*/_uploads/*"))
 		return err == nil && len(left) == 0
 	})
@@ -216,7 +216,7 @@ func TestUploadThatFails(t *testing.T) {
 	defer conn.Close()
 	until(t, "the upload arrives", func() bool { return free(t, disk) < whole-(3<<20) })
 	p.signal(t, syscall.SIGKILL)
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Wait() // was killed
 	if back() {
 		t.Fatal("the upload that a killed server had is gone")
 	}

@@ -15,17 +15,17 @@ import (
 )
 
 var (
-	// serverBlock is a configuration of okara serve, with its page's name for it.
+	// serverBlock matches a configuration of okara serve with its name on the page.
 	serverBlock = regexp.MustCompile("(?ms)^```hcl ((?:\\w+/)?okara\\.hcl)\n(.*?)^```$")
-	// shellBlock is what a user types, whether a test runs it or not.
+	// shellBlock matches commands for users, whether a test runs them or not.
 	shellBlock = regexp.MustCompile("(?ms)^```sh[^\n]*\n(.*?)^```$")
-	// spanned is a command in running text.
+	// spanned matches a command in running text.
 	spanned = regexp.MustCompile("`(okara [^`]+)`")
-	// parted is between two commands of one line.
+	// parted matches what separates two commands on a line.
 	parted = regexp.MustCompile(`&&|\|\||[|;()]| #`)
 )
 
-// documentation returns the text of the README and of the pages by their names.
+// documentation returns the text of the README and of the pages, by name.
 func documentation(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../../docs/*/*.md")
@@ -43,7 +43,7 @@ func documentation(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestDocumentedSettings reads the configurations of the pages as the server would.
+// TestDocumentedSettings reads the configurations on the pages as the server would.
 func TestDocumentedSettings(t *testing.T) {
 	found, github := 0, 0
 	for page, text := range documentation(t) {
@@ -62,8 +62,8 @@ func TestDocumentedSettings(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommands wants each command of the pages to exist, with its flags
-// where it is in a block. The blocks that run are run in internal/e2e.
+// TestDocumentedCommands requires that each command on the pages exists, in blocks with its
+// flags. internal/e2e runs the blocks that can be run.
 func TestDocumentedCommands(t *testing.T) {
 	found := 0
 	for page, text := range documentation(t) {

@@ -22,7 +22,7 @@ func TestDoctor(t *testing.T) {
 		name      string
 		quirks    ocitest.Quirks
 		locking   string
-		deletes   [3]bool // by tag, by digest, a digest drops its tags
+		deletes   [3]bool // by tag, by digest, and whether deleting a digest removes its tags
 		conflicts bool
 	}{
 		{"distribution", ocitest.Quirks{}, statebackend.LockingExact, [3]bool{true, true, true}, false},
@@ -56,7 +56,7 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("exit %d: %s", o.code, o.err)
 			}
 			var tags []string
-			for range 3 { // a late list shows the verdict, too, only then
+			for range 3 { // a late list shows the verdict as well, but only then
 				tags = tagsOf(t, reference)
 			}
 			scratch := slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-probe-") })
@@ -74,7 +74,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorThorough runs the long test, which leaves nothing behind without a record.
+// TestDoctorThorough runs the long test, which leaves only records behind.
 func TestDoctorThorough(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
 	var r doctor.Report
@@ -89,8 +89,8 @@ func TestDoctorThorough(t *testing.T) {
 	}
 }
 
-// TestDoctorPeer runs the second connection on another registry altogether,
-// where nobody ever sees the other.
+// TestDoctorPeer uses a completely separate registry for the second connection, so that
+// neither sees the other's writes.
 func TestDoctorPeer(t *testing.T) {
 	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
 	o := okara(t, "admin", "doctor", reference, "--peer", peer)
@@ -99,8 +99,8 @@ func TestDoctorPeer(t *testing.T) {
 	}
 }
 
-// TestDoctorArtifactsGone examines a catalog that lists a module whose versions
-// somebody deleted: the others are examined all the same.
+// TestDoctorArtifactsGone examines a catalog that lists a module whose versions were deleted:
+// the other modules are still examined.
 func TestDoctorArtifactsGone(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host)

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// faultsVar has TestTofuFaultMatrix break every request in every way, instead of each
-// one in one way; `make interop` sets it.
+// faultsVar makes TestTofuFaultMatrix try every fault for every request, instead of one for
+// each; `make interop` sets it.
 const faultsVar = "OKARA_TEST_FAULTS"
 
 // faulty is a registry that breaks one request of an apply.
@@ -60,8 +60,8 @@ output "text" {
 	return f
 }
 
-// arm breaks the nth request from now on, none if that is 0; late if do is nil. What it
-// returns sends a late request that was not sent yet.
+// arm breaks the nth request from now on, none if nth is 0; if do is nil it delays the
+// request. The returned function delivers a delayed request that was not sent yet.
 func (f *faulty) arm(nth int, do ocitest.Act) (deliver func()) {
 	deliver = func() {}
 	fault := &ocitest.Fault{Base: ocitest.Direct{Handler: f.registry}, Nth: nth, Do: do}
@@ -86,10 +86,10 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ocitest.Through(fault).ServeHTTP(w, r)
 }
 
-// changing is what differs between the same requests of two applies.
+// changing matches the parts in which the same requests of two applies differ.
 var changing = regexp.MustCompile(`[0-9a-f]{32,}|-[0-9]{12}-[0-9a-f]{16}|[0-9a-f-]{36}|-v[0-9]+`)
 
-// run runs the tool through the wrapper, and returns what it printed and how it ended.
+// run runs the tool through the wrapper, and returns its output and its error.
 func (f *faulty) run(args ...string) (string, error) {
 	cmd := exec.Command(f.okara, append([]string{"tofu"}, args...)...)
 	cmd.Dir = filepath.Join(f.home, "module")
@@ -98,9 +98,9 @@ func (f *faulty) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestTofuFaultMatrix breaks the requests that `okara tofu apply` sends to the registry,
-// one in each apply: it is lost, its answer is lost, it comes twice, it comes late, or it
-// is refused and not executed. The apply succeeds whatever it is.
+// TestTofuFaultMatrix breaks the requests that `okara tofu apply` sends to the registry, one
+// in each apply: the request is lost, its answer is lost, it arrives twice, it arrives late,
+// or it is refused. The apply always succeeds.
 //
 // Shows: servers 4 | the same under `okara tofu apply` with stock OpenTofu; in every way in `make
 // interop`
@@ -137,8 +137,8 @@ func TestTofuFaultMatrix(t *testing.T) {
 	t.Logf("request, fault and outcome:%s", table.String())
 }
 
-// apply is one whose nth request fails; hit is false if it had fewer. It is to succeed
-// all the same, with its state in the registry and no lock.
+// apply runs an apply whose nth request fails; hit is false if it made fewer. It must still
+// succeed, with its state in the registry and no lock.
 func (f *faulty) apply(t *testing.T, text string, nth int, do ocitest.Act) (request, outcome string, hit bool) {
 	t.Helper()
 	deliver := f.arm(nth, do)

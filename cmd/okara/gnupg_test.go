@@ -22,13 +22,13 @@ func newGnuPG(t *testing.T) *gnuPG {
 	if _, err := exec.LookPath("gpg"); err != nil {
 		t.Skip("gpg is not on PATH")
 	}
-	home, err := os.MkdirTemp("", "gpg") // the name of its socket has to be short
+	home, err := os.MkdirTemp("", "gpg") // the path of its socket has to be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := &gnuPG{t, home}
 	t.Cleanup(func() {
-		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // its agent ends without its home, too
+		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // the agent also ends without its home directory
 		if err := os.RemoveAll(home); err != nil {
 			t.Error(err)
 		}
@@ -53,8 +53,8 @@ func (g *gnuPG) verify(dir string) {
 	g.run("--verify", text+".sig", text)
 }
 
-// TestGnuPG publishes a provider with each kind of key and lets gpg judge what
-// comes back out of the registry; then okara judges what gpg signed.
+// TestGnuPG publishes a provider with each kind of key and lets gpg verify what comes back
+// from the registry; then okara verifies what gpg signed.
 //
 // Shows: opendepot 10
 func TestGnuPG(t *testing.T) {
@@ -88,7 +88,7 @@ func TestGnuPG(t *testing.T) {
 			judge.run("--import", public)
 			judge.verify(dir)
 
-			// Signed once more, the version has both signatures in one file.
+			// After another signature the version has both in one file.
 			other, otherPublic := newKeyFiles(t, "--ed25519")
 			mustOkara(t, "sign", "acme/dns@1.0.0", "--sign-key", other, "--registry", registry)
 			both := filepath.Join(t.TempDir(), "out")

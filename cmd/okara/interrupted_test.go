@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestInterrupted stops commands while they wait: as Ctrl-C does, whose signal is the
-// cause of the end, and as others do.
+// TestInterrupted stops commands while they wait: by Ctrl-C, whose signal is the cause of the
+// cancellation, and by a cancellation without a cause.
 func TestInterrupted(t *testing.T) {
 	for _, cause := range []error{nil, errors.New("interrupt signal received")} {
 		for _, args := range [][]string{

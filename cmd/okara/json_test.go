@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// document is the only thing that out has to hold.
+// document decodes out, which has to be a single JSON document.
 func document(out string) (doc any, ok bool) {
 	d := json.NewDecoder(strings.NewReader(out))
 	if d.Decode(&doc) != nil {
@@ -25,7 +25,7 @@ func document(out string) (doc any, ok bool) {
 	return doc, err == io.EOF
 }
 
-// failure is what a document says of a command line that failed.
+// failure returns the exit code in the document of a failed command line.
 func failure(doc any) (code int, failed bool) {
 	fields, _ := doc.(map[string]any)
 	e, failed := fields["error"].(map[string]any)
@@ -33,7 +33,7 @@ func failure(doc any) (code int, failed bool) {
 	return int(n), failed
 }
 
-// jsonLines are command lines that end well, in this order, by their commands.
+// jsonLines are successful command lines, in this order.
 const jsonLines = `
 publish module MODULE net/json/aws 1.0.0
 publish module MODULE net/json/aws 1.1.0 --dry-run
@@ -106,7 +106,7 @@ state delete REGISTRY/infra/imported -w default --yes
 func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	shown := jsonSuccesses(t)
-	for _, elsewhere := range []string{ // which need standard input, a server, a key service, a tool or a lock
+	for _, elsewhere := range []string{ // these need standard input, a server, a key service, a tool or a lock
 		"instance", "workspace", "admin doctor instances", "serve", "admin scan", "depot approve",
 		"auth token", "auth emit", "login", "state unlock", "state rekey", "state decrypt",
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestKeysRotate replaces the key of a provider: while both count, users of
-// either key verify every version; then the old one no longer does.
+// TestKeysRotate replaces the key of a provider: while both are valid, users of either key
+// verify every version; then the old one no longer verifies.
 func TestKeysRotate(t *testing.T) {
 	registry, dir := ocitest.New(t, ocitest.Quirks{}), t.TempDir()
 	id, old, _ := strings.Cut(strings.TrimSpace(mustOkara(t, "keys", "new", "--ed25519", "--dir", dir)), "\t")

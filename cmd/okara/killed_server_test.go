@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestKilledServerLeavesNoFiles kills a server with signal 9 in the middle of an
-// upload. The next one removes what it left in the folder for temporary files.
+// TestKilledServerLeavesNoFiles kills a server with SIGKILL in the middle of an upload. The
+// next server removes what it left in the folder for temporary files.
 func TestKilledServerLeavesNoFiles(t *testing.T) {
 	temp := t.TempDir()
 	left := func() []os.DirEntry {
@@ -46,7 +46,7 @@ func TestKilledServerLeavesNoFiles(t *testing.T) {
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Wait() // was killed
 	sender.Close()
 	<-ended
 	newServeProcess(t, []string{"TMPDIR=" + temp})

@@ -28,11 +28,10 @@ import (
 
 const kills = 20
 
-// TestKilled kills okara with signal 9 at random requests of a publish, a mirror
-// and a bundle load, each into a prefix of its own. No version may be visible
-// unless it is complete, the next run must finish it without sending a blob
-// that had arrived, and the one after that send nothing. No temporary file may be
-// left.
+// TestKilled kills okara with SIGKILL at random requests of a publish, a mirror and a bundle
+// load, each with a separate prefix. A version may only be visible if it is complete, the
+// next run must finish it without sending again a blob that had arrived, and the one after
+// that must send nothing. No temporary files may be left.
 //
 // Shows: registries 12
 // Shows: mistakes 22
@@ -50,7 +49,7 @@ func TestKilled(t *testing.T) {
 	_, key, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	registry := newUploads(t)
 
-	// The origin of the others, a signed release behind the registry protocol.
+	// The source for the others, a signed release behind the registry protocol.
 	dist, bundle, origin := newRelease(t, releasePlatforms, 1<<20), filepath.Join(home, "b.tar"), registry.host+"/origin"
 	url, _, _ := newServer(t, "--registry", origin)
 	mirrored := strings.TrimPrefix(url, "http://") + "/acme/dns"
@@ -118,8 +117,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill starts a command, kills it at its nth request, before that is done or
-// before it is answered, and reports whether that cut it.
+// kill starts a command, kills it at its nth request, before it is executed or before it is
+// answered, and reports whether that interrupted the command.
 func (u *uploads) kill(t *testing.T, cmd *exec.Cmd, nth int64) bool {
 	t.Helper()
 	u.mu.Lock()
@@ -132,7 +131,7 @@ func (u *uploads) kill(t *testing.T, cmd *exec.Cmd, nth int64) bool {
 	return cmd.Wait() != nil
 }
 
-// arrive counts a request and returns what ends it.
+// arrive counts a request and returns a function that ends it.
 func (u *uploads) arrive() (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,14 +139,14 @@ func (u *uploads) arrive() (done func()) {
 		return func() {}
 	}
 	victim := u.victim
-	strike := func() { _ = victim.Kill() } // it may have ended
+	strike := func() { _ = victim.Kill() } // may have ended already
 	if u.early {
 		strike()
 	}
 	return strike
 }
 
-// uploads is a registry that knows which blobs it took.
+// uploads is a registry that records which blobs it received.
 type uploads struct {
 	host     string
 	n        atomic.Int64 // requests that end an upload
@@ -155,7 +154,7 @@ type uploads struct {
 
 	mu     sync.Mutex // guards the fields below
 	victim *os.Process
-	fatal  int64 // the request at which it dies
+	fatal  int64 // the request at which the client dies
 	early  bool
 
 	taken map[string]bool
@@ -194,7 +193,7 @@ func newUploads(t *testing.T) *uploads {
 	return u
 }
 
-// remember marks the moment from which nothing that was taken may come again.
+// remember marks the time after which no received blob may be sent again.
 func (u *uploads) remember() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -214,13 +213,13 @@ type answered struct {
 
 func (a *answered) WriteHeader(code int) {
 	if a.code != 0 {
-		return // the library's second thoughts after the client went away
+		return // the library reports the disconnected client afterwards
 	}
 	a.code = code
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// mustBeWhole fetches all that version 1.0.0 consists of, which is signed.
+// mustBeWhole fetches everything that the signed version 1.0.0 consists of.
 func mustBeWhole(t *testing.T, r *oci.Repo) {
 	t.Helper()
 	m, err := r.Fetch(t.Context(), "1.0.0")
@@ -232,7 +231,7 @@ func mustBeWhole(t *testing.T, r *oci.Repo) {
 		t.Fatal(err)
 	}
 	for _, p := range index.Platforms {
-		bare := artifact.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest} // so that the manifest is read
+		bare := artifact.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest} // without files, so that the manifest is read
 		zip, err := artifact.ResolveProviderZip(t.Context(), r, bare)
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// A tool does not outlive an okara that is killed: it is told to end, in order,
-// and the next run names the state that it could not store.
+// TestKilledAboveTool shows that a tool does not outlive a killed okara: it is ended properly,
+// and the next run names the state that could not be stored.
 func TestKilledAboveTool(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -52,7 +52,7 @@ esac
 	if err := okara.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = okara.Wait() // it was killed
+	_ = okara.Wait() // was killed
 	waitForFile(t, filepath.Join(dir, "ended"))
 
 	out, err := run("plan").CombinedOutput()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestListServer lists through a front-end: what the token may read, in the same
-// form as from the registry behind it.
+// TestListServer lists through a front-end what the token may read, in the same form as from
+// the registry behind it.
 func TestListServer(t *testing.T) {
 	const narrow = "oks_narrow_0123456789abcdefghij"
 	c, storage := newClientHome(t), t.TempDir()

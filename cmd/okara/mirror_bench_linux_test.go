@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// BenchmarkMirror mirrors a provider of 12 platforms and about 700 MB from one
-// registry on disk to another, beside oras that copies the same blobs before the
-// same zips are hashed. okara may take 128 MiB.
+// BenchmarkMirror mirrors a provider with 12 platforms and about 700 MB from one registry on
+// disk to another, compared with oras copying the same blobs followed by hashing the same
+// zips. okara may use 128 MiB of memory.
 //
 // Shows: registries 28
 func BenchmarkMirror(b *testing.B) {
@@ -40,8 +40,8 @@ func BenchmarkMirror(b *testing.B) {
 	})
 }
 
-// BenchmarkPublish publishes the same release from its folder, beside oras that
-// pushes the zips before they are hashed. okara may take 128 MiB.
+// BenchmarkPublish publishes the same release from its folder, compared with oras pushing the
+// zips followed by hashing them. okara may use 128 MiB of memory.
 //
 // Shows: registries 28
 func BenchmarkPublish(b *testing.B) {

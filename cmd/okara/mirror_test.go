@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestMirrorOtherContent mirrors a version again whose zip is another one at the origin
-// now, and has a depot take over a module that somebody published.
+// TestMirrorOtherContent mirrors a version again after its zip has changed at the origin, and
+// lets a depot take over a module that was published before.
 func TestMirrorOtherContent(t *testing.T) {
 	const name = "registry.example.com/acme/dns"
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -52,7 +52,7 @@ func TestMirrorOtherContent(t *testing.T) {
 		if o := okara(t, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--registry", host); o.code != cli.ExitOK {
 			t.Fatal(o.err)
 		}
-		for range 2 { // nothing is taken over by asking again
+		for range 2 { // repeating the command takes nothing over
 			o := okara(t, "depot", "apply", file, "--registry", host)
 			if o.code != want || want == cli.ExitConflict && !both.MatchString(o.out) {
 				t.Errorf("%q: exit %d, want %d\n%s%s", content, o.code, want, o.out, o.err)
@@ -61,8 +61,8 @@ func TestMirrorOtherContent(t *testing.T) {
 	}
 }
 
-// TestMirrorStates mirrors what is good, what cannot be installed and what the
-// origin does not have in one run.
+// TestMirrorStates mirrors in one run a valid version, one that cannot be installed, and one
+// that the origin does not have.
 func TestMirrorStates(t *testing.T) {
 	const good, bad, gone = "registry.example.com/acme/dns", "registry.example.com/acme/bad", "registry.example.com/acme/gone"
 	packed, host := t.TempDir(), ocitest.New(t, ocitest.Quirks{})

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// echo is a registry that lets nobody in and sends every header of a request
-// back in its error, in clear and decoded.
+// echo starts a registry that refuses every request and returns the request's headers in its
+// error, as text and decoded.
 func echo(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,8 +44,8 @@ func echo(t *testing.T) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// TestNoSecretInAnyOutput runs every command of the tree with debug logging
-// against a registry that echoes what it gets.
+// TestNoSecretInAnyOutput runs every command of the tree with debug logging against a
+// registry that echoes the request.
 func TestNoSecretInAnyOutput(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	before := otel.GetTracerProvider()
@@ -118,8 +118,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	}
 }
 
-// TestNoSecretFromServe asks a server in front of such a registry for
-// everything it serves.
+// TestNoSecretFromServe requests everything that a server in front of such a registry serves.
 //
 // Shows: registries 22
 func TestNoSecretFromServe(t *testing.T) {
@@ -146,7 +145,7 @@ func TestNoSecretFromServe(t *testing.T) {
 			continue
 		}
 		asked = true
-		go func() { // the log is read on meanwhile
+		go func() { // keeps reading the log
 			defer cancel()
 			for _, path := range []string{
 				"/.well-known/terraform.json", "/v1/modules/acme/net/any/versions", "/v1/modules/acme/net/any/1.0.0/download",

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestCommandPages compares docs/reference/commands with the help of the command tree.
-// `make docs` writes the pages again.
+// TestCommandPages compares docs/reference/commands with the help of the command tree. `make
+// docs` regenerates the pages.
 func TestCommandPages(t *testing.T) {
 	const dir = "../../docs/reference/commands"
 	want := commandPages(t)
@@ -67,7 +67,7 @@ func commandPages(t *testing.T) map[string]string {
 func commandTree(c *cobra.Command) []*cobra.Command {
 	list := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() && sub.Name() != "completion" { // which is cobra's
+		if sub.IsAvailableCommand() && sub.Name() != "completion" { // which belongs to cobra
 			list = append(list, commandTree(sub)...)
 		}
 	}

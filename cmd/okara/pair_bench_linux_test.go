@@ -25,13 +25,13 @@ import (
 
 const (
 	benchPlatforms = 12
-	benchSize      = 58 << 20  // of a zip, about
+	benchSize      = 58 << 20  // of a zip, approximately
 	benchLimit     = 128 << 10 // KiB
 	benchTimes     = 5         // pairs
 )
 
-// eachContent runs f with a release of zips whose plugin is stored, where h1 costs
-// least beside the copy, and with one of plugins that deflate halves.
+// eachContent runs f with a release of zips whose plugin is stored, where h1 adds the least to
+// the copy, and with one of plugins that compress to half their size.
 func eachContent(b *testing.B, f func(b *testing.B, dist string)) {
 	for name, method := range map[string]uint16{"stored": zip.Store, "deflated": zip.Deflate} {
 		b.Run(name, func(b *testing.B) {
@@ -50,8 +50,8 @@ func eachContent(b *testing.B, f func(b *testing.B, dist string)) {
 	}
 }
 
-// writePackage writes a zip of benchSize. A plugin that is to be deflated repeats
-// each block of random bytes once.
+// writePackage writes a zip of benchSize. To be compressible, a plugin repeats each block of
+// random bytes once.
 func writePackage(name string, method uint16, seed byte) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -90,15 +90,15 @@ func writePackage(name string, method uint16, seed byte) error {
 // benchPairs are two command lines that do the same work on a registry.
 type benchPairs struct{ okara, plain func(target string) []string }
 
-// cost is what one run took.
+// cost is what one run used.
 type cost struct {
 	wall, cpu time.Duration
 	peak      int64 // KiB
 }
 
-// comparePairs runs both several times in turn, each time on a fresh registry, and
-// reports the medians. The processor time is that of the client alone and hardly
-// depends on what else the machine does.
+// comparePairs runs both alternately several times, each time on a fresh registry, and reports
+// the medians. The processor time is that of the client alone and hardly depends on the load
+// of the machine.
 func comparePairs(b *testing.B, p benchPairs) {
 	var okara, plain []cost
 	for b.Loop() {
@@ -122,7 +122,7 @@ func comparePairs(b *testing.B, p benchPairs) {
 		speed = append(speed, 100*plain[i].wall.Seconds()/okara[i].wall.Seconds())
 		cpu = append(cpu, 100*okara[i].cpu.Seconds()/plain[i].cpu.Seconds())
 	}
-	b.ReportMetric(0, "ns/op") // of all pairs, says nothing
+	b.ReportMetric(0, "ns/op") // of all pairs, meaningless
 	b.ReportMetric(median(speed), "%-of-plain-speed")
 	b.ReportMetric(median(cpu), "%-of-plain-cpu")
 	b.ReportMetric(median(seconds(okara)), "s-okara")
@@ -142,8 +142,8 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// costOf runs a command line on a registry of its own, which is removed so that
-// the next one finds the same amount of free memory and disk.
+// costOf runs a command line on a separate registry, which is removed so that the next run
+// finds the same amount of free memory and disk.
 func costOf(b *testing.B, args func(target string) []string) cost {
 	b.Helper()
 	target := newDisk(b)
@@ -173,7 +173,7 @@ func benchCommand(b *testing.B, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// disk is the built-in registry on a directory of its own.
+// disk is the built-in registry in a separate directory.
 type disk struct {
 	host   string
 	remove func()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestDoctorParkedJobs shows the jobs that wait for a person, and no others.
+// TestDoctorParkedJobs shows the jobs that need a decision, and no others.
 //
 // Shows: mistakes 2
 func TestDoctorParkedJobs(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// plainMain is a general OCI client for the benchmarks, made of what oras is made
-// of: "copy FROM TO DIR" as oras cp, "push DIR TO" as oras push, and then h1 of
-// the zips in DIR.
+// plainMain is a general OCI client for the benchmarks, built from the libraries of oras:
+// "copy FROM TO DIR" like oras cp, "push DIR TO" like oras push, each followed by h1 of the
+// zips in DIR.
 func plainMain() {
 	err := fmt.Errorf("plain %v", os.Args[1:])
 	switch {

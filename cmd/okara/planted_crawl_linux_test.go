@@ -29,7 +29,7 @@ var (
 // maxCrawled bounds the pages of one caller.
 const maxCrawled = 500
 
-// crawl asks as everybody for what nothing links to, and for all that pages link to.
+// crawl requests, as every caller, all unlinked addresses, and everything that pages link to.
 func (w *planted) crawl(t *testing.T, id string) {
 	t.Helper()
 	at := "/api/v1/instances/" + id
@@ -71,7 +71,7 @@ func (w *planted) crawl(t *testing.T, id string) {
 	}
 }
 
-// linksOf are the links of a page to this server.
+// linksOf returns the links of a page to this server.
 func linksOf(page, base string, body []byte) (paths []string) {
 	from, err := url.Parse(page)
 	if err != nil {
@@ -90,7 +90,7 @@ func linksOf(page, base string, body []byte) (paths []string) {
 	return paths
 }
 
-// stored reads every file of the server's storage, as it is and expanded.
+// stored reads every file of the server's storage, raw and decompressed.
 func (w *planted) stored(t *testing.T) {
 	t.Helper()
 	files, expanded := 0, 0
@@ -116,13 +116,13 @@ func (w *planted) stored(t *testing.T) {
 	}
 }
 
-// expand returns what is inside of compressed bytes.
+// expand returns the decompressed contents of bytes.
 func expand(b []byte, depth int) (all [][]byte) {
 	if depth == 0 {
 		return nil
 	}
 	add := func(r io.Reader) {
-		if more, _ := io.ReadAll(io.LimitReader(r, 64<<20)); len(more) > 0 { // what is broken off counts as far as it goes
+		if more, _ := io.ReadAll(io.LimitReader(r, 64<<20)); len(more) > 0 { // truncated content counts up to its end
 			all = append(append(all, more), expand(more, depth-1)...)
 		}
 	}

@@ -22,15 +22,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// The callers of the test, by name: one who owns, one who approves and administers,
-// and one without a token.
+// Tokens of the callers of the test, by name: an owner, an administrator who approves, and
+// one without a token.
 const (
 	plantedAnna  = "oks_anna_planted0123456789abcdef"
 	plantedCarla = "oks_carla_planted0123456789abcdef"
 )
 
-// Values that are planted. The module makes the output of reversed text, so that
-// its source has none of it.
+// Planted values. The module makes the output from reversed text, so that its source does
+// not contain it.
 const (
 	plantedParameter  = "planted-parameter-5a1f"
 	plantedCredential = "planted-credential-77c2"
@@ -42,7 +42,7 @@ const (
 	plantedLinkKey    = "planted-archive-key-0123456789ab"
 )
 
-// plantedModule says its secrets aloud.
+// plantedModule prints its secrets.
 const plantedModule = `
 variable "password" {
   type      = string
@@ -105,12 +105,11 @@ notify {
 }
 `
 
-// TestPlantedSecrets lets an instance live from its plan to its end on a whole
-// server, with a sealed ledger, and plants secrets in configuration, parameters,
-// credentials, outputs and a state. None of them is in an answer that an owner, an
-// approver who administers, a browser or a stranger gets, but in those of the two
-// pages and the route that reveal; nor in notices, streams of events, the logs or in
-// what is stored.
+// TestPlantedSecrets takes an instance from its plan to its end on a complete server with a
+// sealed ledger, and plants secrets in configuration, parameters, credentials, outputs and a
+// state. No answer to an owner, an approving administrator, a browser or an anonymous caller
+// contains one of them, except those of the two pages and the route that reveal values; nor
+// do notices, event streams, logs or stored content.
 //
 // Shows: page-mistakes 9 | secrets in the data of a page | PacoVK/tapir GHSA-rj9m-qf65-f5gg
 // Shows: platform-attacks 15
@@ -159,16 +158,16 @@ func TestPlantedSecrets(t *testing.T) {
 	w.stored(t)
 }
 
-// planted is a server that knows secrets.
+// planted is a server with planted secrets.
 type planted struct {
 	server         *serveProcess
 	storage, audit string
-	session        string   // cookie of a browser
-	secrets        []string // that nothing may show
+	session        string   // session cookie of a browser
+	secrets        []string // that must not be shown anywhere
 	reports        *reports
 }
 
-// ownName puts this program on PATH as okara: a server starts runs by its own name.
+// ownName puts this program on PATH as okara: a server starts runs by that name.
 func ownName(t *testing.T) {
 	t.Helper()
 	bin := t.TempDir()
@@ -210,13 +209,13 @@ func newPlanted(t *testing.T) *planted {
 	return w
 }
 
-// plantedState has a value that is marked and a sensitive output.
+// plantedState has a value that is marked as sensitive, and a sensitive output.
 const plantedState = `{"version":4,"terraform_version":"1.10.0","serial":1,"lineage":"l",
 "outputs":{"word":{"value":"` + plantedStateOut + `","type":"string","sensitive":true}},
 "resources":[{"mode":"managed","type":"aws_db_instance","name":"main","provider":"provider[\"registry.opentofu.org/hashicorp/aws\"]",
 "instances":[{"attributes":{"id":"db-1","user_data":"` + plantedMark + `"},"sensitive_attributes":[[{"type":"get_attr","value":"user_data"}]]}]}]}`
 
-// logIn begins the session of a browser.
+// logIn starts the session of a browser.
 func (w *planted) logIn(t *testing.T) {
 	t.Helper()
 	resp, body := w.send(t, "", "POST", "/ui/login", url.Values{"token": {plantedAnna}, "return": {"/ui/"}}.Encode())
@@ -231,8 +230,8 @@ func (w *planted) logIn(t *testing.T) {
 	}
 }
 
-// send makes a request: who is a token, the cookie of a session, or "". A body that
-// is no form is JSON or an archive.
+// send makes a request: who is a token, a session cookie, or "". A body that is not a form is
+// JSON or an archive.
 func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Response, []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.server.url+path, strings.NewReader(body))
@@ -263,8 +262,8 @@ func (w *planted) send(t *testing.T, who, method, path, body string) (*http.Resp
 	return resp, b.Bytes()
 }
 
-// call is send for one status, and looks for secrets in the answer. It waits for
-// somebody to lead, and until the module of the template has been seen.
+// call is send with an expected status, and looks for secrets in the answer. It waits until a
+// server leads, and until the module of the template has been read.
 func (w *planted) call(t *testing.T, who, method, path, body string, status int, v any) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -286,7 +285,7 @@ func (w *planted) call(t *testing.T, who, method, path, body string, status int,
 	}
 }
 
-// phase waits until the instance has a phase, and returns the plan that waits.
+// phase waits until the instance has a phase, and returns the plan that waits for approval.
 func (w *planted) phase(t *testing.T, id, phase string) string {
 	t.Helper()
 	for end := time.Now().Add(8 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -302,7 +301,7 @@ func (w *planted) phase(t *testing.T, id, phase string) string {
 	}
 }
 
-// findMasks finds the masks in the log of the run that applied: its module said both.
+// findMasks finds the masks in the log of the apply: its module printed both secrets.
 func (w *planted) findMasks(t *testing.T, path string) {
 	t.Helper()
 	var all struct{ Runs []struct{ N int } }
@@ -342,7 +341,7 @@ func (w *planted) findShown(t *testing.T, id string) {
 	}
 }
 
-// clean looks for all secrets.
+// clean checks that a text contains no secret.
 func (w *planted) clean(t *testing.T, where string, b []byte) {
 	t.Helper()
 	for _, secret := range w.secrets {
@@ -352,7 +351,7 @@ func (w *planted) clean(t *testing.T, where string, b []byte) {
 	}
 }
 
-// callers are all who ask, by name.
+// callers returns the tokens of all callers, by name.
 func (w *planted) callers() map[string]string {
 	return map[string]string{"anna": plantedAnna, "carla": plantedCarla, "a browser": w.session, "nobody": ""}
 }

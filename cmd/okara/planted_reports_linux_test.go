@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// Secrets of who is told: of the signature, and in the address of the receiver.
+// Secrets of the notices: the key of the signature, and a token in the receiver's address.
 const (
 	plantedNotify = "planted-secret-of-notices-4b8e"
 	plantedHook   = "planted-address-of-notices-c3d0"
 )
 
-// reports is what others are told of instances while they live: a receiver of notices,
-// which fails the first time, and who looks at streams of events.
+// reports collects what is reported of instances while they live: by a receiver of notices,
+// which fails the first time, and by readers of event streams.
 type reports struct {
 	receiver *httptest.Server
 	streams  sync.WaitGroup
@@ -35,7 +35,7 @@ type reports struct {
 	notices [][]byte   // with their headers
 	kinds   []string
 	wrong   []string          // about notices
-	events  map[string][]byte // by who looks
+	events  map[string][]byte // by reader
 }
 
 func newReports(t *testing.T) *reports {
@@ -46,7 +46,7 @@ func newReports(t *testing.T) *reports {
 	return n
 }
 
-// address is that of the receiver, as it is configured.
+// address returns the configured address of the receiver.
 func (n *reports) address() string { return n.receiver.URL + "/hook?token=" + plantedHook }
 
 func (n *reports) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,14 +66,14 @@ func (n *reports) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.wrong = append(n.wrong, fmt.Sprintf("%v, signature %q of %s at %s", err, signature, body, r.URL))
 	}
 	n.notices = append(n.notices, fmt.Appendf(body, "\n%v", r.Header))
-	if len(n.notices) == 1 { // what is said of this is in the log
+	if len(n.notices) == 1 { // so that the failure is in the log
 		http.Error(w, "not now", http.StatusInternalServerError)
 		return
 	}
 	n.kinds = append(n.kinds, notice.Kind)
 }
 
-// stream reads a stream of the server until it ends; also gets what was read so far.
+// stream reads a stream of the server until it ends; also gets what has been read so far.
 func (w *planted) stream(t *testing.T, who, path string, also io.Writer) []byte {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.server.url+path, nil)
@@ -93,14 +93,14 @@ func (w *planted) stream(t *testing.T, who, path string, also io.Writer) []byte 
 		return nil
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.TeeReader(resp.Body, also)) // the server ends it as it likes
+	b, _ := io.ReadAll(io.TeeReader(resp.Body, also)) // the server may end the stream at any time
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("%s: %d %s", path, resp.StatusCode, b)
 	}
 	return b
 }
 
-// listen lets all who have a name hear of instances until the server ends.
+// listen opens event streams for all named callers until the server ends.
 func (w *planted) listen(t *testing.T) {
 	t.Helper()
 	for name, who := range w.callers() {
@@ -111,7 +111,7 @@ func (w *planted) listen(t *testing.T) {
 	}
 }
 
-// ear keeps what somebody hears.
+// ear stores what one caller hears.
 type ear struct {
 	reports *reports
 	name    string
@@ -124,8 +124,8 @@ func (e ear) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// hears waits until all who listen heard a text: a stream may be a look behind, and of what
-// has ended only the end is told.
+// hears waits until all listeners got a text: a stream may be one poll behind, and of an ended
+// instance only the end is reported.
 func (w *planted) hears(t *testing.T, text string) {
 	t.Helper()
 	all := func() bool {
@@ -138,18 +138,18 @@ func (w *planted) hears(t *testing.T, text string) {
 		}
 		return len(w.reports.events) > 0
 	}
-	for end := time.Now().Add(5 * time.Minute); !all() && time.Now().Before(end); { // heard says who did not
+	for end := time.Now().Add(5 * time.Minute); !all() && time.Now().Before(end); { // heard reports who did not get it
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// What events say.
+// Parts of events.
 const (
 	extended  = `"action":"extended"`
 	destroyed = `"phase":"destroyed"`
 )
 
-// noticed waits until the receiver was told of kinds of events.
+// noticed waits until the receiver got kinds of events.
 func (w *planted) noticed(t *testing.T, kinds ...string) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -165,7 +165,7 @@ func (w *planted) noticed(t *testing.T, kinds ...string) {
 	}
 }
 
-// heard looks at all that was told, once the server has ended.
+// heard checks everything that was reported, after the server has ended.
 func (w *planted) heard(t *testing.T) {
 	t.Helper()
 	w.reports.streams.Wait()

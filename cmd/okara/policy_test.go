@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// newKeyFiles makes a key with the flags and returns its private and public file.
+// newKeyFiles makes a key with the flags and returns its private and public key file.
 func newKeyFiles(t *testing.T, flags ...string) (private, public string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,8 +146,8 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
 	}
 
-	// Of a bundle only what the policy lets in becomes visible. What vouches for it
-	// is in the bundle, and it holds below another prefix.
+	// Only the versions in a bundle that the policy accepts become visible. Their evidence
+	// is in the bundle, and is valid with another prefix.
 	bundle := filepath.Join(t.TempDir(), "b.tar")
 	mustOkara(t, "bundle", "create", bundle, "net/vpc/aws", "net/bare/aws", "--registry", registry)
 	inside := ocitest.New(t, ocitest.Quirks{}) + "/inside"

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
-// TestPublishDenied publishes to a registry that lets everybody read and nobody
-// write: one message in the registry's words, a hint, exit code 5, no tag.
+// TestPublishDenied publishes to a registry that allows all reads and no writes: one message
+// with the registry's text, a hint, exit code 5, no tag.
 func TestPublishDenied(t *testing.T) {
 	backing, err := embedded.New("", embedded.Options{})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestPublishDenied(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"this project is read-only"}]}`) // a cut answer fails the test
+		_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"this project is read-only"}]}`) // a truncated answer fails the test
 	}))
 	defer srv.Close()
 	dir := t.TempDir()

@@ -32,7 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// homeUser is somebody with a home directory and an environment who runs okara.
+// homeUser is a user of okara with a home directory and an environment.
 type homeUser struct {
 	home string
 	env  map[string]string
@@ -70,8 +70,8 @@ func (c homeUser) file(t *testing.T, name, text string) string {
 	return name
 }
 
-// TestPublishServer goes through a server with TLS and a token, one step after
-// the other: what each exits with, and what it prints.
+// TestPublishServer works through a server with TLS and a token, step by step: exit codes and
+// output.
 func TestPublishServer(t *testing.T) {
 	c, storage := newClientHome(t), t.TempDir()
 	tokens := c.file(t, "tokens", serveToken+" publish:module:acme/**\n")
@@ -151,7 +151,7 @@ func TestPublishServer(t *testing.T) {
 			}
 		})
 	}
-	// The signature counts, straight from the registry that the server holds.
+	// The signature is valid, read directly from the registry of the server.
 	c.env = map[string]string{"OKARA_USERNAME": "token", "OKARA_PASSWORD": serveToken, "OKARA_REGISTRY": host}
 	if code, out, errOut := c.run(t, "verify", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.pub"), "--require", "cosign", "--ca-file", ca); code != cli.ExitOK || !strings.Contains(out, "trusted") {
 		t.Errorf("verify: %d\n%s\n%s", code, out, errOut)
@@ -163,8 +163,8 @@ func TestPublishServer(t *testing.T) {
 	}
 }
 
-// matches reports whether text fits a regular expression in which . is any
-// character; a dot in an address will do.
+// matches reports whether text matches a regular expression in which . matches any character;
+// an unescaped dot in an address is fine.
 func matches(t *testing.T, pattern, text string) bool {
 	t.Helper()
 	ok, err := regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text))
@@ -174,7 +174,7 @@ func matches(t *testing.T, pattern, text string) bool {
 	return ok
 }
 
-// proxy stands before a server, whose address it knows later.
+// proxy is in front of a server, whose address is set later.
 type proxy struct {
 	*httptest.Server
 	to string
@@ -183,7 +183,7 @@ type proxy struct {
 	after func(r *http.Request, status int)
 }
 
-// watch sets what is called after each request.
+// watch sets a function that is called after each request.
 func (p *proxy) watch(after func(r *http.Request, status int)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,8 +213,8 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// github is an issuer whose tokens look like those of GitHub Actions, and the
-// endpoint of a runner at which jobs ask for them.
+// github is an issuer whose tokens look like those of GitHub Actions, and the endpoint of a
+// runner that gives them to jobs.
 type github struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
@@ -234,7 +234,7 @@ func newGitHub(t *testing.T) *github {
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v) // a cut answer fails the test
+		_ = json.NewEncoder(w).Encode(v) // a truncated answer fails the test
 	}
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{"issuer": g.URL, "jwks_uri": g.URL + "/keys", "authorization_endpoint": g.URL, "token_endpoint": g.URL})
@@ -280,8 +280,8 @@ func (g *github) token(t *testing.T, audience string) string {
 	return compact
 }
 
-// TestPublishServerGitHub publishes as a job of GitHub Actions does: with the
-// token of the job, which okara asks for, and nothing else.
+// TestPublishServerGitHub publishes like a job of GitHub Actions: only with the token of the
+// job, which okara requests.
 func TestPublishServerGitHub(t *testing.T) {
 	c, g, front := newClientHome(t), newGitHub(t), newProxy(t)
 	config := c.file(t, "okara.hcl", fmt.Sprintf(`
@@ -329,7 +329,7 @@ rule "release tags" {
 			if !matches(t, tt.errOut, errOut) {
 				t.Errorf("want %q in\n%s", tt.errOut, errOut)
 			}
-			if strings.Contains(errOut, "eyJ") { // how a JWT begins
+			if strings.Contains(errOut, "eyJ") { // the start of a JWT
 				t.Errorf("a token in\n%s", errOut)
 			}
 		})
@@ -368,8 +368,8 @@ rule "all" {
 	}
 }
 
-// TestPublishServerKilled kills okara with signal 9 when two files of a release
-// have arrived. Nothing is visible; the next run sends the other files only.
+// TestPublishServerKilled kills okara with SIGKILL when two files of a release have arrived.
+// Nothing is visible; the next run sends only the other files.
 func TestPublishServerKilled(t *testing.T) {
 	c, front := newClientHome(t), newProxy(t)
 	front.to, _, _ = newServer(t, "--storage", t.TempDir())

@@ -21,7 +21,7 @@ import (
 )
 
 // meeting is a registry at which two publishers of a version arrive at once: the first to
-// announce itself is held up until the second does, or for a moment if none comes.
+// announce itself is held until the second does, or briefly if none comes.
 type meeting struct {
 	http.Handler
 	mu     sync.Mutex // guards waits
@@ -30,7 +30,7 @@ type meeting struct {
 }
 
 func (m *meeting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ends := strings.HasSuffix(r.URL.Path, "-x") // a bid, where it cannot be deleted
+	ends := strings.HasSuffix(r.URL.Path, "-x") // a bid, if the registry cannot delete
 	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/okara-publish-") && !ends {
 		m.meet()
 	}
@@ -61,9 +61,9 @@ func (m *meeting) meet() {
 	}
 }
 
-// TestTwoProcessesPublish: two processes publish one version at once, each at the
-// registry, and each through a server of its own. With other content exactly one may, and
-// the other exits with 4; with the same content both may.
+// TestTwoProcessesPublish: two processes publish one version at once, both at the registry or
+// each through a server. With different content exactly one succeeds, and the other exits
+// with 4; with the same content both succeed.
 //
 // Shows: rules 8 | one of two publishers of a version wins, the other exits with 4; what they leave
 // is pruned

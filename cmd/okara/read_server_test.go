@@ -28,8 +28,8 @@ const (
 	aMirrored  = "registry.example.com/acme/dns"
 )
 
-// readServer is a front-end before a registry that has modules and providers: signed,
-// with reports, deprecated and withdrawn.
+// readServer is a front-end of a registry with modules and providers: signed, with reports,
+// deprecated and withdrawn.
 type readServer struct {
 	homeUser
 	server, registry string // URL; HOST/PREFIX
@@ -71,15 +71,15 @@ func newReadServer(t *testing.T) readServer {
 	return r
 }
 
-// as runs okara with a token for the server, or with none.
+// as runs okara with a token for the server, or without one.
 func (r readServer) as(t *testing.T, token string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	r.env = map[string]string{"OKARA_TOKEN": token}
 	return r.run(t, args...)
 }
 
-// TestReadServer shows, verifies and pulls through a front-end what a token may read:
-// every word, every file and every exit code is as with the registry behind it.
+// TestReadServer shows, verifies and pulls through a front-end what a token may read: all
+// output, files and exit codes are the same as with the registry behind it.
 //
 // Shows: jobs 4a | the same user shows, verifies and pulls through it, with no way to the registry;
 // a server that changes a byte, or passes one module off as another ([publish through the
@@ -119,8 +119,8 @@ func TestReadServer(t *testing.T) {
 	}
 }
 
-// TestReadServerCompares: what a merge request is told of a change does not depend on the
-// way to the registry.
+// TestReadServerCompares: the report on a merge request is the same through a server and
+// directly from the registry.
 func TestReadServerCompares(t *testing.T) {
 	r := newReadServer(t)
 	root := filepath.Dir(filepath.Dir(r.file(t, "modules/vpc/main.tf", "output \"id\" {\n  value = 1\n}\n")))
@@ -134,7 +134,7 @@ func TestReadServerCompares(t *testing.T) {
 	}
 }
 
-// filesIn are the contents of the files below a folder.
+// filesIn returns the contents of the files below a folder.
 func filesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -152,8 +152,8 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestReadServerRights: who may not read is told nothing, and a version that nobody is
-// served is for those only who may publish.
+// TestReadServerRights: without the right to read nothing is revealed, and withheld versions
+// are only served to callers that may publish.
 //
 // Shows: jobs 4a
 func TestReadServerRights(t *testing.T) {
@@ -191,8 +191,8 @@ func TestReadServerRights(t *testing.T) {
 	}
 }
 
-// TestReadServerLies: a server that changes a byte, or passes one module off as another,
-// is not believed.
+// TestReadServerLies: a server that changes a byte, or passes one module off as another, is
+// not trusted.
 //
 // Shows: jobs 4a
 func TestReadServerLies(t *testing.T) {
@@ -262,7 +262,7 @@ func TestReadServerLies(t *testing.T) {
 	if code, out, errOut := r.as(t, serveToken, append([]string{"verify", "net/evil/aws@1.1.0", "--server", liar.URL}, args...)...); code != cli.ExitOK {
 		t.Fatalf("exit %d\n%s\n%s", code, out, errOut)
 	}
-	layout := func(path string, b []byte) []byte { // in which that module's signature would be of this one
+	layout := func(path string, b []byte) []byte { // makes that module's signature apply to this one
 		if strings.HasSuffix(path, "/content") {
 			return []byte(`{"registry":"registry.example.com","layout":{"prefix":"net/vpc.aws","modules":"{namespace}/{name}.{system}/modules/net/evil/aws"}}`)
 		}

@@ -22,8 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// okaraAs runs a command line as the account of a registry that refuses, with what a
-// login left.
+// okaraAs runs a command line with the stored login of an account at a registry with refusals.
 func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	t.Helper()
 	home := t.TempDir()
@@ -39,9 +38,8 @@ func okaraAs(t *testing.T, host, password string, args ...string) outcome {
 	return outcome{code: code, out: out.String(), err: errOut.String()}
 }
 
-// refusingRepository is where tests of refusals keep states: in a registry made for
-// them, or in the one that OKARA_MATRIX_REGISTRY names, HOST/PATH of a place whose tags
-// do not move.
+// refusingRepository is where tests of refusals store states: in a registry made for them, or
+// at the HOST/PATH in OKARA_MATRIX_REGISTRY, a repository with immutable tags.
 func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 	t.Helper()
 	if place := os.Getenv("OKARA_MATRIX_REGISTRY"); place != "" {
@@ -50,8 +48,8 @@ func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 	return ocitest.NewRefusing(t, rules).Host + "/infra/state"
 }
 
-// TestStateOnImmutableTags: no command returns an old state without a word where tags
-// do not move, with and without the verdict of okara admin doctor.
+// TestStateOnImmutableTags: with immutable tags no command silently returns an old state, with
+// and without the verdict of okara admin doctor.
 //
 // Shows: rules 1 | where tags do not move, no read returns an old state without a word
 func TestStateOnImmutableTags(t *testing.T) {
@@ -87,8 +85,8 @@ func TestStateOnImmutableTags(t *testing.T) {
 	}
 }
 
-// TestDoctorOnRefusing: okara admin doctor pushes a tag twice and deletes one, and says what
-// follows, also for an account that may only push.
+// TestDoctorOnRefusing: okara admin doctor pushes a tag twice and deletes one, and reports the
+// result, also for an account that may only push.
 //
 // Shows: rules 2 | `okara admin doctor` moves and deletes a tag, also as an account that may only
 // push
@@ -99,7 +97,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 		rules    ocitest.Refusals
 		pointer  format.Pointer
 		deletes  [2]bool // by tag, by digest
-		leftover bool    // rounds ran in a repository of their own
+		leftover bool    // rounds ran in a separate repository
 	}{
 		{"nothing refused", ocitest.Refusals{}, format.PointerMoves, [2]bool{true, true}, false},
 		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, format.PointerMoves, [2]bool{false, true}, false},
@@ -111,7 +109,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)
 			reference := g.Host + "/infra/state"
-			for range 2 { // the second time most of what it writes is there
+			for range 2 { // the second time most content exists already
 				o := okaraAs(t, g.Host, "secret", "admin", "doctor", reference, "--json")
 				var r doctor.Report
 				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != cli.ExitOK {
@@ -126,7 +124,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 			if r := len(probes(t, g.Host+"/infra/state/okara-doctor")) > 0; r != tt.leftover {
 				t.Errorf("rounds in a repository of their own: %v", r)
 			}
-			o := okara(t, "admin", "doctor", reference, "--json") // after the rule is gone
+			o := okara(t, "admin", "doctor", reference, "--json") // after the rule was removed
 			if o.code != cli.ExitOK || !strings.Contains(o.out, `"pointer": "moves"`) {
 				t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 			}
@@ -137,7 +135,7 @@ func TestDoctorOnRefusing(t *testing.T) {
 	}
 }
 
-// probes are the tags that okara admin doctor left in a repository, which may not exist.
+// probes returns the tags that okara admin doctor left in a repository, which may not exist.
 func probes(t *testing.T, reference string) []string {
 	t.Helper()
 	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
@@ -151,8 +149,8 @@ func probes(t *testing.T, reference string) []string {
 	return slices.DeleteFunc(l.Tags, func(tag string) bool { return !strings.Contains(tag, "-probe-") })
 }
 
-// TestDeniedByHarbor: an account that the registry knows and that lacks a right, or a
-// project that is not there, is denied: exit 5, the registry's words, one hint.
+// TestDeniedByHarbor: a known account without a right, or a missing project, is denied: exit
+// code 5, the registry's text, one hint.
 //
 // Shows: rules 3 | 401 for a missing right or project is denied, a wrong password is not
 func TestDeniedByHarbor(t *testing.T) {
@@ -178,8 +176,8 @@ func TestDeniedByHarbor(t *testing.T) {
 	}
 }
 
-// TestContentTrust: a registry that hands out what is signed only refuses to publish
-// and to keep states, with its reason, and nothing stays that could lock.
+// TestContentTrust: with a registry that serves only signed content okara refuses to publish
+// and to store states, with the registry's reason, and leaves nothing that could lock.
 //
 // Shows: rules 4 | content trust stops what nobody could pull, before there is a tag
 func TestContentTrust(t *testing.T) {

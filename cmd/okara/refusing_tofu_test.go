@@ -14,9 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestTofuOnImmutableTags runs tofu on registries that keep state-W at the first version:
-// plan, with a lock and without, output and another module's outputs have the newest
-// state, in a process that knows nothing beforehand.
+// TestTofuOnImmutableTags runs tofu on registries that keep state-W at the first version: plan,
+// with and without a lock, output and another module's outputs have the newest state, in a
+// process that has no earlier knowledge.
 //
 // Shows: rules 1
 func TestTofuOnImmutableTags(t *testing.T) {

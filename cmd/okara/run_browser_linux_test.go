@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// runPerson is the token of who runs in the test.
+// runPerson is the token of the user who runs applies in the test.
 const runPerson = "oks_runner_0123456789abcdefghijkl"
 
 const runConfig = `
@@ -69,12 +69,12 @@ output "secret" {
 }
 `
 
-// printedRun is the address that the tool prints of a run.
+// printedRun matches the address of a run that the tool prints.
 var printedRun = regexp.MustCompile(`https://okara\.test(/app/acme/shop/runs/\S+)`)
 
-// TestBrowserConfirm runs an apply on the server and confirms it in a browser, at the
-// address that the tool prints: the tool goes on by itself, and the page has the log of
-// the apply and what it wrote.
+// TestBrowserConfirm runs an apply on the server and confirms it in a browser, at the address
+// that the tool prints: the tool continues by itself, and the page shows the log of the apply
+// and what it wrote.
 func TestBrowserConfirm(t *testing.T) {
 	b := webtest.New(t)
 	tofu := tofutest.Tofu(t)
@@ -99,7 +99,7 @@ func TestBrowserConfirm(t *testing.T) {
 	}
 	apply, said := command("apply", "-no-color"), &lockedBuffer{}
 	apply.Stdout, apply.Stderr = said, said
-	answers, err := apply.StdinPipe() // somebody who does not answer
+	answers, err := apply.StdinPipe() // the tool's question stays unanswered
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func leads(t *testing.T, server string) {
 	t.Fatal("nobody leads")
 }
 
-// wait waits until a program has said something.
+// wait waits until a program has printed a text.
 func wait(t *testing.T, output *lockedBuffer, text string) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !strings.Contains(output.String(), text); time.Sleep(50 * time.Millisecond) {

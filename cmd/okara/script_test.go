@@ -22,9 +22,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain})
 }
 
-// TestScript runs the scripts of testdata/script, one topic each, with a
-// registry of its own ($REGISTRY) and an empty home directory. In them
-// "release DIR VERSION PLATFORM..." writes a release of a provider of type dns.
+// TestScript runs the scripts of testdata/script, one topic each, with a separate registry
+// ($REGISTRY) and an empty home directory. The scripts' command "release DIR VERSION
+// PLATFORM..." writes a release of a provider of type dns.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestChartConfig lets --check look at the settings that the chart for Kubernetes
-// writes, as its golden files have them, with the files beside them that the pods get.
+// TestChartConfig checks with --check the settings that the chart for Kubernetes writes, from
+// its golden files, with the files that the pods get beside them.
 //
 // Shows: operator 17
 func TestChartConfig(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// TestServeCheck holds settings against --check: what is wrong, with which exit
-// code, and that nothing was made.
+// TestServeCheck runs --check on settings: errors, exit codes, and that nothing was created.
 //
 // Shows: mistakes 29 | settings were wrong, and only a start told | `okara serve --check` reads
 // them and their files; tokens are made by a command
@@ -73,8 +72,8 @@ func TestServeCheck(t *testing.T) {
 	}
 }
 
-// TestServeCheckBeside checks the settings of a server that runs, on its port and
-// its storage, and finds the storage as it was.
+// TestServeCheckBeside checks the settings of a running server, with its port and its storage,
+// and leaves the storage unchanged.
 //
 // Shows: mistakes 29
 func TestServeCheckBeside(t *testing.T) {
@@ -106,8 +105,7 @@ func filesBelow(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestServeLogJSON shows that a log in JSON has nothing but JSON in it, from the
-// start to the end.
+// TestServeLogJSON shows that a log in JSON contains only JSON, from start to end.
 func TestServeLogJSON(t *testing.T) {
 	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--log-format", "json", "--metrics-listen", "127.0.0.1:0", "--debug")
 	status(t, http.DefaultClient, http.MethodGet, url+"/healthz", "")
@@ -123,7 +121,7 @@ func TestServeLogJSON(t *testing.T) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if record.Level != "DEBUG" || record.Msg == "request" {
-			messages = append(messages, record.Msg) // what nobody waits for any more may end later
+			messages = append(messages, record.Msg) // background work may end later
 		}
 		if record.Msg == "started" && (record.URL != url || record.Version == "" || record.Storage == "") || record.Msg == "ended" && record.Reason == "" {
 			t.Errorf("incomplete: %s", line)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestServeDemoRefuses wants a sample to stay on this machine and on its own.
+// TestServeDemoRefuses refuses settings with which a sample would be reachable or persistent.
 func TestServeDemoRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--listen", ":0"}, {"--listen", "0.0.0.0:0"}, {"--storage", t.TempDir()}, {"--config", "x.hcl"}, {"--registry", "127.0.0.1:1"}, {"--token-file", "x"}, {"--check"}, {"--no-ui"}, {"--tls-self-signed"}, {"--metrics-listen", "0.0.0.0:0"},

@@ -12,9 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// TestServeFlagsWin gives the same settings by flags and by a file, of every kind
-// that flags have: the flags that are given win, also with the value that they
-// have anyway, and the file keeps the rest.
+// TestServeFlagsWin sets values of every kind by flags and by a file: a given flag takes
+// precedence, even with its default value, and the file sets the rest.
 func TestServeFlagsWin(t *testing.T) {
 	config := newFile(t, "okara.hcl", `
 listen         = "127.0.0.1:1"

@@ -37,7 +37,7 @@ const (
 	betaToken  = "ghs_s3cretOfBeta"
 )
 
-// gitHubTree is a tree as GitHub packs it.
+// gitHubTree is a source tree as packed by GitHub.
 func gitHubTree(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -61,8 +61,8 @@ func gitHubTree(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// newGitHubAPI is a GitHub Enterprise server: acme is read with a token, beta as a
-// GitHub App. The links to trees are signed and take no token.
+// newGitHubAPI starts a GitHub Enterprise server: acme is read with a token, beta as a GitHub
+// App. The links to trees are signed and need no token.
 func newGitHubAPI(t *testing.T) string {
 	t.Helper()
 	tree := gitHubTree(t)
@@ -88,7 +88,7 @@ func newGitHubAPI(t *testing.T) string {
 	return s.URL + "/api/v3/"
 }
 
-// writeSecret writes a file that only its owner reads.
+// writeSecret writes a file that only its owner can read.
 func writeSecret(t *testing.T, dir, name string, text []byte) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -129,10 +129,9 @@ func deliver(t testing.TB, url, event, delivery, body string) int {
 	return resp.StatusCode
 }
 
-// TestServeGitHub runs okara serve as a process with a configuration file,
-// sends it signed events over loopback, and reads the versions back by the
-// registry protocol. None of the secrets is in its log, its audit log or its
-// spans.
+// TestServeGitHub runs okara serve as a process with a configuration file, sends it signed
+// events over loopback, and reads the versions back with the registry protocol. Its log, its
+// audit log and its spans contain none of the secrets.
 //
 // Shows: aws-registry 1
 func TestServeGitHub(t *testing.T) {
@@ -141,7 +140,7 @@ func TestServeGitHub(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = io.Copy(&said, r.Body) // a cut body fails the test below
+		_, _ = io.Copy(&said, r.Body) // a truncated body fails the test below
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	defer collector.Close()
@@ -171,7 +170,7 @@ hook "acme/infra" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	okara := filepath.Join(dir, "okara") // by this name the test binary is the program
+	okara := filepath.Join(dir, "okara") // the test binary acts as okara by this name
 	if err := os.Symlink(exe, okara); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +227,7 @@ hook "acme/infra" {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for lines.Scan() { // to its end
+	for lines.Scan() { // read to the end
 	}
 	_ = cmd.Wait() // ended by a signal
 	record, err := os.ReadFile(audit)
@@ -261,8 +260,8 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// TestServeGitHubRefuses holds mistakes in the configuration against the
-// command: the message names file and line.
+// TestServeGitHubRefuses shows that errors in the configuration are reported with file and
+// line.
 func TestServeGitHubRefuses(t *testing.T) {
 	dir := t.TempDir()
 	secret, token := writeSecret(t, dir, "secret", []byte(hookSecret)), writeSecret(t, dir, "token", []byte(acmeToken))

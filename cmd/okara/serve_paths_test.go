@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// TestServeFromAnywhere: what a configuration names is beside it, tokens among it,
-// wherever the server is started. What flags name is where it is started.
+// TestServeFromAnywhere: paths in a configuration, such as tokens, are relative to it,
+// wherever the server is started. Paths in flags are relative to the working directory.
 //
 // Shows: mistakes 41 | paths of a configuration were other files, depending on where the server was
 // started | they are beside the configuration
@@ -68,7 +68,7 @@ func mustDir(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestPathSettings: each setting that is called as a file is one that may be relative.
+// TestPathSettings: every setting for a file may be relative.
 //
 // Shows: mistakes 41
 func TestPathSettings(t *testing.T) {

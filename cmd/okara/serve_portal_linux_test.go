@@ -63,8 +63,7 @@ instances {
 }
 `
 
-// twoServers are a server that leads and a portal before it, as processes, over one
-// registry.
+// twoServers are a server that leads and a portal before it, as processes with one registry.
 type twoServers struct{ full, portal *serveProcess }
 
 func newTwoServers(t *testing.T) twoServers {
@@ -74,7 +73,7 @@ func newTwoServers(t *testing.T) twoServers {
 		t.Fatal(err)
 	}
 	at := l.Addr().String()
-	if err := l.Close(); err != nil { // it has to be known before it is served
+	if err := l.Close(); err != nil { // the address has to be known before it is served
 		t.Fatal(err)
 	}
 	tool := filepath.Join(t.TempDir(), "tofu")
@@ -92,7 +91,7 @@ func newTwoServers(t *testing.T) twoServers {
 	return s
 }
 
-// visit makes a request as a browser does, or with a token.
+// visit makes a request like a browser, or with a token.
 func (p *serveProcess) visit(t *testing.T, who, method, path, body string) (status int, header http.Header, text string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
@@ -124,8 +123,8 @@ func (p *serveProcess) visit(t *testing.T, who, method, path, body string) (stat
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// until is visit for one status, which may take a while: somebody has to lead, and
-// to see the module of the template.
+// until is visit that waits for a status: a server has to lead, and to have read the module
+// of the template.
 func (p *serveProcess) until(t *testing.T, status int, who, method, path, body string) string {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -139,7 +138,7 @@ func (p *serveProcess) until(t *testing.T, status int, who, method, path, body s
 	}
 }
 
-// logIn begins the session of a browser with a token, and returns its cookie.
+// logIn starts a browser session with a token, and returns its cookie.
 func (p *serveProcess) logIn(t *testing.T, token string) *http.Cookie {
 	t.Helper()
 	status, header, text := p.visit(t, "", http.MethodPost, "/ui/login", url.Values{"token": {token}, "return": {"/ui/"}}.Encode())
@@ -152,9 +151,9 @@ func (p *serveProcess) logIn(t *testing.T, token string) *http.Cookie {
 	return nil
 }
 
-// TestServePortal logs in at a portal, launches there, and shows its session to the
-// server that leads: that opens the pages of instances with it and nothing else,
-// and the portal opens nothing with a session of that server.
+// TestServePortal logs in at a portal, launches there, and presents its session to the server
+// that leads: it opens only the pages of instances, and the portal accepts no session of that
+// server.
 //
 // Shows: platform-attacks 16 | a portal's session at the server that leads, and the other way
 // round, as processes
@@ -164,7 +163,7 @@ func TestServePortal(t *testing.T) {
 	s.full.until(t, http.StatusCreated, portalBoss, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", string(module))
 	s.full.until(t, http.StatusOK, portalAnna, http.MethodPost, "/state/shop/default", `{"version":4,"serial":1,"lineage":"l","resources":[]}`)
 	const launch = `{"template":"lab/vpc","name":"annas network"}`
-	s.full.until(t, http.StatusAccepted, portalAnna, http.MethodPost, "/api/v1/instances", launch) // somebody leads, who knows the template
+	s.full.until(t, http.StatusAccepted, portalAnna, http.MethodPost, "/api/v1/instances", launch) // a server leads and knows the template
 
 	here := s.portal.logIn(t, portalAnna)
 	cookie := s.portal.named(here)
@@ -196,7 +195,7 @@ func TestServePortal(t *testing.T) {
 			t.Errorf("%s with a session of the server: %d %s", path, status, text)
 		}
 		status, _, text := s.full.visit(t, s.full.named(here), http.MethodGet, path, "")
-		text = strings.ReplaceAll(text, path, "") // the form that changes the theme leads back
+		text = strings.ReplaceAll(text, path, "") // the form that changes the theme links back
 		if status != http.StatusForbidden || strings.Contains(text, "net/vpc/aws") || strings.Contains(text, "shop") {
 			t.Errorf("%s with a session of the portal: %d %s", path, status, text)
 		}
@@ -204,7 +203,7 @@ func TestServePortal(t *testing.T) {
 	if status, _, text := s.full.visit(t, s.full.named(here), http.MethodGet, "/v1/modules/net/vpc/aws/versions", ""); status != http.StatusUnauthorized {
 		t.Errorf("the registry takes the session of a portal: %d %s", status, text)
 	}
-	for _, path := range []string{"/ui/templates", "/ui/instances"} { // of the API who leads decides
+	for _, path := range []string{"/ui/templates", "/ui/instances"} { // for the API the leader decides
 		status, header, text := s.portal.visit(t, s.portal.named(there), http.MethodGet, path, "")
 		if status == http.StatusOK || status == http.StatusSeeOther && !strings.Contains(header.Get("Location"), "login") {
 			t.Errorf("%s at the portal with a session of the server: %d %v %s", path, status, header, text)
@@ -228,8 +227,8 @@ func TestServePortal(t *testing.T) {
 	}
 }
 
-// named is a cookie as a browser sends it to this server: without TLS the port is in
-// the name, so that servers of one machine are kept apart.
+// named returns a cookie as a browser sends it to this server: without TLS the port is in the
+// name, so that servers of one machine do not collide.
 func (p *serveProcess) named(c *http.Cookie) string { return p.cookieName() + "=" + c.Value }
 
 func (p *serveProcess) cookieName() string { return "okara-" + p.url[strings.LastIndex(p.url, ":")+1:] }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// pulling is a configuration file with one pull_through block.
+// pulling returns a configuration file with one pull_through block.
 func pulling(t *testing.T, providers, body string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
@@ -29,8 +29,8 @@ func pulling(t *testing.T, providers, body string) string {
 	return file
 }
 
-// TestServePullThroughRefuses holds mistakes in a pull_through block against
-// the command: each names file and line.
+// TestServePullThroughRefuses shows that errors in a pull_through block are reported with file
+// and line.
 func TestServePullThroughRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, providers, body, want string }{
 		{"two segments", "hashicorp/*", "", `"hashicorp/*" is not HOSTNAME/NAMESPACE/TYPE`},
@@ -80,8 +80,8 @@ func TestServePullThroughConfig(t *testing.T) {
 	}
 }
 
-// TestServePullThroughPrivate is row 23: a rule for any host does not let
-// clients have the server ask its neighbours, by whatever name.
+// TestServePullThroughPrivate is row 23: with a rule for any host, clients cannot make the
+// server send requests to internal addresses, by any name.
 //
 // Shows: registries 23 | requests to internal addresses | artifact-keeper#2094
 func TestServePullThroughPrivate(t *testing.T) {

@@ -43,7 +43,7 @@ func TestServeReference(t *testing.T) {
 	if diff := cmp.Diff(want, documented); diff != "" {
 		t.Errorf("settings of docs/reference/serve-reference.md (-code +page):\n%s", diff)
 	}
-	known := []string{"registry"} // a global one that the file has too
+	known := []string{"registry"} // a global flag that the file also has
 	newServe(&upstreams{Registries: &cli.Registries{App: &cli.App{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
@@ -52,14 +52,14 @@ func TestServeReference(t *testing.T) {
 	}
 }
 
-// settings are the names of attributes, and of blocks with a label, in the
-// struct of a body.
+// settings returns the names of attributes, and of blocks with a label, in the struct of a
+// body.
 func settings(body reflect.Type, prefix string) []string {
 	var names []string
 	for field := range body.Fields() {
 		tag, ok := field.Tag.Lookup("hcl")
 		if !ok {
-			if field.Type.Kind() == reflect.Struct { // a part of its own, or nothing of the file
+			if field.Type.Kind() == reflect.Struct { // a separate part, or not in the file
 				names = append(names, settings(field.Type, prefix)...)
 			}
 			continue

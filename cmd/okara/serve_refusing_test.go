@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// newServerAs runs okara serve over a registry, as the account that it knows.
+// newServerAs runs okara serve over a registry with an account that the registry knows.
 func newServerAs(t *testing.T, registry string) (url string, notes func() string) {
 	t.Helper()
 	docker := t.TempDir()
@@ -27,9 +27,9 @@ func newServerAs(t *testing.T, registry string) (url string, notes func() string
 	return url, notes
 }
 
-// TestServeOnRefusingRegistry: a server whose account lacks a project, or a right, says
-// so with the registry's words, to who looks at it and to who asks for a module; and in
-// the log once for each reason, however often a balancer looks.
+// TestServeOnRefusingRegistry: a server whose account lacks a project or a right reports that
+// with the registry's text, on its pages and to requests for a module; in the log once for
+// each reason, however often a load balancer checks.
 //
 // Shows: rules 7 | a server says which registry refuses it, and why, in answers and once in the log
 func TestServeOnRefusingRegistry(t *testing.T) {
@@ -60,9 +60,9 @@ func TestServeOnRefusingRegistry(t *testing.T) {
 	says("/v1/modules/net/vpc/azure/versions", http.StatusNotFound, "not found")
 }
 
-// TestServeStatesOnRefusingRegistry: a server whose registry keeps tags, or deletes
-// nothing, says so once and not with each write, and again when the reason changes.
-// States are right all the while.
+// TestServeStatesOnRefusingRegistry: a server whose registry has immutable tags, or deletes
+// nothing, reports that once and not with each write, and again when the reason changes.
+// States are correct all the time.
 //
 // Shows: rules 7
 func TestServeStatesOnRefusingRegistry(t *testing.T) {
@@ -94,8 +94,8 @@ func TestServeStatesOnRefusingRegistry(t *testing.T) {
 		t.Errorf("warned without a reason:\n%s", notes())
 	}
 	for _, rules := range []ocitest.Refusals{
-		{NoDelete: true}, // nothing is lost by that
-		{NoDelete: true, Immutable: []string{"state-*"}}, // reads list from now on
+		{NoDelete: true}, // harmless
+		{NoDelete: true, Immutable: []string{"state-*"}}, // from now on reads list tags
 	} {
 		g.Refuse(rules)
 		for range 4 {

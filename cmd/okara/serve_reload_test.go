@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// waitFor lets work in the background take its time; the end is only a guard.
+// waitFor waits for background work, with a generous timeout.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(time.Minute)
@@ -29,9 +29,9 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestServeReload changes who may do what, and the key of links, under a server
-// that runs: by itself and on SIGHUP it takes what is right, keeps the old where
-// the new is broken, and refuses from then on what is gone.
+// TestServeReload changes rights, and the key of links, of a running server: by itself and on
+// SIGHUP it applies valid changes, keeps the old values if the new ones are broken, and then
+// refuses what was removed.
 //
 // Shows: mistakes 28 | a token or a rule that was taken away counted until the next start | rights
 // and keys are read again on SIGHUP and when their files change; broken files change nothing
@@ -127,9 +127,8 @@ func TestServeReload(t *testing.T) {
 	}
 }
 
-// TestServeReloadOpens takes away all that says who may do what: on a start on a
-// loopback address everybody might then do everything, a running server stays as
-// it is.
+// TestServeReloadOpens removes all settings of rights: a server started like that on a
+// loopback address would grant everything, but a running server stays unchanged.
 //
 // Shows: mistakes 28
 func TestServeReloadOpens(t *testing.T) {

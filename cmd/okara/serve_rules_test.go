@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestServeRulesFile changes the file of rules under a server that runs: a new rule
-// counts, a broken file keeps the old ones and is told, and what a subject got before a
-// time is void.
+// TestServeRulesFile changes the rules file of a running server: a new rule applies, a broken
+// file keeps the old rules and is reported, and sessions of a subject from before a given time
+// are void.
 //
 // Shows: opendepot 14
 func TestServeRulesFile(t *testing.T) {
@@ -107,7 +107,7 @@ rule "operators" {
 	waitFor(t, "a rule that is gone", func() bool { return ask("net", token("carol", "", "people")) == http.StatusForbidden })
 }
 
-// TestServeRefusesABrokenRulesFile: at a start there are no rules from before.
+// TestServeRefusesABrokenRulesFile: at startup there are no earlier rules.
 func TestServeRefusesABrokenRulesFile(t *testing.T) {
 	for name, text := range map[string]string{"broken.json": `{"rules": [{}]}`, "none.json": ""} {
 		file := filepath.Join(t.TempDir(), name)
@@ -126,7 +126,7 @@ func TestServeRefusesABrokenRulesFile(t *testing.T) {
 	}
 }
 
-// page returns what a page has.
+// page returns the content of a page.
 func page(t *testing.T, url, token string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -18,10 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestServeSecrets asks every route of a server that knows every kind of secret,
-// with every method, with and without tokens. No answer has a secret of the
-// configuration (row 22), and neither the log, the audit log nor a span has one,
-// the token of a caller, or that of an archive link (row 6).
+// TestServeSecrets requests every route of a server that has every kind of secret, with every
+// method, with and without tokens. No answer contains a secret of the configuration (row 22),
+// and neither the log, the audit log nor a span contains one, the token of a caller, or that
+// of an archive link (row 6).
 //
 // Shows: registries 6
 // Shows: registries 22
@@ -110,7 +110,7 @@ github "net" {
 	}
 }
 
-// routes are all routes of the server, as its source has them, with values.
+// routes returns all routes of the server, taken from its source, with values.
 func routes(t *testing.T) []string {
 	t.Helper()
 	var source []byte
@@ -140,7 +140,7 @@ func routes(t *testing.T) []string {
 	return paths
 }
 
-// dump returns everything of an answer.
+// dump returns a complete answer.
 func dump(t *testing.T, method, url, authorization string) (string, int) {
 	t.Helper()
 	body := `{"action":"yank","receipts":["x"],"payload":"e30=","signature":"eA=="}`

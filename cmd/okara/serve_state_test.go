@@ -13,9 +13,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestServeOpensNoOtherState shows that a server with keys opens for nobody what
-// was sealed for another state: who may write one and has a stolen backup would
-// else read it through the server.
+// TestServeOpensNoOtherState shows that a server with keys never decrypts what was sealed for
+// another state: otherwise a caller with the right to write one state and a stolen backup
+// could read it through the server.
 //
 // Shows: mistakes 3
 func TestServeOpensNoOtherState(t *testing.T) {
@@ -41,8 +41,8 @@ func TestServeOpensNoOtherState(t *testing.T) {
 	}
 }
 
-// TestServerIsNoRegistry shows that a server which stores in another registry says so to
-// who takes it for that one: a list without states or locks would be a wrong answer.
+// TestServerIsNoRegistry shows that a server which stores in another registry refuses to act
+// as that registry: a list without states or locks would be a wrong answer.
 func TestServerIsNoRegistry(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	server := strings.TrimPrefix(newStateServer(t, host, newFile(t, "key", strings.Repeat("07", 32)), ""), "http://")
@@ -85,8 +85,8 @@ func request(t *testing.T, method, url, body string) (string, int) {
 	return string(b), resp.StatusCode
 }
 
-// TestServeSealsStates shows that a server with keys stores no state in clear,
-// and that its pointer being behind does not hide the newest version.
+// TestServeSealsStates shows that a server with keys stores no unencrypted state, and that an
+// outdated pointer does not hide the newest version.
 func TestServeSealsStates(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	key := newFile(t, "key", strings.Repeat("07", 32))

@@ -24,14 +24,14 @@ import (
 
 const serveToken = "oks_ci_0123456789abcdefghij"
 
-// newServer runs okara serve on a free port and returns its URL, what it has
-// said on stderr, and a function that stops it and returns its exit code.
+// newServer runs okara serve on a free port and returns its URL, its output on stderr so far,
+// and a function that stops it and returns its exit code.
 func newServer(t *testing.T, args ...string) (url string, notes func() string, stop func() int) {
 	t.Helper()
 	return newServerIn(t, nil, args...)
 }
 
-// newServerIn is newServer with variables.
+// newServerIn is newServer with environment variables.
 func newServerIn(t *testing.T, env map[string]string, args ...string) (url string, notes func() string, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +109,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Host = "evil.example" // a name of a web page's site that resolves to this machine
+	r.Host = "evil.example" // a site's host name that resolves to this machine
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -176,8 +176,8 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
-// TestServeRefuses holds mistakes against the command: one message that says
-// what to do, the exit code of usage, and nothing left behind.
+// TestServeRefuses shows the refusal of wrong settings: one message with advice, the exit code
+// of usage errors, and nothing left behind.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -237,8 +237,8 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeConfig runs a server by a file that uses every setting, and shows
-// that a flag wins over it.
+// TestServeConfig runs a server with a file that uses every setting, and shows that a flag
+// takes precedence.
 func TestServeConfig(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")

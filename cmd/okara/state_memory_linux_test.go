@@ -16,9 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestStateMemory moves a state of 64 MiB in a process of its own: writing it,
-// replacing it and reading it back may each take 256 MiB more than a command
-// that does nothing.
+// TestStateMemory uses a state of 64 MiB in a separate process: writing it, replacing it and
+// reading it back may each take 256 MiB more than a command that does nothing.
 func TestStateMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 64 MiB")
@@ -28,7 +27,7 @@ func TestStateMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "okara") // TestMain acts by this name
+	program := filepath.Join(t.TempDir(), "okara") // TestMain runs okara by this name
 	if err := os.Symlink(exe, program); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func peakOf(t testing.TB, cmd *exec.Cmd) (peak int64) {
 			break
 		}
 		peak = mark
-		time.Sleep(time.Millisecond) // the mark only grows
+		time.Sleep(time.Millisecond) // the high-water mark only grows
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out.String())
@@ -88,9 +87,9 @@ func peakOf(t testing.TB, cmd *exec.Cmd) (peak int64) {
 	return peak
 }
 
-// highWater returns the largest resident size of a process so far in KiB; false
-// when it has ended. The kernel's account of ended children is of no use here:
-// it starts with the size of the parent.
+// highWater returns the largest resident size of a process so far in KiB; false when it has
+// ended. The kernel's accounting of ended children is useless here: it starts with the size
+// of the parent.
 func highWater(pid int) (kib int64, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -104,8 +103,7 @@ func highWater(pid int) (kib int64, ok bool) {
 	return kib, err == nil
 }
 
-// largeState looks like a real state: many resources of one type, whose ids
-// are random.
+// largeState resembles a real state: many resources of one type, with random ids.
 func largeState(serial, size int) string {
 	var b bytes.Buffer
 	r := rand.New(rand.NewPCG(uint64(serial), 2))

@@ -31,7 +31,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// outcome is what a command line did.
+// outcome is the result of a command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -61,7 +61,7 @@ func mustOkara(t *testing.T, args ...string) string {
 	return o.out
 }
 
-// stateText is a state that is too large, and too random, to be stored inline.
+// stateText is a state that is too large and too random to be stored inline.
 func stateText(lineage string, serial int) string {
 	pad := make([]byte, 40_000)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -80,7 +80,7 @@ func newFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// breaker serves a registry and answers the requests that match in its own way.
+// breaker serves a registry and overrides the answers to requests that match.
 type breaker struct {
 	inner  http.Handler
 	answer http.HandlerFunc
@@ -95,8 +95,8 @@ func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.inner.ServeHTTP(w, r)
 }
 
-// TestStateBrokenRegistry shows that a registry in disorder costs an error and
-// never a state.
+// TestStateBrokenRegistry shows that a misbehaving registry causes an error, but never the
+// loss of a state.
 func TestStateBrokenRegistry(t *testing.T) {
 	get := func(part string) func(*http.Request) bool {
 		return func(r *http.Request) bool { return r.Method == http.MethodGet && strings.Contains(r.URL.Path, part) }
@@ -198,7 +198,7 @@ func TestStateLockedExit(t *testing.T) {
 	}
 }
 
-// newForeign is a state as another tool stores it.
+// foreignState is a state as another tool stores it.
 type foreignState struct {
 	tag, kind, layer, key, workspace string
 	content                          []byte
@@ -468,7 +468,7 @@ func serialsOf(t *testing.T, reference string) map[string][]int {
 	return all
 }
 
-// TestStatePruneRefused shows that who prunes where nothing can be deleted learns that
+// TestStatePruneRefused shows that pruning in a registry that cannot delete reports that
 // nothing is broken.
 func TestStatePruneRefused(t *testing.T) {
 	repo := ocitest.New(t, ocitest.Quirks{NoDelete: true}) + "/state/app"
@@ -480,7 +480,7 @@ func TestStatePruneRefused(t *testing.T) {
 	}
 }
 
-// TestStateEncryptedByTool shows a state that OpenTofu encrypted, and one that nobody did.
+// TestStateEncryptedByTool shows a state that OpenTofu encrypted, and an unencrypted one.
 func TestStateEncryptedByTool(t *testing.T) {
 	repository := ocitest.New(t, ocitest.Quirks{}) + "/state/app"
 	mustOkara(t, "state", "push", repository, newFile(t, "s", `{"serial":3,"lineage":"l","meta":{},"encrypted_data":"QQ==","encryption_version":"v0"}`))

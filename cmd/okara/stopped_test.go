@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// serveProcess is okara serve as a process of its own.
+// serveProcess is okara serve in a separate process.
 type serveProcess struct {
 	cmd *exec.Cmd
 	url string
@@ -57,8 +57,8 @@ func (p *serveProcess) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// publish stores a module with size bytes of noise and returns the link to its
-// archive and the hash of what is behind it.
+// publish stores a module with size bytes of noise and returns the link to its archive and
+// the hash of the content.
 func (p *serveProcess) publish(t *testing.T, client *http.Client, size int) (link string, sum []byte) {
 	t.Helper()
 	noise := make([]byte, size)
@@ -110,8 +110,7 @@ func (p *serveProcess) publish(t *testing.T, client *http.Client, size int) (lin
 	return u.String(), h.Sum(nil)
 }
 
-// slowClient takes little at a time, so that most of a download still is in
-// the server.
+// slowClient reads little at a time, so that most of a download is still in the server.
 func slowClient(t *testing.T) *http.Client {
 	transport := &http.Transport{ReadBufferSize: 4 << 10, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -124,9 +123,9 @@ func slowClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestServeStops sends SIGTERM to a server in the middle of 50 downloads: it
-// takes no new connection, every download ends with all its bytes, and the exit
-// code is 0. The next process knows how often the module was downloaded.
+// TestServeStops sends SIGTERM to a server in the middle of 50 downloads: it accepts no new
+// connection, every download completes, and the exit code is 0. The next process knows how
+// often the module was downloaded.
 //
 // Shows: opendepot 18
 func TestServeStops(t *testing.T) {
@@ -163,7 +162,7 @@ func TestServeStops(t *testing.T) {
 		}
 		conn.Close()
 	}
-	for left := downloads; left > 0; { // all of them side by side, a little at a time
+	for left := downloads; left > 0; { // all of them in parallel, a little at a time
 		for _, d := range running {
 			if d.err != nil {
 				continue
@@ -186,13 +185,13 @@ func TestServeStops(t *testing.T) {
 	for detail == "" || strings.Contains(detail, `"downloads":0,`) { // until the counts are read
 		detail = get(t, p.url+"/v1/modules/net/vpc/aws/1.0.0")
 	}
-	if counted := fmt.Sprintf(`"downloads":%d,`, downloads+1); !strings.Contains(detail, counted) { // publish fetched it too
+	if counted := fmt.Sprintf(`"downloads":%d,`, downloads+1); !strings.Contains(detail, counted) { // publish also fetched it
 		t.Errorf("after a restart: %s, want %s", detail, counted)
 	}
 }
 
-// TestServeSecondSignal shows that during the grace the server goes on but is
-// not ready, and that a second signal ends it at once, downloads or not.
+// TestServeSecondSignal shows that during the grace period the server keeps serving but is not
+// ready, and that a second signal ends it at once, even during downloads.
 func TestServeSecondSignal(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -210,13 +209,13 @@ func TestServeSecondSignal(t *testing.T) {
 				t.Errorf("another route: %d during the grace, want 200", got)
 			}
 			ended, end := context.WithCancel(t.Context())
-			go func() { defer end(); _ = p.cmd.Wait() }() // how it ended is looked at below
-			// Two signals at one moment count as one, so it is sent again; a flood
-			// of them would be a fault of its own to a process that is dying.
+			go func() { defer end(); _ = p.cmd.Wait() }() // its exit code is checked below
+			// Two simultaneous signals count as one, so it is sent again; a flood of them would
+			// be a problem of its own for a process that is ending.
 			again := time.NewTicker(50 * time.Millisecond)
 			defer again.Stop()
 			for ended.Err() == nil {
-				_ = p.cmd.Process.Signal(test.signal) // it may have ended meanwhile
+				_ = p.cmd.Process.Signal(test.signal) // may have ended meanwhile
 				select {
 				case <-again.C:
 				case <-ended.Done():

@@ -18,13 +18,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// newCollector is an OTLP collector that keeps what it gets. A command that is
-// traced is a process of its own, since the tracer is global.
+// newCollector starts an OTLP collector that stores what it gets. A traced command runs in a
+// separate process, since the tracer is global.
 func newCollector(t *testing.T) (url string, received func() string) {
 	t.Helper()
 	var b lockedBuffer
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(&b, r.Body) // a cut body fails the test
+		_, _ = io.Copy(&b, r.Body) // a truncated body fails the test
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	t.Cleanup(collector.Close)
@@ -52,11 +52,10 @@ func TestTracing(t *testing.T) {
 	}
 }
 
-// TestServeTracing sends requests that belong to a trace through a server in
-// front of a registry: the server's spans and those of its requests to the
-// registry, which gets the trace context too, belong to that trace, and none of
-// what is secret leaves the process (row 6). Without a collector nothing of it
-// happens.
+// TestServeTracing sends requests that belong to a trace through a server in front of a
+// registry: the server's spans and those of its requests to the registry, which also gets the
+// trace context, belong to that trace, and no secret leaves the process (row 6). Without a
+// collector there are no spans and no trace context.
 //
 // Shows: opendepot 18
 func TestServeTracing(t *testing.T) {

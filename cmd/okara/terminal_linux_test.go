@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
-// onTerminal runs a command line whose stdout and stderr are a terminal, and returns what
-// that shows.
+// onTerminal runs a command line whose stdout and stderr are a terminal, and returns what the
+// terminal shows.
 func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, shown string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -54,8 +54,8 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 	return code, <-all
 }
 
-// TestTerminal: on a terminal what went wrong, what to do and what changed stand out, and
-// bars say how far the work is. In a pipe, and for who wants neither, there is text alone.
+// TestTerminal: on a terminal errors, hints and changes are highlighted, and bars show
+// progress. In a pipe, or if the user disables both, there is only text.
 func TestTerminal(t *testing.T) {
 	host, module := newWrites(t).host, newModuleDir(t)
 	mustWrite(t, filepath.Join(module, "prod.tfvars"), []byte("a = 1\n"))

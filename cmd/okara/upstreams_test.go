@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestOriginLeadsNowhereInside is a module registry that the user named, and that
-// says its module is at an address inside, or in a repository on this machine.
+// TestOriginLeadsNowhereInside has a module registry, named by the user, that answers with an
+// internal address for its module, or with a repository on this machine.
 //
 // Shows: kinds 8
 // Shows: mistakes 15 | a module registry could answer `git::file://…`, or an address inside | git

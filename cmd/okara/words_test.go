@@ -30,8 +30,8 @@ func everyCommand(t *testing.T, do func(*cobra.Command)) {
 	}
 }
 
-// TestFlagWords: --yes is "do not ask" and --force is "although it is not safe", and there
-// is no other word for either. What a policy lets pass has its name: --allow-….
+// TestFlagWords: --yes means "do not ask" and --force "although it is not safe", and no other
+// flag means either. Exceptions to a policy are named --allow-….
 //
 // Shows: mistakes 42 | commands had many words for one thing, and some printed text with `--json` |
 // one word each; one document or a refusal
@@ -58,8 +58,8 @@ func TestFlagWords(t *testing.T) {
 	})
 }
 
-// TestTopCommands: what people look for fits into one look. What is rare is below a
-// parent, and nothing is there twice.
+// TestTopCommands: common commands fit on one screen. Rare ones are below a parent, and none
+// appears twice.
 //
 // Shows: mistakes 42
 func TestTopCommands(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 const teamToken = "oks_team_0123456789abcdefghij"
 
-// sendState makes a request to a server as the owner of its states.
+// sendState makes a request to a server with the owner's token for its states.
 func sendState(t *testing.T, method, url, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -31,8 +31,8 @@ func sendState(t *testing.T, method, url, body string) {
 	}
 }
 
-// TestWorkspaceCommands makes, lists and deletes workspaces at a server: what each
-// command prints, what it exits with, and what completes.
+// TestWorkspaceCommands makes, lists and deletes workspaces at a server: output, exit codes and
+// completions.
 func TestWorkspaceCommands(t *testing.T) {
 	tokens := newFile(t, "tokens", serveToken+" write:state:**\n"+teamToken+" write:state:acme/dev-*\n")
 	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", tokens)
@@ -64,10 +64,10 @@ func TestWorkspaceCommands(t *testing.T) {
 		{"one that no state can have", serveToken, []string{"list", "Acme"}, cli.ExitNotFound, "^$", "404"},
 		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, cli.ExitUsage, "^$", "add --yes"},
 		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""},
-		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""}, // an answer may have been lost
+		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""}, // the first answer may have been lost
 		{"delete what is not there", serveToken, []string{"delete", "acme/none", "--yes"}, cli.ExitNotFound, "^$", "hint: .okara workspace list"},
 		{"delete with resources", serveToken, []string{"delete", "acme/full", "--yes"}, cli.ExitConflict, "^$", "hint: .*--force"},
-		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, cli.ExitNotFound, "^$", ""}, // a lock alone is no workspace
+		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, cli.ExitNotFound, "^$", ""}, // a lock alone does not make a workspace
 		{"delete by force", serveToken, []string{"delete", "acme/full", "--yes", "--force", "--json"}, 0, `"deleted": true`, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWorkspaceCommands(t *testing.T) {
 	}
 }
 
-// TestWorkspaceTokens finds no token in what commands of workspaces log.
+// TestWorkspaceTokens finds no token in the logs of workspace commands.
 func TestWorkspaceTokens(t *testing.T) {
 	log := newFile(t, "log", "")
 	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--token-file", newFile(t, "tokens", serveToken+" write:state:**\n"), "--audit-log", log, "--debug")
