@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// candidate is an artifact that a gate kept back.
+// candidate is an artifact that a gate held back.
 type candidate struct {
 	Version addr.Version
 	Tag     string
@@ -46,16 +46,16 @@ func Candidates(ctx context.Context, r *oci.Repo) ([]candidate, error) {
 	return out, nil
 }
 
-// versionOf reads the version of a module or provider out of its annotations.
+// versionOf parses the version in the annotations of a module or provider.
 func versionOf(m oci.Manifest) (addr.Version, bool) {
 	v, err := addr.ParseVersion(artifact.AnnotationsOf(m)[artifact.AnnOkaraVersion])
 	return v, err == nil
 }
 
-// Approve gives the candidate of a version its version tag: the one with the
-// digest, or with "" the only one. Without such a candidate the error wraps
-// oci.ErrNotFound; without a digest and with two, which different contents leave,
-// it wraps oci.ErrExists and names them.
+// Approve gives a candidate of a version its version tag: the candidate with
+// the digest, or the only one if digest is "". If there is none, the error
+// wraps oci.ErrNotFound. If digest is "" and there are several candidates with
+// different contents, the error wraps oci.ErrExists and names them.
 func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest string) (Published, error) {
 	all, err := Candidates(ctx, r)
 	if err != nil {

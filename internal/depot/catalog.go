@@ -12,8 +12,8 @@ import (
 )
 
 // RebuildCatalog adds modules and providers that have a version to the catalog.
-// Without items it asks the registry for all repositories below the prefix; those
-// of something else are passed over. It returns how many it listed.
+// Without items it lists all repositories of the registry below the prefix and
+// skips those of other kinds. It returns how many it added.
 func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, error) {
 	if len(items) == 0 {
 		repositories, err := d.o.Client.Repositories(ctx)

@@ -18,9 +18,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// bidPrefix is the tag prefix of a bid: okara-publish-<version>-<digest>-<nonce>, the
-// version as 16 hexadecimal digits of its hash. With bidEnd it has been withdrawn
-// where nothing can be deleted.
+// bidPrefix is the tag prefix of a bid:
+// okara-publish-<version>-<digest>-<nonce>, with the version as 16 hexadecimal
+// digits of its hash. A further tag with the suffix bidEnd marks a bid as
+// withdrawn if the registry cannot delete it.
 const (
 	bidPrefix = "okara-publish-"
 	bidEnd    = "-x"
@@ -29,15 +30,15 @@ const (
 	bidDigest = sha256.Size * 2
 )
 
-// artifactBid is the type of what a bid names: nothing, but never twice the same, so
-// that deleting it by digest takes no other tag.
+// artifactBid is the type of the manifest of a bid. It has no content but is
+// unique, so that deleting it by digest removes no other tag.
 const (
 	artifactBid = "application/vnd.okara.publication.v1"
 	annBid      = "vnd.okara.publication"
 )
 
-// How often, and after which pauses, a list is asked again: for an own bid that it does
-// not show, and for rivals to leave.
+// How often, and after which pauses, a list is requested again: until it shows
+// the own bid, and until rivals have withdrawn.
 const (
 	bidUnlisted   = 7 // 12.7 s in all
 	bidRivals     = 5 // 6.2 s in all
@@ -45,7 +46,7 @@ const (
 	bidRivalPause = 200 * time.Millisecond
 )
 
-// bidCleanup bounds what withdraws a bid after the caller has given up.
+// bidCleanup bounds the withdrawal of a bid after the caller has given up.
 const bidCleanup = 10 * time.Second
 
 // bid is one attempt to give a manifest a version tag, see doc.go.
@@ -57,14 +58,13 @@ type bid struct {
 	manifest oci.Manifest
 	late     bool     // the bid may arrive after it was removed
 	gone     bool     // the bid was withdrawn
-	tags     []string // of the repository, as they were listed last
+	tags     []string // of the repository, from the last list
 }
 
-// PutVersion gives a manifest that the registry has the tag of a version, which is
-// written once: of several publishers with other manifests one writes it, whatever
-// the others do at that moment. The others get ErrTaken, or a *RivalError where the
-// tag is not there yet. The time is recorded, unless the list shows that the version was
-// there before.
+// PutVersion gives a manifest in the registry the tag of a version, which is
+// written once: of several concurrent publishers with different manifests one
+// writes it. The others get ErrTaken, or a *RivalError if the tag does not
+// exist yet. The publish time is recorded, unless the version existed before.
 func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) (warnings []string, err error) {
 	return putNew(ctx, r, tag, m, putOptions{})
 }
@@ -77,17 +77,20 @@ func putNew(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putO
 	return warnings, err
 }
 
-// putOptions are for who publishes a new version by as few requests as there can be.
+// putOptions are for publishing a new version with as few requests as possible.
 type putOptions struct {
-	// fresh: the registry has the blobs and not the manifest, which comes with its tag.
-	// Then the bid shows whether it serves what nobody signed.
+	// fresh: the registry has the blobs but not the manifest, which is sent
+	// with its tag. Then the bid shows whether the registry serves unsigned
+	// manifests.
 	fresh bool
-	// written is called once the version is there, while others still see the bid, with
-	// the tags of before. They are old where they do not show the bid.
+	// written is called once the version exists, while other publishers still
+	// see the bid. tags are those from before; old means that they do not show
+	// the bid.
 	written func(tags []string, old bool) (warnings []string)
 }
 
-// putVersion is PutVersion without the time. tags are those of the repository before.
+// putVersion is PutVersion without recording the time. tags are those from
+// before.
 func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o putOptions) (tags, warnings []string, err error) {
 	b, err := newBid(r, tag, m)
 	if err != nil {
@@ -99,7 +102,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 		}
 	}
 	if err := b.put(ctx); err != nil {
-		b.withdraw(ctx, true) // the bid may have arrived
+		b.withdraw(ctx, true) // the bid may be in the registry
 		return nil, nil, fmt.Errorf("announce the publication: %w", err)
 	}
 	if o.fresh {
@@ -120,7 +123,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 	if err == nil && o.written != nil {
 		warnings = append(warnings, o.written(b.tags, !shown)...)
 	}
-	if done { // else the version may arrive late, and nothing else must come before
+	if done { // otherwise the version may still appear, and no other may be written before it
 		b.withdraw(ctx, err != nil && !errors.Is(err, ErrTaken))
 	}
 	return b.tags, warnings, err
@@ -129,7 +132,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 func newBid(r *oci.Repo, version string, root oci.Manifest) (*bid, error) {
 	b := &bid{repo: r, version: version, root: root}
 	nonce := make([]byte, bidNonce/2)
-	_, _ = rand.Read(nonce) // it never fails
+	_, _ = rand.Read(nonce) // never fails
 	b.tag = bidPrefix + versionHash(version) + "-" + root.Digest.Encoded() + "-" + hex.EncodeToString(nonce)
 	var err error
 	b.manifest, err = artifact.NewBare(artifactBid, map[string]string{artifact.AnnOkaraVersion: version, annBid: b.tag})
@@ -141,7 +144,7 @@ func versionHash(version string) string {
 	return hex.EncodeToString(sum[:])[:bidHash]
 }
 
-// put writes the bid; an answer that got lost is no reason not to write the same again.
+// put writes the bid. If the answer is lost, the same bid is written again.
 func (b *bid) put(ctx context.Context) error {
 	err := artifact.PutBare(ctx, b.repo, b.tag, b.manifest)
 	if b.late = errors.Is(err, oci.ErrUncertain); b.late && ctx.Err() == nil {
@@ -150,10 +153,10 @@ func (b *bid) put(ctx context.Context) error {
 	return err
 }
 
-// alone returns nil once a list shows the bid, and no live bid for another manifest; it
-// looks whether the version is there only where the list shows it. Of several bidders
-// the one with the smallest digest waits for the others to leave. shown is false
-// where the list never showed the own bid.
+// alone returns nil once a list shows the bid and no active bid for another
+// manifest. It checks the version only if the list shows it. Of several
+// bidders, the one with the smallest digest waits for the others to withdraw.
+// shown is false if no list showed the own bid.
 func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 	unlisted := 0
 	waited := 0
@@ -192,7 +195,8 @@ func (b *bid) alone(ctx context.Context) (shown bool, err error) {
 
 func (b *bid) digest() string { return b.root.Digest.Encoded() }
 
-// rivals are the digests for which others bid, the smallest first.
+// rivals returns the digests of active bids for other manifests, the smallest
+// first.
 func (b *bid) rivals(tags []string) []string {
 	var found []string
 	for _, tag := range tags {
@@ -205,7 +209,7 @@ func (b *bid) rivals(tags []string) []string {
 	return found
 }
 
-// bidFor returns the digest for which a tag bids, if it does for the version.
+// bidFor returns the digest in a tag that is a bid for the version.
 func bidFor(tag, version string) (digest string, ok bool) {
 	rest, ok := strings.CutPrefix(tag, bidPrefix+versionHash(version)+"-")
 	if !ok || len(rest) != bidDigest+1+bidNonce || rest[bidDigest] != '-' {
@@ -214,8 +218,8 @@ func bidFor(tag, version string) (digest string, ok bool) {
 	return rest[:bidDigest], true
 }
 
-// there reports whether the version has our manifest; ErrTaken says that it has
-// another one. One that is listed and cannot be read is neither.
+// there reports whether the version has the own manifest; ErrTaken means that
+// it has another one. A version that is listed but not found gives false.
 func (b *bid) there(ctx context.Context) (bool, error) {
 	switch have, err := b.repo.Resolve(ctx, b.version); {
 	case err == nil && have.Digest == b.root.Digest:
@@ -229,7 +233,7 @@ func (b *bid) there(ctx context.Context) (bool, error) {
 	}
 }
 
-// lost waits a moment for the version that a rival is about to write.
+// lost waits briefly for the version that a rival is about to write.
 func (b *bid) lost(ctx context.Context, rival string) error {
 	for waited := range bidRivals {
 		if err := text.Wait(ctx, bidRivalPause<<waited); err != nil {
@@ -242,9 +246,9 @@ func (b *bid) lost(ctx context.Context, rival string) error {
 	return &RivalError{Repository: b.repo.String(), Tag: b.version, Theirs: "sha256:" + rival, Ours: b.root.Digest.String()}
 }
 
-// withdraw removes the bid. Where that does not last, and say is set, a tag says that
-// it has ended: a bid that stays keeps other manifests from a version that is not
-// there, and keeps nobody from anything once it is.
+// withdraw removes the bid. If it cannot be removed for certain and say is set,
+// a further tag marks it as ended. A remaining bid blocks other manifests while
+// the version does not exist; once it exists, the bid has no effect.
 func (b *bid) withdraw(ctx context.Context, say bool) {
 	if b.gone {
 		return
@@ -257,24 +261,24 @@ func (b *bid) withdraw(ctx context.Context, say bool) {
 		err = b.repo.Delete(ctx, b.manifest.Descriptor)
 	}
 	if say && (b.late || err != nil && !errors.Is(err, oci.ErrNotFound)) {
-		_ = b.repo.PutTag(ctx, b.tag+bidEnd, b.manifest) // there is nobody to tell
+		_ = b.repo.PutTag(ctx, b.tag+bidEnd, b.manifest) // a failure cannot be reported
 	}
 }
 
-// maxBidsDropped bounds what one call removes.
+// maxBidsDropped bounds how many bids one call removes.
 const maxBidsDropped = 100
 
-// dropBids removes what publishers left that were killed, or could not delete then: bids
-// for versions that are there mean nothing any more. One for a version that is not there
-// may be of somebody who is about to write it. It is a courtesy, and ends where the
-// registry refuses.
+// dropBids removes bids of publishers that were killed or could not delete
+// them: bids for existing versions have no effect any more. A bid for a missing
+// version may belong to a publisher that is about to write it. Removal is
+// optional, so it ends at the first refusal of the registry.
 func dropBids(ctx context.Context, l *Listing) {
 	there := map[string]bool{}
 	for _, v := range l.Versions {
 		there[versionHash(v.Tag())] = true
 	}
 	dropped := 0
-	for _, tag := range l.Tags { // sorted: a bid comes before the tag that says it has ended
+	for _, tag := range l.Tags { // sorted: a bid comes before the tag that marks it as ended
 		rest, ok := strings.CutPrefix(tag, bidPrefix)
 		if !ok || len(rest) < bidHash || !there[rest[:bidHash]] {
 			continue
@@ -289,8 +293,8 @@ func dropBids(ctx context.Context, l *Listing) {
 	}
 }
 
-// deleteBid deletes the manifest of a bid by its digest, which takes the tag with it, and
-// no other: each bid has a manifest of its own.
+// deleteBid deletes the manifest of a bid by its digest. This removes only the
+// tag of the bid, because each bid has a manifest of its own.
 func deleteBid(ctx context.Context, r *oci.Repo, tag string) error {
 	d, err := r.Resolve(ctx, tag)
 	if err != nil {
@@ -299,8 +303,8 @@ func deleteBid(ctx context.Context, r *oci.Repo, tag string) error {
 	return r.Delete(ctx, d)
 }
 
-// RivalError says that another manifest is about to become a version. It is an
-// oci.ErrExists.
+// RivalError means that another manifest is about to become the version. It
+// wraps oci.ErrExists.
 type RivalError struct {
 	Repository, Tag string
 	Theirs, Ours    string // digests of the manifests
@@ -313,10 +317,11 @@ func (e *RivalError) Error() string {
 
 func (e *RivalError) Unwrap() error { return oci.ErrExists }
 
-// putOnce writes a tag that must not move, unless there is one: another manifest
-// under it gives ErrTaken. Two who write at the same moment see each other only if
-// one of them looks after the other has written, which look asks for; a tag that
-// belongs to a manifest does without. done is false where the tag may arrive late.
+// putOnce writes a tag that must not move, unless it exists: another manifest
+// under it gives ErrTaken. Two concurrent writers notice each other only if one
+// reads the tag after the other has written it, which look requests; a tag
+// named after its manifest does not need this. done is false if the tag may
+// still appear later.
 func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look bool) (done bool, err error) {
 	switch have, err := r.Resolve(ctx, tag); {
 	case err == nil && have.Digest == m.Digest:
@@ -333,17 +338,17 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, look 
 	have, err := r.Resolve(ctx, tag)
 	switch {
 	case err == nil && have.Digest == m.Digest:
-		return true, nil // also when the answer to the PUT was lost
+		return true, nil // also if the answer to the PUT was lost
 	case err == nil:
-		return true, ErrTaken // a rule for immutable tags refuses with several codes
+		return true, ErrTaken // registries with immutable tags refuse with various codes
 	case putErr != nil:
 		return !errors.Is(putErr, oci.ErrUncertain), putErr
 	}
 	return true, err
 }
 
-// keep gives a manifest a tag that is named after it, so that no garbage collection
-// takes it.
+// keep gives a manifest a tag that is named after it, so that garbage
+// collection does not remove it.
 func keep(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	_, err := putOnce(ctx, r, tag, m, true)
 	return err

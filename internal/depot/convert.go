@@ -17,7 +17,7 @@ import (
 )
 
 // ConvertModule publishes the files of a module package that another tool made,
-// as a version with all layers. What the package says about its source is kept.
+// as a version with all layers. Its annotations about the source are kept.
 func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (_ Published, err error) {
 	m, err := from.Fetch(ctx, ref)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		}
 	}
 	maps.Copy(annotations, o.Annotations)
-	// it was published before
+	// it was published before, so it is accepted
 	o.Annotations = annotations
 	o.AllowInvalid = true
 	return d.PublishModule(ctx, os.DirFS(dir), to, o)

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Options say where a depot is.
+// Options configures a depot.
 type Options struct {
-	Client           *oci.Client // of the host; the layout's names are full names
+	Client           *oci.Client // of the host; the names of the layout are full names
 	Layout           addr.Layout
-	LayoutFromServer bool     // Layout is what a server said, see [trust.Subject]
+	LayoutFromServer bool     // Layout was received from a server, see [trust.Subject]
 	Progress         Progress // called from several goroutines
-	TempDir          string   // for packed archives; "": the system's
+	TempDir          string   // for packed archives; "": the system default
 }
 
 // Depot publishes into one registry. It is safe for concurrent use.
@@ -30,10 +30,10 @@ type Depot struct {
 
 	mu    sync.Mutex // guards the fields below
 	locks map[string]*sync.Mutex
-	known map[string]time.Time // when the catalog had an entry, by its repository
+	known map[string]time.Time // time at which the catalog entry of a repository was seen
 }
 
-// knownFor is how long an entry of the catalog is taken to be there that was.
+// knownFor is how long a catalog entry is assumed to exist after it was seen.
 const knownFor = 10 * time.Minute
 
 // New returns a depot.
@@ -41,28 +41,28 @@ func New(o Options) *Depot {
 	return &Depot{o: o, locks: map[string]*sync.Mutex{}, known: map[string]time.Time{}}
 }
 
-// Options returns what the depot was made with.
+// Options returns the options of the depot.
 func (d *Depot) Options() Options { return d.o }
 
-// Published says what a publish stored, or found.
+// Published describes the version that a publication stored or found.
 type Published struct {
 	Repository    string   `json:"repository"` // host/name
 	Tag           string   `json:"tag"`
 	Digest        string   `json:"digest"`
 	ContentDigest string   `json:"content_digest"`
-	Existing      bool     `json:"existing"` // the same content was there before
+	Existing      bool     `json:"existing"` // the same content existed before
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
 // String returns repository:tag@digest.
 func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p.Digest }
 
-// ConflictError says that a version exists with other content, or that its number
-// was used for one that was withdrawn. It is an oci.ErrExists.
+// ConflictError means that a version exists with other content, or that its
+// number was used by a withdrawn version. It wraps oci.ErrExists.
 type ConflictError struct {
 	Repository, Tag string
-	Stored, Offered string                // content digests; Stored is the manifest's where the content's is not recorded, "" if nothing has the tag
-	Withdrawn       *evidence.StatusEvent // that withdrew the version; nil: it was not
+	Stored, Offered string                // content digests; Stored is the manifest digest if no content digest is recorded, "" if the tag does not exist
+	Withdrawn       *evidence.StatusEvent // event that withdrew the version; nil: not withdrawn
 	Next            addr.Version          // next free patch version, zero if unknown
 }
 
@@ -107,11 +107,11 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 	return d.o.Client.Repo(name)
 }
 
-// ErrTaken says that a tag holds another manifest.
+// ErrTaken means that a tag already names another manifest.
 var ErrTaken = errors.New("tag holds another manifest")
 
-// listed adds what was published to the catalog, unless it was there shortly before.
-// Nothing depends on it: a failure is a warning.
+// listed adds a published item to the catalog, unless its entry was seen
+// recently. A failure is only a warning, because nothing depends on the entry.
 func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
 	repository := it.Repository(d.o.Layout)
 	d.mu.Lock()
@@ -129,7 +129,8 @@ func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
 	return nil
 }
 
-// NotListed is the warning that a repository could not be added to the catalog.
+// NotListed returns the warning that a repository could not be added to the
+// catalog.
 func NotListed(err error) string {
 	if errors.Is(err, oci.ErrDenied) {
 		return fmt.Sprintf("not listed in the catalog, unless the registry is okara serve, which does so itself: %v", err)
@@ -137,7 +138,7 @@ func NotListed(err error) string {
 	return fmt.Sprintf("not listed in the catalog: %v", err)
 }
 
-// AddToCatalog lists a module or provider.
+// AddToCatalog adds a module or provider to the catalog.
 func (d *Depot) AddToCatalog(ctx context.Context, it addr.Item) error {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {

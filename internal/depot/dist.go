@@ -20,20 +20,20 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxDistFile bounds the text files of a release.
+// maxDistFile bounds the text files of a release, in bytes.
 const maxDistFile = 1 << 20
 
-// packageParallel is how many zips are hashed at a time.
+// packageParallel is how many zips are hashed concurrently.
 const packageParallel = 2
 
-// dist is a folder with the files of one release.
+// dist is a directory with the files of one release.
 type dist struct {
 	fsys     fs.FS
 	provider addr.Provider
 	version  addr.Version
 	stem     string // "terraform-provider-dns_1.2.3_"
 	zips     map[addr.Platform]string
-	stored   []Package // which are not in the folder
+	stored   []Package // packages that are not in the directory
 	names    []string  // all files, sorted
 }
 
@@ -73,7 +73,7 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 	return d, nil
 }
 
-// packages inspects all zips and adds those that were inspected before.
+// packages inspects all zips and adds the packages that were inspected before.
 func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	var platforms []addr.Platform
 	for p := range d.zips {
@@ -110,7 +110,7 @@ func (d *dist) read(name string) ([]byte, error) {
 	return b, err
 }
 
-// find returns the first of the names that is in the folder, or "".
+// find returns the first of the names that is in the directory, or "".
 func (d *dist) find(names ...string) string {
 	for _, name := range names {
 		if _, ok := slices.BinarySearch(d.names, name); ok {
@@ -120,7 +120,8 @@ func (d *dist) find(names ...string) string {
 	return ""
 }
 
-// registryManifest reads the protocol versions, if the release says them.
+// registryManifest returns the registry manifest of the release, if any, and
+// its protocol versions.
 func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	name := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json")
 	if name == "" {
@@ -136,7 +137,7 @@ func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	return text, protocols, nil
 }
 
-// checkSums compares SHA256SUMS with the zips, or makes it where there is none.
+// checkSums compares SHA256SUMS with the zips, or creates it if there is none.
 func (d *dist) checkSums(plan *ProviderPlan) error {
 	name := d.find(d.stem+"SHA256SUMS", "SHA256SUMS")
 	if name == "" {
@@ -166,7 +167,7 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 	return nil
 }
 
-// checkSignature verifies the signature of the folder, or makes one.
+// checkSignature verifies the signature in the directory, or creates one.
 func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	keys, err := o.knownKeys()
 	if err != nil {
@@ -189,7 +190,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	return plan.takeSignature(signature, keys, signing.VerifyOptions{Now: o.Now})
 }
 
-// knownKeys are the public keys that may have signed.
+// knownKeys returns the public keys that may have signed.
 func (o ProviderOptions) knownKeys() ([]signing.PublicKey, error) {
 	keys := slices.Clone(o.Keys)
 	for _, k := range o.signers() {
@@ -209,8 +210,8 @@ func (o ProviderOptions) signers() []*signing.Key {
 	return append([]*signing.Key{o.SignKey}, o.AlsoSign...)
 }
 
-// sign returns one packet for each key; the clients skip those of keys that they
-// do not know.
+// sign returns one signature packet per key; the clients skip packets of
+// unknown keys.
 func (o ProviderOptions) sign(message []byte) ([]byte, error) {
 	var packets []byte
 	for _, k := range o.signers() {

@@ -16,10 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// DocsFile is how the name of packed documentation ends in a folder of a release.
+// DocsFile is the suffix of the file name of packed documentation in a release
+// directory.
 const DocsFile = "docs.tar.gz"
 
-// takeDocs keeps the documentation that somebody packed, if it can be read.
+// takeDocs uses packed documentation if it can be read.
 func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	if len(packed) > artifact.MaxProviderDocs {
 		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, len(packed), artifact.MaxProviderDocs, oci.ErrTooLarge)
@@ -32,8 +33,8 @@ func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
 	return nil
 }
 
-// docs finds the documentation of a release: the tree that the options name, the
-// folder docs, or the file that okara pull wrote.
+// docs finds the documentation of a release: the tree in the options, the
+// directory docs, or the file that okara pull wrote.
 func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 	name := d.stem + DocsFile
 	if tree == nil {
@@ -67,8 +68,8 @@ func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
 	return plan.takeDocs(name, packed)
 }
 
-// packDocs packs a folder as modules are packed: the same files give the same
-// bytes. The pages for other languages, which are many times as large, stay out.
+// packDocs packs a directory as modules are packed: the same files give the
+// same bytes. The translated pages, which are many times as large, are omitted.
 func packDocs(ctx context.Context, tree fs.FS) ([]byte, error) {
 	list, err := archive.List(ctx, tree, archive.Options{
 		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: description.MaxDocsFiles, Bytes: description.MaxDocs},

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Policy says what publishing other content under an existing version does.
+// Policy decides what publishing other content under an existing version does.
 type Policy string
 
 const (
@@ -36,9 +36,10 @@ func ParsePolicy(s string) (Policy, error) {
 
 // pushEdition points the version at m, which the registry has by digest. The
 // contents before and after are tagged with their edition names first, so that
-// garbage collection takes neither and racing publishers lose nothing: the last
-// to move the version tag wins, and the other content stays an edition. Content that
-// comes back, as tags of before tell, is not recorded as published again.
+// garbage collection removes neither and concurrent publishers lose nothing:
+// the last to move the version tag wins, and the other content stays an
+// edition. If the content was published before, according to tags, no new
+// publish time is recorded.
 func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) (warnings []string, err error) {
 	edition, err := tagEdition(ctx, r, v, m)
 	if err != nil {
@@ -70,8 +71,8 @@ func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours is an edition", v, after.Digest)}, nil
 }
 
-// tagEdition gives m the name of its edition. Another manifest of that name is a
-// collision of 48 bits of a digest.
+// tagEdition gives m the name of its edition. If another manifest has that
+// name, 48 bits of the digests collide.
 func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (addr.Version, error) {
 	edition, err := v.WithEdition(m.Digest.Encoded())
 	if err != nil {

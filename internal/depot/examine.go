@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Finding is something wrong in a repository of artifacts.
+// Finding is a problem in a repository of artifacts.
 type Finding struct {
 	Repository string `json:"repository"`
 	Tag        string `json:"tag"`
@@ -22,12 +22,12 @@ type Finding struct {
 	Remedy     string `json:"remedy"`
 }
 
-// danglingTag is what is wrong with a tag that was written by half.
+// danglingTag describes a tag that was written only partially.
 const danglingTag = "the registry lists the tag, and answers 404 for it"
 
-// ExamineAll examines modules and providers, without any those that the catalog
-// lists, and returns how many they are. An entry of the catalog for something
-// without a version is a finding.
+// ExamineAll examines the given modules and providers, or those in the catalog
+// if items is empty, and returns how many were examined. A catalog entry for an
+// item without a version is a finding.
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
 	if listed {
@@ -49,13 +49,13 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	return findings, len(items), nil
 }
 
-// examination looks at what the catalog lists.
+// examination examines the contents of the catalog.
 type examination struct{ *Depot }
 
 func (d *Depot) examination() examination { return examination{d} }
 
-// examineCatalog returns what the catalog lists, and what is wrong with the rest
-// of it.
+// examineCatalog returns the items in the catalog, and the problems of its
+// other tags.
 func (d examination) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
 	c, err := d.catalog(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d examination) examineCatalog(ctx context.Context) (findings []Finding, it
 	for _, e := range c.Entries {
 		it, ok := d.o.Layout.Parse(e.Repository)
 		if ok && it.Kind == addr.KindTemplate {
-			continue // what it may hold is the server's affair
+			continue // the server defines what it may contain
 		}
 		if !ok || !it.Versioned() {
 			findings = append(findings, d.noVersion(e.Repository))
@@ -78,7 +78,8 @@ func (d examination) examineCatalog(ctx context.Context) (findings []Finding, it
 	return findings, items, nil
 }
 
-// noVersion is the finding that the catalog lists a repository without a version.
+// noVersion returns the finding that the catalog lists a repository without a
+// version.
 func (d examination) noVersion(repository string) Finding {
 	return d.inCatalog(artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
 }
@@ -87,10 +88,10 @@ func (d examination) inCatalog(tag, problem, remedy string) Finding {
 	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 
-// Examine looks for what makes clients fail: tags that OpenTofu takes for
-// versions, tags with artifacts of another kind, packages that are not the ones
-// that were signed, and platforms that newer versions lack. With deep every blob
-// is read and what the manifests say of it computed again.
+// Examine looks for problems that make clients fail: tags that OpenTofu takes
+// for versions, tags with artifacts of another kind, packages that do not match
+// the signed hashes, and platforms that newer versions lack. With deep every
+// blob is read, and the hashes and sizes in the manifests are recomputed.
 func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Finding, error) {
 	l, err := d.Versions(ctx, item)
 	if err != nil {
@@ -127,7 +128,8 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 	return append(findings, missing...), err
 }
 
-// missingPlatforms compares the highest release with the one before.
+// missingPlatforms compares the platforms of the highest release with the one
+// before.
 func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding, error) {
 	if kind == addr.KindModule {
 		return nil, nil

@@ -15,12 +15,13 @@ import (
 )
 
 // previousIndexPrefix is the tag prefix of an index that an extension replaced.
-// It keeps what lock files and digests name alive.
+// The tag keeps the old index available for lock files and for references by
+// digest.
 const previousIndexPrefix = "okara-index-"
 
-// extend adds the platforms that the stored version lacks. This is the
-// one way in which the tag of a provider moves: every old platform keeps its
-// descriptor byte for byte, so that no lock file breaks.
+// extend adds the platforms that the stored version lacks. Only an extension
+// moves the tag of a provider: every old platform keeps its descriptor byte for
+// byte, so that no lock file breaks.
 func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
 	r := x.repo
 	v := x.version
@@ -38,7 +39,7 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 		out.Existing = true
 		return out, nil
 	}
-	if plan.metadata.DocsBytes == nil && stored.Metadata != nil { // those of the first publication stay
+	if plan.metadata.DocsBytes == nil && stored.Metadata != nil { // the documentation of the first publication is kept
 		md, err := artifact.ReadProviderMetadata(ctx, r, stored)
 		if err != nil {
 			return Published{}, err
@@ -60,7 +61,7 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 }
 
 // addedPackages returns the packages of platforms that stored does not have.
-// Those that it has must be the same, and SHA256SUMS must list all of them.
+// Packages that stored has must be equal, and SHA256SUMS must list all of them.
 func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored artifact.ProviderIndex) ([]Package, error) {
 	added := slices.Clone(plan.Packages)
 	for _, have := range stored.Platforms {
@@ -76,7 +77,8 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 	return added, nil
 }
 
-// moveIndex points the version at next after tagging the index that it replaces.
+// moveIndex points the version at next after tagging the index that is
+// replaced.
 func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.Descriptor, next oci.Manifest) error {
 	old, err := r.Fetch(ctx, previous.Digest.String())
 	if err != nil {
@@ -96,6 +98,6 @@ func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.De
 	case back.Digest == next.Digest:
 		return nil
 	}
-	// The registry enforces immutable tags, or another extension won.
+	// The registry enforces immutable tags, or a concurrent extension won.
 	return fmt.Errorf("%s:%s still points to %s: %w", r, v.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr))
 }

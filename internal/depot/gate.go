@@ -24,11 +24,11 @@ type Gated struct {
 }
 
 // Gate decides whether an artifact becomes visible under its version. An error
-// keeps it back: it then has only the candidate tag, by which it can be approved
-// later.
+// holds it back: it then has only the candidate tag, by which it can be
+// approved later.
 type Gate func(ctx context.Context, x Gated) error
 
-// HeldError says that a gate kept an artifact back, and why.
+// HeldError means that a gate held an artifact back, and says why.
 type HeldError struct {
 	Repository, Digest, Tag string // Tag is the candidate tag
 	Err                     error
@@ -42,13 +42,13 @@ func (e *HeldError) Unwrap() error { return e.Err }
 
 const candidatePrefix = "okara-candidate-"
 
-// candidateHex is how much of a digest a candidate tag holds.
+// candidateHex is the number of hex digits of the digest in a candidate tag.
 const candidateHex = 12
 
-// candidateTag is the tag of an artifact that waits for approval.
+// candidateTag returns the tag of an artifact that waits for approval.
 func candidateTag(d digest.Digest) string { return candidatePrefix + d.Encoded()[:candidateHex] }
 
-// pass asks the gate. Gates that are nil let everything pass.
+// pass asks the gate. A nil gate lets everything pass.
 func (g Gate) pass(ctx context.Context, x Gated) error {
 	if g == nil {
 		return nil

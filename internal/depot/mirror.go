@@ -28,29 +28,30 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// mirrorParallel is how many packages of one version move at a time.
+// mirrorParallel is how many packages of one version are transferred
+// concurrently.
 const mirrorParallel = 4
 
-// MirrorOptions say how a version is mirrored.
+// MirrorOptions configures how a version is mirrored.
 type MirrorOptions struct {
-	Platforms     []addr.Platform     // empty: all that the origin has
-	AllowUnsigned bool                // the origin publishes no key or no SHA256SUMS
-	AllowExpired  bool                // the key has expired since it signed
-	Trusted       []signing.PublicKey // one of them must have signed; empty: any key of the origin will do
-	Gate          Gate                // asked before the version becomes visible; nil: it does
-	Compare       bool                // a version that is there has to have the zips of the origin
+	Platforms     []addr.Platform     // empty: all platforms of the origin
+	AllowUnsigned bool                // accept an origin without a key or SHA256SUMS
+	AllowExpired  bool                // accept a key that has expired since it signed
+	Trusted       []signing.PublicKey // one of them must have signed; empty: any key of the origin is accepted
+	Gate          Gate                // asked before the version becomes visible; nil: none
+	Compare       bool                // an existing version must have the zips of the origin
 }
 
 // MirrorProvider stores one version of a provider as the origin publishes it:
-// SHA256SUMS and signature are verified before anything is pushed, each zip before
-// it is pushed, and all are stored unchanged.
-// A version that is there with all wanted platforms is success without a
-// download, unless it is to be compared. Platforms that the version lacks are an error that wraps
-// oci.ErrExists, since a version never changes.
+// SHA256SUMS and signature are verified before anything is pushed, each zip
+// before it is pushed, and all are stored unchanged. If the version exists with
+// all wanted platforms, MirrorProvider succeeds without a download, unless
+// o.Compare is set. If the existing version lacks wanted platforms, the error
+// wraps oci.ErrExists, since a version never changes.
 //
-// Each zip goes through a temporary file, where it is checked and hashed, into the
-// registry. One that the registry has already, from an interrupted run, is read
-// from there instead of the origin and not sent.
+// Each zip is downloaded to a temporary file, where it is checked and hashed,
+// and then pushed to the registry. A zip that the registry already has, from an
+// interrupted run, is read from there instead of the origin and not sent.
 func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (Published, error) {
 	r, err := d.Repo(p.Item().Repository(d.o.Layout))
 	if err != nil {
@@ -89,8 +90,8 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	return d.pushPlan(ctx, x)
 }
 
-// mirrorDocs takes over the documentation that an origin has. Nothing signs it, so
-// what cannot be read is left out with a warning.
+// mirrorDocs adds the documentation of an origin. It is not signed, so
+// documentation that cannot be read is omitted with a warning.
 func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v addr.Version, pkg upstream.Package) error {
 	if pkg.Docs == nil {
 		return nil
@@ -105,8 +106,8 @@ func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v
 	return nil
 }
 
-// Refused recognizes content that is not accepted, because of what it is or who signed
-// it, from content that could not be read or stored.
+// Refused reports whether content was rejected because of its properties or its
+// signer, rather than because it could not be read or stored.
 func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
@@ -121,7 +122,8 @@ func Refused(err error) bool {
 	return held
 }
 
-// wantedPlatforms are those that the caller asked for, or all of the origin.
+// wantedPlatforms returns the platforms that the caller requested, or all of
+// the origin.
 func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Version, asked []addr.Platform) ([]addr.Platform, error) {
 	if len(asked) > 0 {
 		return asked, nil
@@ -133,7 +135,7 @@ func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Ve
 	return have, err
 }
 
-// mirrored answers for a version that is in the registry.
+// mirrored returns the result for a version that is in the registry.
 func mirrored(r *oci.Repo, v addr.Version, stored artifact.ProviderIndex, wanted []addr.Platform) (Published, error) {
 	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
 	for _, t := range wanted {
@@ -144,7 +146,7 @@ func mirrored(r *oci.Repo, v addr.Version, stored artifact.ProviderIndex, wanted
 	return out, nil
 }
 
-// packagesOf asks for each platform and checks that all answers carry the same
+// packagesOf requests each platform and checks that all answers have the same
 // SHA256SUMS.
 func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version, platforms []addr.Platform) ([]upstream.Package, error) {
 	packages := make([]upstream.Package, len(platforms))
@@ -170,9 +172,9 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 	return packages, nil
 }
 
-// planMirror takes the proof over from the origin: a signed SHA256SUMS that
-// agrees with what the origin says of each package. Without one there is a plan
-// only where the options allow it.
+// planMirror adopts the proof of the origin: a signed SHA256SUMS that agrees
+// with what the origin announces about each package. Without one there is a
+// plan only if the options allow it.
 func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
 	first := packages[0]
 	plan := &ProviderPlan{Protocols: first.Protocols}
@@ -208,7 +210,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	return plan, plan.takeSignature(first.Signature, keys, vo)
 }
 
-// trust checks that one of the trusted keys signed, if there are any.
+// trust checks that one of the trusted keys signed, if any are configured.
 func (o MirrorOptions) trust(pkg upstream.Package, vo signing.VerifyOptions) error {
 	if len(o.Trusted) == 0 {
 		return nil
@@ -219,7 +221,7 @@ func (o MirrorOptions) trust(pkg upstream.Package, vo signing.VerifyOptions) err
 	return nil
 }
 
-// listed compares with SHA256SUMS, if the origin has one.
+// listed compares a hash with SHA256SUMS, if the origin has one.
 func (p *ProviderPlan) listed(name, sha256 string) error {
 	if p.sums == nil {
 		return nil
@@ -227,12 +229,12 @@ func (p *ProviderPlan) listed(name, sha256 string) error {
 	return p.sums.Check(name, sha256)
 }
 
-// transfer puts the zips of all packages into the registry and adds them to the
-// plan. What a zip was said to be is checked before it is sent.
+// transfer copies the zips of all packages to the registry and adds them to the
+// plan. Each zip is compared with its announced properties before it is sent.
 //
-// A worker writes one zip after the other over the same temporary file: memory
-// that the system holds for a file is used again, which costs far less than fresh
-// memory for each zip.
+// A worker writes all its zips over the same temporary file: the system then
+// reuses the memory of the file, which costs far less than new memory for each
+// zip.
 func (x providerPush) transfer(ctx context.Context, packages []upstream.Package, temp string) error {
 	plan := x.plan
 	plan.Packages = make([]Package, len(packages))
@@ -263,7 +265,7 @@ func (x providerPush) transfer(ctx context.Context, packages []upstream.Package,
 	return nil
 }
 
-// transferOne uses f for the zip, whose end is not the file's.
+// transferOne uses f for the zip; f may be longer than the zip.
 func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *os.File) (Package, error) {
 	r := x.repo
 	plan := x.plan
@@ -299,9 +301,10 @@ func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *
 	return k, err
 }
 
-// MirrorModule stores one version of a module as fetch writes it into an empty
-// directory: the tree, and the annotations that say where it is from. A version
-// that is there is success without a fetch, unless it is to be compared.
+// MirrorModule stores one version of a module. fetch writes it into an empty
+// directory and returns the tree and the annotations about its source. If the
+// version exists, MirrorModule succeeds without a fetch, unless o.Compare is
+// set.
 func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
@@ -329,8 +332,8 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 	return d.PublishModule(ctx, tree, m, o)
 }
 
-// sameModule is nil if a version that is there has the content that fetch writes, and else a
-// [*ConflictError].
+// sameModule returns nil if an existing version has the content that fetch
+// writes, and else a [*ConflictError].
 func sameModule(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (err error) {
 	dir, remove, err := files.TempDir(d.o.TempDir)
 	if err != nil {
@@ -347,14 +350,14 @@ func sameModule(ctx context.Context, d *Depot, m addr.ModuleVersion, fetch func(
 	}
 	_, err = d.ModuleThere(ctx, m, plan, o)
 	if other, ok := errors.AsType[*ConflictError](err); ok {
-		other.Next = addr.Version{} // the number is the origin's choice
+		other.Next = addr.Version{} // the origin chooses the number
 	}
 	return err
 }
 
-// sameProvider is nil if the zips of a version that is there are those of the origin, and
-// else a [*ConflictError] about the first that is not. A platform that is there alone is
-// not looked at.
+// sameProvider returns nil if the zips of an existing version are those of the
+// origin, and else a [*ConflictError] about the first one that is not.
+// Platforms that the origin does not have are ignored.
 func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderIndex, src Source, p addr.Provider, v addr.Version, wanted []addr.Platform) error {
 	packages, err := packagesOf(ctx, src, p, v, wanted)
 	if err != nil {
@@ -363,7 +366,7 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	for _, pkg := range packages {
 		i := slices.IndexFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == pkg.Platform })
 		if i < 0 {
-			continue // a missing platform is reported as such
+			continue // missing platforms are reported elsewhere
 		}
 		have, offered, err := compared(ctx, r, stored.Platforms[i], pkg)
 		if err != nil {
@@ -376,8 +379,8 @@ func sameProvider(ctx context.Context, r *oci.Repo, stored artifact.ProviderInde
 	return nil
 }
 
-// compared is one digest of a zip here and at the origin. One of which the origin tells no
-// sum is read.
+// compared returns a digest of a zip in the registry and at the origin. If the
+// origin announces no hash, the zip is downloaded and hashed.
 func compared(ctx context.Context, r *oci.Repo, stored artifact.ProviderPlatform, pkg upstream.Package) (have, offered string, err error) {
 	if pkg.Zh == "" && pkg.H1 != "" && stored.H1 != "" {
 		return stored.H1, pkg.H1, nil

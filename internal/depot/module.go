@@ -22,31 +22,32 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// maxFluxTar is the size above which tofu-controller's runner refuses a module
-// with its default settings (4 MiB for the message that carries it).
+// maxFluxTar is the tar size, in bytes, above which tofu-controller's runner
+// refuses a module with its default settings (4 MiB for the message that
+// carries it).
 const maxFluxTar = 3_670_016
 
-// ErrNoModule says that a folder holds no configuration.
+// ErrNoModule means that a directory contains no configuration.
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
-// ModuleOptions say how a module is published.
+// ModuleOptions configures how a module is published.
 type ModuleOptions struct {
 	Dir         string // directory of the module inside the tree; "": the tree itself
 	Limits      archive.Limits
 	Ignore      []string          // ignore rules besides those in the tree
-	Packed      bool              // the tree is what an archive held: nothing stays behind
-	Hold        *archive.HoldBack // what of a publisher's own tree does not ship unless they say so; nil: all does
-	Dereference bool              // ship what links point to
+	Packed      bool              // the tree is the content of an archive and is published completely
+	Hold        *archive.HoldBack // files of a publisher's own tree that are excluded by default; nil: none
+	Dereference bool              // ship the targets of links
 	Annotations map[string]string // added to the manifest: source, revision, created
-	NoLatest    bool              // leave the tag "latest" alone
+	NoLatest    bool              // do not move the tag "latest"
 	Policy      Policy            // "": PolicyImmutable
-	Gate        Gate              // asked before the version becomes visible; nil: it does
-	Compare     bool              // [Depot.MirrorModule]: a version that is there has to have the content of the origin
+	Gate        Gate              // asked before the version becomes visible; nil: none
+	Compare     bool              // [Depot.MirrorModule]: an existing version must have the content of the origin
 
-	AllowInvalid bool // ship a configuration that no client loads
+	AllowInvalid bool // ship a configuration that clients cannot load
 }
 
-// ModulePlan is what publishing a tree would ship.
+// ModulePlan is the content that publishing a tree would ship.
 type ModulePlan struct {
 	Tree     *archive.Tree
 	Warnings []string
@@ -83,7 +84,7 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	return p, nil
 }
 
-// Description is what would be published as the description of the module.
+// Description returns the description of the module that would be published.
 func (p *ModulePlan) Description() artifact.ModuleDescription { return p.description }
 
 func hasModule(t *archive.Tree, dir string) bool {
@@ -95,8 +96,9 @@ func hasModule(t *archive.Tree, dir string) bool {
 	return false
 }
 
-// PublishModule stores the tree as a version of a module. The same content under
-// this version is success without a push; other content is a *ConflictError.
+// PublishModule stores the tree as a version of a module. If the version exists
+// with the same content, it succeeds without a push; other content is a
+// *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
@@ -124,7 +126,8 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	return out, nil
 }
 
-// pushModule pushes what is missing, the version tag after all that it needs.
+// pushModule pushes missing content, and the version tag after everything that
+// it needs.
 func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
 	l, err := ReadListing(ctx, r, nil)
@@ -166,19 +169,20 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// plain reports that nobody looks at the version before it is visible, and that it never
-// has another content.
+// plain reports whether the version becomes visible without a gate and never
+// changes its content.
 func (o ModuleOptions) plain() bool { return o.Gate == nil && o.Policy != PolicyEditions }
 
-// pushNew publishes a version that nobody has to see first: its blobs, and the manifest
-// with the tag. A registry refuses a manifest whose blobs it misses. So small blobs are
-// sent without asking, and the one that stands for no config is not sent where some
-// version has it; if anything is missing after all, everything is asked for.
+// pushNew publishes a version without a gate: its blobs, and the manifest with
+// the tag. A registry refuses a manifest whose blobs are missing. So small
+// blobs are sent without a HEAD, and the empty config blob is not sent if an
+// existing version has it; if a blob is missing after all, a HEAD is sent for
+// each.
 func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o ModuleOptions) (warnings []string, err error) {
 	r := l.Repository
 	put := putOptions{fresh: true, written: o.latest(ctx, r, v, a.Root)}
 	blobs := oci.Artifact{Blobs: a.Blobs, New: true}
-	if len(l.Times) > 0 { // okara published one that is there
+	if len(l.Times) > 0 { // okara published an existing version
 		empty := oci.EmptyBlob().Digest
 		blobs.Blobs = slices.DeleteFunc(slices.Clone(a.Blobs), func(b oci.Blob) bool { return b.Digest == empty })
 	}
@@ -195,7 +199,8 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	return putNew(ctx, r, v.Tag(), a.Root, put)
 }
 
-// pushGated publishes a version after its gate has seen it, or as an edition.
+// pushGated publishes a version after its gate has approved it, or as an
+// edition.
 func pushGated(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	r := l.Repository
 	a.New = !slices.Contains(l.Tags, v.Tag())
@@ -217,7 +222,8 @@ func pushGated(ctx context.Context, l *Listing, v addr.Version, out Published, a
 	return out.moved(ctx, r, o), nil
 }
 
-// latest moves the tag latest once a version is there, unless it is to stay.
+// latest returns the function that moves the tag latest once a version exists;
+// nil if it is not to be moved.
 func (o ModuleOptions) latest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) func(tags []string, old bool) (warnings []string) {
 	if o.NoLatest {
 		return nil
@@ -230,8 +236,8 @@ func (o ModuleOptions) latest(ctx context.Context, r *oci.Repo, v addr.Version, 
 	}
 }
 
-// ModuleThere says what publishing the plan would meet: existing if its content is
-// there, a *ConflictError where it would be refused.
+// ModuleThere reports the expected result of publishing the plan: existing if
+// its content exists, a *ConflictError if it would be refused.
 func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (existing bool, err error) {
 	contentDigest, err := plan.Tree.ContentDigest(ctx)
 	if err != nil {
@@ -249,10 +255,11 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *Mod
 	return out.Existing, err
 }
 
-// there completes out if the module is there with its content. What would be
-// refused is the conflict: other content unless it becomes an edition, and the
-// number of a version that was withdrawn. Who publishes plainly looks again before the
-// version is written, so that a list that does not show it is believed till then.
+// there completes out if the module exists with its content. The error is the
+// conflict that publishing would cause: other content, unless it becomes an
+// edition, or the number of a withdrawn version. A plain publication trusts a
+// list without the version here, because it checks again before the version is
+// written.
 func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o ModuleOptions) (Published, error) {
 	if o.plain() && !slices.Contains(l.Tags, out.Tag) {
 		return out, l.Taken(v)
@@ -268,8 +275,8 @@ func (l *Listing) there(ctx context.Context, v addr.Version, out Published, o Mo
 	return out, l.Taken(v)
 }
 
-// found completes out if the stored module has its content, else returns the
-// conflict.
+// found completes out if the stored module has its content, and otherwise
+// returns the conflict.
 func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest = stored.Manifest.Digest.String()
@@ -284,7 +291,7 @@ func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleMani
 	return Published{}, l.conflict(v, have, out.ContentDigest)
 }
 
-// storedModule returns what the tag holds, nil if there is no such tag.
+// storedModule returns the module under the tag, nil if there is no such tag.
 func storedModule(ctx context.Context, r *oci.Repo, tag string) (*artifact.ModuleManifest, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -295,7 +302,7 @@ func storedModule(ctx context.Context, r *oci.Repo, tag string) (*artifact.Modul
 	}
 	parsed, err := artifact.ParseModule(m)
 	if err != nil {
-		return &artifact.ModuleManifest{Manifest: m.Descriptor}, nil // something else holds the tag: other content
+		return &artifact.ModuleManifest{Manifest: m.Descriptor}, nil // an artifact of another kind counts as other content
 	}
 	return &parsed, nil
 }
@@ -328,7 +335,8 @@ func packedBlob(mediaType string, f archive.PackedFile) oci.Blob {
 	}
 }
 
-// moved is p after the tag latest was moved, unless it is to stay.
+// moved moves the tag latest, unless it is not to be moved, and adds the
+// warnings to p.
 func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Published {
 	if !o.NoLatest {
 		p.Warnings = append(p.Warnings, moveLatest(ctx, r)...)
@@ -336,10 +344,11 @@ func (p Published) moved(ctx context.Context, r *oci.Repo, o ModuleOptions) Publ
 	return p
 }
 
-// pointLatest points the tag "latest" at a version that was written just now, with one
-// request, if the tags of before show no higher release and nobody who publishes another
-// version. Of two who do so at the same moment the later one sees the bid of the other,
-// which goes after that has moved the tag, and lists anew.
+// pointLatest points the tag "latest" at a newly written version, with one
+// request, if the tags from before show neither a higher release nor a
+// publisher of another version. Of two concurrent publishers the later one sees
+// the bid of the other, which is removed only after the other has moved the
+// tag, and therefore lists the tags anew.
 func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest, tags []string) []string {
 	own := bidPrefix + versionHash(v.Tag())
 	competes := func(tag string) bool {
@@ -354,8 +363,8 @@ func pointLatest(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifes
 	return notMoved(r.PutTag(ctx, artifact.TagLatest, m))
 }
 
-// moveLatest points the tag "latest" at the highest release. It is the one tag
-// of a module that moves; a registry may refuse that, which is a warning.
+// moveLatest points the tag "latest" at the highest release. It is the only tag
+// of a module that moves. If the registry refuses, the result is a warning.
 func moveLatest(ctx context.Context, r *oci.Repo) []string {
 	err := func() error {
 		var highest addr.Version

@@ -26,7 +26,7 @@ type Package struct {
 	H1       string // "h1:…", over the files inside
 	Size     int64
 
-	fsys fs.FS // has the file; nil: the registry has the blob
+	fsys fs.FS // file system that contains the file; nil: the registry has the blob
 }
 
 // inspectPackage hashes a zip and checks that it is a provider for the platform.
@@ -53,7 +53,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	return k, nil
 }
 
-// blob returns the zip as it is, byte for byte.
+// blob returns the unchanged zip as a blob.
 func (k Package) blob() oci.Blob {
 	return oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) { return k.fsys.Open(k.Filename) }}
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Progress receives how far uploads and downloads are. One that is nil hears
-// nothing.
+// Progress receives the progress of uploads and downloads. A nil Progress is
+// ignored.
 type Progress func(Event)
 
 // Event is a step of an upload, or of a download for a mirror.
 type Event struct {
-	Item  string // name of the file; a download says so behind it
+	Item  string // name of the file; a suffix marks a download
 	Bytes int64  // moved since the last event of this item; negative when a repeated upload starts over
 	Total int64
-	Count bool // Bytes and Total are a number of things
+	Count bool // Bytes and Total count items instead of bytes
 }
 
-// Of returns what counts the bytes of one item.
+// Of returns a function that counts the bytes of one item.
 func (p Progress) Of(item string, total int64) func(int64) {
 	if p == nil {
 		return func(int64) {}
@@ -31,13 +31,14 @@ func (p Progress) Of(item string, total int64) func(int64) {
 	return func(n int64) { p(Event{Item: item, Bytes: n, Total: total}) }
 }
 
-// Watch returns r, which reports what is read.
+// Watch returns a reader that reads r and reports the bytes read.
 func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
 	return &watchedReader{ReadCloser: r, report: report}
 }
 
-// upload reports how far the upload of b is. Opened again it starts over, also after all
-// of it was sent: one attempt comes after the other.
+// upload reports the progress of the upload of b. When b is opened again, also
+// after all of it was sent, the count starts over, because attempts do not
+// overlap.
 func (p Progress) upload(b oci.Blob, item string) oci.Blob {
 	if p == nil {
 		return b
@@ -61,8 +62,8 @@ func (p Progress) upload(b oci.Blob, item string) oci.Blob {
 	return b
 }
 
-// download reports how far the download of k is, if the origin says how much
-// there is.
+// download reports the progress of the download of k if the origin announces
+// the size.
 func (p Progress) download(k upstream.Package) upstream.Package {
 	open := k.Open
 	k.Open = func(ctx context.Context) (io.ReadCloser, error) {
@@ -104,7 +105,7 @@ func (r *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close takes back what an upload sent that did not reach its end.
+// Close subtracts the progress of an upload that did not reach its end.
 func (r *watchedReader) Close() error {
 	if !r.ended && r.n > 0 {
 		r.report(-r.n)

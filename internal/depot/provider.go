@@ -20,20 +20,20 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ProviderOptions say how a provider is published.
+// ProviderOptions configures how a provider is published.
 type ProviderOptions struct {
-	SignKey     *signing.Key        // signs SHA256SUMS where the folder has no signature; nil: there must be one
-	AlsoSign    []*signing.Key      // sign too, while one key replaces another
-	Keys        []signing.PublicKey // keys that may have made the signature in the folder
+	SignKey     *signing.Key        // signs SHA256SUMS if the directory has no signature; nil: a signature is required
+	AlsoSign    []*signing.Key      // further signing keys during a key rotation
+	Keys        []signing.PublicKey // keys that may have made the signature in the directory
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now
 	Extend      bool                // add platforms that an existing version lacks
-	Stored      []Package           // packages that the registry has, inspected when they arrived; not in the folder
-	Gate        Gate                // asked before the version becomes visible; nil: it does
-	Docs        fs.FS               // Markdown in the form of the registries; nil: the folder docs, if there is one
+	Stored      []Package           // packages in the registry that were inspected on upload; not in the directory
+	Gate        Gate                // asked before the version becomes visible; nil: none
+	Docs        fs.FS               // Markdown in the form of the registries; nil: the directory docs, if any
 }
 
-// ProviderPlan is what publishing a folder would ship, all of it checked.
+// ProviderPlan is the checked content that publishing a directory would ship.
 type ProviderPlan struct {
 	Packages  []Package // sorted by platform
 	Protocols []string
@@ -45,8 +45,9 @@ type ProviderPlan struct {
 	metadata artifact.ProviderMetadata
 }
 
-// Texts returns the files of the release besides the packages: SHA256SUMS, and its
-// signature, the registry manifest and the packed documentation if they are there.
+// Texts returns the files of the release besides the packages: SHA256SUMS and,
+// if present, its signature, the registry manifest and the packed
+// documentation.
 func (p *ProviderPlan) Texts() map[string][]byte {
 	m := p.metadata
 	texts := map[string][]byte{m.ShasumsName: m.ShasumsBytes}
@@ -62,7 +63,7 @@ func (p *ProviderPlan) Texts() map[string][]byte {
 	return texts
 }
 
-// Keys returns the public keys with which the signature verifies, armored.
+// Keys returns the public keys that verify the signature, armored.
 func (p *ProviderPlan) Keys() []string {
 	var keys []string
 	for _, k := range p.metadata.Keys {
@@ -71,8 +72,9 @@ func (p *ProviderPlan) Keys() []string {
 	return keys
 }
 
-// PlanProvider checks a folder as GoReleaser leaves it, without a registry: zips,
-// SHA256SUMS, its signature, and optionally the registry manifest.
+// PlanProvider checks a directory in the form of GoReleaser, without a
+// registry: zips, SHA256SUMS, its signature, and optionally the registry
+// manifest.
 func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (*ProviderPlan, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -98,7 +100,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	return plan, d.docs(ctx, plan, o.Docs)
 }
 
-// takeSums parses a SHA256SUMS, which is kept as it is.
+// takeSums parses a SHA256SUMS and keeps it unchanged.
 func (p *ProviderPlan) takeSums(name string, b []byte) (err error) {
 	if p.sums, err = signing.ParseSums(b); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -108,7 +110,7 @@ func (p *ProviderPlan) takeSums(name string, b []byte) (err error) {
 	return nil
 }
 
-// makeSums writes the SHA256SUMS of the packages.
+// makeSums creates the SHA256SUMS of the packages.
 func (p *ProviderPlan) makeSums(name string) {
 	p.sums = signing.Sums{}
 	for _, k := range p.Packages {
@@ -118,7 +120,7 @@ func (p *ProviderPlan) makeSums(name string) {
 	p.metadata.ShasumsBytes = p.sums.Bytes()
 }
 
-// takeSignature verifies a signature over SHA256SUMS, which is kept as it is.
+// takeSignature verifies a signature over SHA256SUMS and keeps it unchanged.
 func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey, o signing.VerifyOptions) error {
 	signer, err := signing.Verify(p.metadata.ShasumsBytes, signature, keys, o)
 	if err != nil {
@@ -131,8 +133,9 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 	return nil
 }
 
-// PublishProvider stores a folder as a version of a provider. The same zips under
-// this version are success without a push; others are a *ConflictError.
+// PublishProvider stores a directory as a version of a provider. If the version
+// exists with the same zips, it succeeds without a push; other zips are a
+// *ConflictError.
 func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
 	r, err := d.Repo(p.Item().Repository(d.o.Layout))
 	if err != nil {
@@ -145,7 +148,8 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	return d.pushPlan(ctx, providerPush{r, p, v, plan, o, d.o.Progress})
 }
 
-// pushPlan makes what was checked a version, and lists its repository.
+// pushPlan publishes a checked plan as a version and adds its repository to the
+// catalog.
 func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error) {
 	defer d.lock(x.repo.String())()
 	out, err := x.push(ctx)
@@ -156,7 +160,7 @@ func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error)
 	return out, nil
 }
 
-// providerPush is one version of a provider on its way into its repository.
+// providerPush is the push of one version of a provider to its repository.
 type providerPush struct {
 	repo     *oci.Repo
 	provider addr.Provider
@@ -166,7 +170,7 @@ type providerPush struct {
 	progress Progress
 }
 
-// push pushes what is missing, the version tag last.
+// push pushes missing content, and the version tag last.
 func (x providerPush) push(ctx context.Context) (Published, error) {
 	r := x.repo
 	v := x.version
@@ -216,8 +220,9 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// finish publishes what another publisher left that was killed, if it has the same zips:
-// a signature that was made at another time makes other manifests of them.
+// finish completes the publication of another publisher that was killed, if it
+// has the same zips: a signature made at another time gives different
+// manifests.
 func (x providerPush) finish(ctx context.Context, l *Listing, out Published, rival *RivalError) (Published, error) {
 	theirs, err := storedProvider(ctx, x.repo, rival.Theirs)
 	if err != nil || theirs == nil {
@@ -240,8 +245,8 @@ func (x providerPush) finish(ctx context.Context, l *Listing, out Published, riv
 	return found, err
 }
 
-// artifact builds the manifests and gathers the blobs of packages. The platforms in
-// have are in the registry; they come first in the index.
+// artifact builds the manifests and collects the blobs of packages. The
+// platforms in have are in the registry; they come first in the index.
 func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
 	p := x.provider
 	plan := x.plan
@@ -289,7 +294,7 @@ func sumsDigest(s signing.Sums) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// storedProvider returns what the tag holds, nil if there is no such tag.
+// storedProvider returns the index under the tag, nil if there is no such tag.
 func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.ProviderIndex, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -300,7 +305,7 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 	}
 	parsed, err := artifact.ParseProviderIndex(m)
 	if err != nil {
-		return &artifact.ProviderIndex{Index: m.Descriptor}, nil // something else holds the tag: other content
+		return &artifact.ProviderIndex{Index: m.Descriptor}, nil // an artifact of another kind counts as other content
 	}
 	return &parsed, nil
 }

@@ -17,17 +17,18 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Retention says which versions of a module or provider stay.
+// Retention defines which versions of a module or provider are kept.
 type Retention struct {
-	Keep   int                     // the highest that count, at least 1
-	Pinned func(addr.Version) bool // stays in any case; nil: none
-	Usable func(addr.Version) bool // can be installed, as far as the caller knows more than the status events; nil: all
+	Keep   int                     // number of highest versions to keep, at least 1
+	Pinned func(addr.Version) bool // always kept; nil: none
+	Usable func(addr.Version) bool // installable according to the caller, besides the status events; nil: all
 }
 
-// Prunable returns the versions that the retention removes, highest first. What is
-// yanked, not usable, or deprecated in favour of another does not count: it stays
-// while it is above the lowest that counts, and goes below. The release that
-// clients choose always stays. An edition goes and stays with its version.
+// Prunable returns the versions that the retention removes, highest first.
+// Yanked versions, unusable ones and those deprecated in favour of another do
+// not count towards Keep: they are kept above the lowest version that counts,
+// and removed below it. The release that clients choose is always kept. An
+// edition is treated like its version.
 func (l *Listing) Prunable(r Retention) []addr.Version {
 	counts := func(v addr.Version) bool {
 		s := l.Status(v)
@@ -54,12 +55,12 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 	})
 }
 
-// KeptError says which versions of those that were to go the registry keeps: they are
-// yanked only. It is an oci.ErrUnsupported.
+// KeptError lists the versions that the registry did not delete, so that they
+// are only yanked. It wraps oci.ErrUnsupported.
 type KeptError struct {
 	Host  string
 	Kept  []addr.Version
-	Of    int // so many were to go
+	Of    int // number of versions to remove
 	Cause error
 }
 
@@ -69,11 +70,12 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return oci.ErrUnsupported }
 
-// PruneVersions yanks the versions and then removes their tags. Where the registry
-// does not delete tags it removes the manifests, unless a tag that stays is on the
-// same one; what it keeps is a [*KeptError]. What another tag needs stays, and the
-// registry's own garbage collection frees the rest. What publishers left for versions
-// that are there goes, too, and so do the publish times of versions that are gone.
+// PruneVersions yanks the versions and then removes their tags. If the registry
+// does not delete tags, it removes the manifests, except those that a remaining
+// tag names; versions that it could not remove are returned as a [*KeptError].
+// Content that another tag needs is kept, and the registry's own garbage
+// collection frees the rest. Bids for existing versions and publish times of
+// removed versions are deleted, too.
 func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	dropBids(ctx, l)
 	err := pruneVersions(ctx, l, versions)
@@ -121,14 +123,15 @@ func pruneVersions(ctx context.Context, l *Listing, versions []addr.Version) err
 	return &KeptError{Host: l.Repository.Host(), Kept: kept, Of: len(versions), Cause: cause}
 }
 
-// yanked is a version that was withdrawn while its tag stays.
+// yanked is a yanked version whose tag still exists.
 type yanked struct {
 	version addr.Version
 	digest  digest.Digest
 }
 
-// deleteManifests removes what the yanked versions name, and returns those whose
-// manifest a tag of something else names too, or that the registry refuses to remove.
+// deleteManifests removes the manifests of the yanked versions. It returns the
+// versions whose manifest another tag names, or that the registry refuses to
+// remove.
 func deleteManifests(ctx context.Context, r *oci.Repo, versions []yanked) (kept []addr.Version, refused error) {
 	going := map[string]bool{}
 	for _, y := range versions {
@@ -151,10 +154,10 @@ func deleteManifests(ctx context.Context, r *oci.Repo, versions []yanked) (kept 
 	return kept, refused
 }
 
-// resolveParallel is how many tags are looked up at a time.
+// resolveParallel is how many tags are resolved concurrently.
 const resolveParallel = 4
 
-// digestsBeside are those that the tags name which stay.
+// digestsBeside returns the digests of all tags that are not in going.
 func digestsBeside(ctx context.Context, r *oci.Repo, going map[string]bool) (map[digest.Digest]bool, error) {
 	var mu sync.Mutex // guards needed
 	needed := map[digest.Digest]bool{}

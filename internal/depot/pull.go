@@ -20,14 +20,14 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// PullOptions say what is pulled.
+// PullOptions configures a pull.
 type PullOptions struct {
 	Platforms []addr.Platform // of a provider; empty: all
-	Policy    *trust.Policy   // what the version has to fulfil; nil: nothing
+	Policy    *trust.Policy   // policy that the version has to fulfil; nil: none
 }
 
-// Pull writes a version into dir. It returns the names of the files of a provider;
-// those of a module are the whole folder.
+// Pull writes a version into dir. It returns the names of a provider's files; a
+// module fills the whole directory.
 func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) ([]string, error) {
 	s, err := d.Subject(ctx, it, v)
 	if err == nil {
@@ -43,7 +43,7 @@ func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir stri
 	return p.provider(ctx, o.Platforms)
 }
 
-// pull writes one version into a directory.
+// pull is the download of one version into a directory.
 type pull struct {
 	trust.Subject
 	dir      string
@@ -71,7 +71,7 @@ func (p pull) module(ctx context.Context, temp string) error {
 	return archive.Unpack(ctx, tmp, parsed.Zip.Size, p.dir, archive.Limits{})
 }
 
-// emptyDir makes dir, or checks that it is empty.
+// emptyDir creates dir, or checks that it is empty.
 func emptyDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -83,9 +83,9 @@ func emptyDir(dir string) error {
 	return err
 }
 
-// provider writes the zips with SHA256SUMS and its signature, as it is after signing
-// again, in the form in which PublishProvider takes them; no platforms are all. Files
-// that are there with the right digest are kept. It returns the names of the files.
+// provider writes the zips with SHA256SUMS and its current signature, in the
+// form that PublishProvider accepts; without platforms it writes all. Existing
+// files with the right digest are kept. It returns the names of the files.
 func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string, error) {
 	index, err := artifact.ParseProviderIndex(p.Manifest)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	}
 	md, err := evidence.Resigned(ctx, p.Repository, index, p.Status())
 	if errors.Is(err, oci.ErrNotFound) {
-		return names, nil // made by another tool
+		return names, nil // the index was made by another tool
 	}
 	if err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	return names, nil
 }
 
-// zip writes a zip under a temporary name first, so that a file with the
-// final name is whole.
+// zip writes a zip under a temporary name first, so that a file with the final
+// name is complete.
 func (p pull) zip(ctx context.Context, t artifact.ProviderPlatform, file string) error {
 	blob, err := artifact.ResolveProviderZip(ctx, p.Repository, t)
 	if err != nil {

@@ -19,22 +19,21 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Release is one version of a provider at its origin, its proof verified and
-// none of its packages fetched.
+// Release is one version of a provider at its origin. Its proof is verified,
+// and none of its packages has been fetched.
 type Release struct {
 	Provider  addr.Provider
 	Version   addr.Version
 	Protocols []string
-	Platforms []artifact.ProviderPlatform // Filename and Zh; H1 where the origin tells; no size
+	Platforms []artifact.ProviderPlatform // Filename and Zh; H1 if the origin announces it; no size
 	Metadata  artifact.ProviderMetadata   // empty if the origin publishes no SHA256SUMS
 
 	src Source
 }
 
-// OpenRelease asks an origin for the platforms of a version that o wants, as
-// far as the origin has them. SHA256SUMS must list all of them and be signed by
-// a key of the origin; with o.AllowUnsigned the hashes that the origin
-// announces will do.
+// OpenRelease requests those platforms of a version that o wants and the origin
+// has. SHA256SUMS must list all of them and be signed by a key of the origin;
+// with o.AllowUnsigned the hashes that the origin announces are sufficient.
 func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (*Release, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
@@ -65,8 +64,8 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 	return r, nil
 }
 
-// signed takes the hashes of all platforms from a SHA256SUMS whose signature
-// is right.
+// signed takes the hashes of all platforms from a SHA256SUMS with a valid
+// signature.
 func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o MirrorOptions) error {
 	keys, err := trust.PublicKeys(first.Keys)
 	if err != nil {
@@ -108,7 +107,7 @@ func descriptor(mediaType string, b []byte) oci.Descriptor {
 	return oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 }
 
-// unsigned takes the hash of each platform as the origin announces it.
+// unsigned takes the hash that the origin announces for each platform.
 func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o MirrorOptions) error {
 	if !o.AllowUnsigned || len(o.Trusted) > 0 {
 		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", trust.ErrUnsigned)
@@ -138,8 +137,9 @@ func (r *Release) SignedBy(o trust.Policy) error {
 	return nil
 }
 
-// Open starts the download of a package. size is -1 if the origin does not say
-// it. Nothing is known of the bytes: the caller compares their hash with Zh.
+// Open starts the download of a package. size is -1 if the origin does not
+// announce it. The bytes are not verified: the caller compares their hash with
+// Zh.
 func (r *Release) Open(ctx context.Context, t artifact.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
 	k, err := r.src.Package(ctx, r.Provider, r.Version, t.Platform)
 	if err != nil {

@@ -19,18 +19,18 @@ import (
 
 // Announcement changes how a version is listed.
 type Announcement struct {
-	Action      string // artifact.ActionDeprecate, …Undeprecate, …Yank or …Unyank
-	Version     string // exact, or artifact.AllVersions
+	Action      string // evidence.ActionDeprecate, …Undeprecate, …Yank or …Unyank
+	Version     string // exact, or evidence.AllVersions
 	Message     string // shown to the users
 	Replacement string // version or address to use instead
 	Actor       string
-	DeleteTag   bool // for a yank: remove the tag where the registry can
-	Declared    bool // the replacement may be published later, as an object of a cluster says it
+	DeleteTag   bool // for a yank: remove the tag if the registry supports it
+	Declared    bool // the replacement may be published later, as for an object in a cluster
 }
 
-// Announce records the announcement in the repository. The version must exist, or
-// have existed: unyank brings back the tag that a yank removed, as long as the
-// registry has what it named. The warnings say what could not be done.
+// Announce records the announcement in the repository. The version must exist,
+// or have existed: unyank restores the tag that a yank removed, as long as the
+// registry still has the manifest. The warnings list the parts that failed.
 func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event evidence.StatusEvent, warnings []string, err error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
@@ -64,8 +64,8 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	return event, nil, err
 }
 
-// replaces checks that a replacement is there: a version has to be, an address may be
-// that of another registry.
+// replaces checks that a replacement exists: a version must exist, an address
+// may belong to another registry.
 func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (warning string, err error) {
 	if replacement == "" {
 		return "", nil
@@ -78,7 +78,7 @@ func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (wa
 	}
 	s, err := addr.ParseSelection(replacement)
 	if err != nil {
-		return "", nil // words for people
+		return "", nil // free text
 	}
 	_, err = d.Versions(ctx, s.Item)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -87,13 +87,13 @@ func replaces(ctx context.Context, d *Depot, l *Listing, replacement string) (wa
 	return "", err
 }
 
-// keepsTag recognizes a tag that the registry does not delete, or not for this account, or
-// not this one.
+// keepsTag reports whether the registry refuses to delete a tag: any tag, this
+// tag, or any tag of this account.
 func keepsTag(err error) bool {
 	return errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)
 }
 
-// announceable checks that the version is there. For an unyank it puts back a tag
+// announceable checks that the version exists. For an unyank it restores a tag
 // that was removed.
 func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (warnings []string, err error) {
 	if an.Version == evidence.AllVersions {
@@ -111,7 +111,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	if yanked.Subject.Validate() == nil {
 		var m oci.Manifest
 		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
-			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m, putOptions{}) // the version is no younger for it
+			_, warnings, err = putVersion(ctx, l.Repository, v.Tag(), m, putOptions{}) // the publish time stays
 			return warnings, err
 		}
 	}
@@ -121,8 +121,9 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	return nil, fmt.Errorf("version %s was removed, and cannot come back: %w", v, err)
 }
 
-// withdraw yanks a version and then removes its tag. The event names what the tag
-// named, so that it can be put back. An event that is written has a tag.
+// withdraw yanks a version and then removes its tag. The event records the
+// digest of the tag, so that the tag can be restored. An event that was written
+// has a tag.
 func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidence.StatusEvent, error) {
 	v, err := addr.ParseVersion(e.Version)
 	if err != nil {
@@ -142,11 +143,11 @@ func withdraw(ctx context.Context, r *oci.Repo, e evidence.StatusEvent) (evidenc
 	return e, err
 }
 
-// A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version tag>: the
-// list of tags, which every reader has, tells it without another request. It is not in the
-// manifest of the version, since the same content is to have the same digest whenever it
-// is published. The tag is of a manifest of its own, so that it keeps no version from the
-// garbage collection of a registry.
+// A publish time is the tag okara-time-<13 digits, Unix milliseconds>-<version
+// tag>. Every reader has the list of tags and needs no further request to learn
+// the time. The time is not in the manifest of the version, since the same
+// content must always have the same digest. The tag has a manifest of its own,
+// so that it does not protect a version from the registry's garbage collection.
 const (
 	timePrefix   = "okara-time-"
 	timeDigits   = 13
@@ -158,7 +159,7 @@ func timeTag(version string, at time.Time) string {
 	return fmt.Sprintf("%s%0*d-%s", timePrefix, timeDigits, at.UnixMilli(), version)
 }
 
-// parseTime returns the tag of the version that a tag is about.
+// parseTime returns the version tag and the time in a publish time tag.
 func parseTime(tag string) (version string, at time.Time, ok bool) {
 	rest, ok := strings.CutPrefix(tag, timePrefix)
 	if !ok || len(rest) <= timeDigits || rest[timeDigits] != '-' || strings.Trim(rest[:timeDigits], "0123456789") != "" {
@@ -168,9 +169,9 @@ func parseTime(tag string) (version string, at time.Time, ok bool) {
 	return rest[timeDigits+1:], time.UnixMilli(ms).UTC(), err == nil
 }
 
-// Published is when a version was published, zero if nothing recorded it: not this okara,
-// nor whoever made the manifest with these annotations. What was recorded as before the
-// manifest was made is passed over.
+// Published returns when a version was published; zero if neither a publish
+// time nor the annotations of the manifest record it. A recorded time before
+// the creation of the manifest is ignored.
 func (l *Listing) Published(v addr.Version, annotations map[string]string) time.Time {
 	at := l.Times[v.Tag()]
 	created, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated])
@@ -180,15 +181,15 @@ func (l *Listing) Published(v addr.Version, annotations map[string]string) time.
 	return created.UTC()
 }
 
-// clocksDiffer is by how much the clocks of publishers may differ.
+// clocksDiffer is the accepted difference between the clocks of publishers.
 const clocksDiffer = time.Minute
 
-// timesIn are the publish times among sorted tags, but those that are still to come. Of
-// several the last counts: a tag can be pushed by anybody who may publish, also before
-// the version is, and whoever waits for a version to age must not see it as older.
-// So okara's own record overrules what was there before it, and what comes after makes
-// the version younger at most. An edition that is published becomes the version that it
-// is of.
+// timesIn returns the publish times in sorted tags, except those in the future.
+// Of several times for one version the last counts: any publisher may push such
+// a tag, even before the version exists, and a version must not look older to a
+// policy that waits for a minimum age. So okara's own record overrides earlier
+// ones, and later ones can only make the version younger. Publishing an edition
+// also counts for its version.
 func timesIn(tags []string, now time.Time) map[string]time.Time {
 	times := map[string]time.Time{}
 	first, _ := slices.BinarySearch(tags, timePrefix)
@@ -208,8 +209,8 @@ func timesIn(tags []string, now time.Time) map[string]time.Time {
 	return times
 }
 
-// recordTime records that a version is published now. Nothing depends on it: a failure is
-// a warning.
+// recordTime records the current time as the publish time of a version. A
+// failure is only a warning, because nothing depends on the record.
 func recordTime(ctx context.Context, r *oci.Repo, version string) (warnings []string) {
 	tag := timeTag(version, time.Now())
 	if len(tag) > maxTag {
@@ -229,8 +230,8 @@ func timeManifest(version, tag string) (oci.Manifest, error) {
 	return artifact.NewBare(artifactTime, map[string]string{artifact.AnnOkaraVersion: version, artifact.AnnTitle: tag})
 }
 
-// dropTimes removes the times of versions that are gone, as far as the registry lets. By
-// digest it deletes what okara wrote and nothing else that somebody gave such a tag.
+// dropTimes removes the publish times of removed versions, as far as the
+// registry allows. By digest it deletes only manifests that okara wrote.
 func dropTimes(ctx context.Context, l *Listing, gone []addr.Version) {
 	for _, tag := range l.Tags {
 		version, _, ok := parseTime(tag)

@@ -22,21 +22,21 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// catalogParallel is how many entries are read at once.
+// catalogParallel is how many entries are read concurrently.
 const catalogParallel = 8
 
-// Catalog is what has been published into a depot.
+// Catalog is the list of everything that was published into a depot.
 type Catalog struct {
 	Entries  []artifact.CatalogEntry // by kind and address
 	Tags     []string                // of the catalog repository, sorted
-	Dangling []string                // those that are listed while their GET is 404
+	Dangling []string                // tags that are listed although their GET returns 404
 
 	byTag map[string]artifact.CatalogEntry
 }
 
-// KnownCatalog is what somebody knows of a catalog without having read it. An
-// entry that the catalog does not have does not come into what [ReadCatalog] makes
-// of it.
+// KnownCatalog returns a catalog made of entries known from elsewhere, as a
+// start for [ReadCatalog]. Entries that the catalog in the registry does not
+// have are dropped there.
 func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	c := &Catalog{byTag: make(map[string]artifact.CatalogEntry, len(entries))}
 	for _, e := range entries {
@@ -45,12 +45,13 @@ func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 	return c
 }
 
-// ReadCatalog reads the catalog r. Its entries never change, so those that old
-// has are not read again; where no tag came or went it returns old, which may be
-// nil. A tag that is no entry is skipped, and a dangling one is read again each time.
-// With an error it returns what is known now, if anything is: the next read can
-// begin there. note, which may be nil, hears how many entries are known and how many
-// there are, several times at once.
+// ReadCatalog reads the catalog r. Entries never change, so those in old are
+// not read again; if the tags have not changed it returns old. old may be nil.
+// A tag that is no entry is skipped, and a dangling one is read again each
+// time. With an error it returns the entries that are known so far, if any,
+// from which the next read can continue. note, which may be nil, is called
+// repeatedly and concurrently with the number of known entries and of all
+// entries.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known, all int)) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
@@ -90,7 +91,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 			e, err := artifact.ReadCatalogEntry(ctx, r, c.Tags[i])
 			noted(1)
 			if errors.Is(err, oci.ErrCorrupt) {
-				return nil // a foreign tag
+				return nil // not an entry
 			}
 			entries[i] = e
 			missing[i] = errors.Is(err, oci.ErrNotFound)
@@ -130,8 +131,8 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known
 	return c, nil
 }
 
-// Catalog returns what has been published into the depot, sorted by kind and
-// address. A depot without a catalog is empty.
+// Catalog returns the list of everything published into the depot, sorted by
+// kind and address. It is empty for a depot without a catalog.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	c, err := d.catalog(ctx)
 	return c.Entries, err
@@ -157,13 +158,13 @@ type Listing struct {
 	Repository *oci.Repo
 	Versions   []addr.Version         // highest first
 	Tags       []string               // all of them, sorted
-	Events     []evidence.StatusEvent // in the order in which they count
-	Dangling   []string               // tags of events that are listed while their GET is 404
-	Times      map[string]time.Time   // of publications as they are recorded, by the tag of the version
+	Events     []evidence.StatusEvent // in chronological order
+	Dangling   []string               // tags of events that are listed although their GET returns 404
+	Times      map[string]time.Time   // recorded publish times, by version tag
 }
 
-// Versions lists the versions of a module or provider; oci.ErrNotFound if there is
-// none.
+// Versions lists the versions of a module or provider; oci.ErrNotFound if there
+// are none.
 func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
 	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
@@ -172,8 +173,8 @@ func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
 	return ListVersions(ctx, r, nil)
 }
 
-// Subject reads a version, to be verified or signed; oci.ErrNotFound if there is
-// none.
+// Subject reads a version to be verified or signed; oci.ErrNotFound if it does
+// not exist.
 func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trust.Subject, error) {
 	l, err := d.Versions(ctx, it)
 	if err != nil {
@@ -183,13 +184,13 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trus
 	return d.SubjectOf(it, l, v, m), err
 }
 
-// SubjectOf is [Depot.Subject] of a manifest that the caller has at hand, to be used
-// as version v.
+// SubjectOf is [Depot.Subject] for a manifest that the caller already has, as
+// version v.
 func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
 	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), NameFromServer: d.o.LayoutFromServer, Version: v, Manifest: m, Events: l.Events}
 }
 
-// Verify is [Verify] of a version of the depot.
+// Verify is [trust.Verify] for a version of the depot.
 func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trust.Policy) ([]trust.Check, error) {
 	s, err := d.Subject(ctx, it, v)
 	if err != nil {
@@ -198,9 +199,9 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 	return trust.Verify(ctx, s, o)
 }
 
-// ListVersions is [Depot.Versions] for readers who ask again and again: status
-// events never change, so those that old has are not read again, and where no tag
-// came or went it returns old. old may be nil.
+// ListVersions is [Depot.Versions] for repeated reads: status events never
+// change, so those in old are not read again, and if the tags have not changed
+// it returns old. old may be nil.
 func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, old)
 	if err == nil {
@@ -212,7 +213,7 @@ func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, err
 	return l, nil
 }
 
-// empty is the error of a list without any version.
+// empty returns the error for a list without any version.
 func (l *Listing) empty() error {
 	switch {
 	case len(l.Tags) == 0:
@@ -223,8 +224,8 @@ func (l *Listing) empty() error {
 	return nil
 }
 
-// ReadListing is [ListVersions] of a repository that may have no version or not
-// exist.
+// ReadListing is [ListVersions] for a repository that may have no version or
+// not exist.
 func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -263,8 +264,8 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	return l, nil
 }
 
-// UnpublishedError is about a module or provider of which nothing is there. It is
-// an oci.ErrNotFound.
+// UnpublishedError means that a module or provider has no version. It wraps
+// oci.ErrNotFound.
 type UnpublishedError struct{ Repository string }
 
 func (e *UnpublishedError) Error() string {
@@ -273,8 +274,8 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
 
-// NoVersion is the oci.ErrNotFound for a version that is not in the listing. It
-// names the newest that is.
+// NoVersion returns the oci.ErrNotFound for a version that is not in the
+// listing. It names the newest existing version.
 func (l *Listing) NoVersion(v addr.Version) error {
 	if err := l.empty(); err != nil {
 		return err
@@ -282,16 +283,17 @@ func (l *Listing) NoVersion(v addr.Version) error {
 	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }
 
-// Status returns what the status events say about a version, signatures apart.
+// Status returns the status of a version according to the events, without
+// signatures.
 func (l *Listing) Status(v addr.Version) evidence.Status { return l.StatusOf(v, "") }
 
-// StatusOf is Status with what was signed again for the manifest.
+// StatusOf is Status including the replaced signatures of the manifest.
 func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) evidence.Status {
 	return evidence.FoldStatus(l.Events, v.String(), manifest)
 }
 
-// Taken returns the conflict for a version that is not there and whose number was
-// used for one that was withdrawn; nil if the number is free, or the version there.
+// Taken returns the conflict for a missing version whose number was used by a
+// withdrawn one; nil if the number is free or the version exists.
 func (l *Listing) Taken(v addr.Version) error {
 	if slices.Contains(l.Versions, v) || l.Status(v).Yanked == nil {
 		return nil
@@ -299,7 +301,7 @@ func (l *Listing) Taken(v addr.Version) error {
 	return l.conflict(v, "", "")
 }
 
-// conflict is the error for other content than what is stored under a version.
+// conflict returns the error for content that differs from the stored version.
 func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictError {
 	return &ConflictError{
 		Repository: l.Repository.String(), Tag: v.Tag(), Stored: stored, Offered: offered, Withdrawn: l.Status(v).Yanked, Next: l.nextFree(v),
@@ -307,7 +309,7 @@ func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictErro
 }
 
 // nextFree returns the first patch version after v whose number was never used;
-// zero if there is none, since all were withdrawn.
+// zero if all numbers it tried were withdrawn.
 func (l *Listing) nextFree(v addr.Version) addr.Version {
 	for range len(l.Versions) + len(l.Events) + 1 {
 		v = v.NextPatch()
@@ -319,9 +321,9 @@ func (l *Listing) nextFree(v addr.Version) addr.Version {
 }
 
 // Next returns the release after the highest one, with a higher major, minor or
-// patch number (see [addr.Version.Bump]). Pre-releases do not count, and versions
-// that were withdrawn do: no number is used twice. The first release is 1.0.0 for
-// major and 0.1.0 else.
+// patch number (see [addr.Version.Bump]). Pre-releases are ignored, but
+// withdrawn versions count: no number is used twice. The first release is 1.0.0
+// for major and 0.1.0 otherwise.
 func (l *Listing) Next(part string) (addr.Version, error) {
 	highest, err := addr.ParseVersion("0.0.0")
 	if err != nil {
@@ -329,7 +331,7 @@ func (l *Listing) Next(part string) (addr.Version, error) {
 	}
 	numbers := slices.Clone(l.Versions)
 	for _, e := range l.Events {
-		if v, err := addr.ParseVersion(e.Version); err == nil { // events are anybody's who may push
+		if v, err := addr.ParseVersion(e.Version); err == nil { // any publisher may push events
 			numbers = append(numbers, v)
 		}
 	}
@@ -344,7 +346,7 @@ func (l *Listing) Next(part string) (addr.Version, error) {
 	return highest.Bump(part)
 }
 
-// WarnYanked says of a version that was published before why nobody gets it.
+// WarnYanked returns the warning that an existing version is yanked, and why.
 func (l *Listing) WarnYanked(v addr.Version) []string {
 	if e := l.Status(v).Yanked; e != nil {
 		return []string{fmt.Sprintf("version %s was withdrawn%s; it is not served until it is unyanked", v, e.Because())}
@@ -352,8 +354,8 @@ func (l *Listing) WarnYanked(v addr.Version) []string {
 	return nil
 }
 
-// Selected returns the versions that it means, yanked ones included;
-// oci.ErrNotFound if there is none.
+// Selected returns the versions that the selection matches, including yanked
+// ones; oci.ErrNotFound if there are none.
 func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
 	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
 	switch {
