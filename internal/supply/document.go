@@ -15,37 +15,38 @@ import (
 )
 
 // artifactRecord is the type of a depot's record: what it published, from which
-// origin, and what waits. Its only layer is JSON of mediaRecord, which the manifest
-// repeats where it is small: whoever polls a record sends one request each time.
+// origin, and what waits. Its only layer is JSON of mediaRecord. The manifest
+// repeats a small layer, so that polling a record takes one request.
 const (
 	artifactRecord = "application/vnd.okara.depot.v1"
 	mediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// RecordTag is the tag of the common record in the catalog repository. It moves; one
-// runner at a time writes it.
+// recordTag is the tag of the common record in the catalog repository. It
+// moves; one runner at a time writes it.
 const recordTag = "okara-depot"
 
 const entryRecordPrefix = "depot-"
 
-// entryRecordTag returns the tag of the record of one entry, for who runs entries one
-// by one. It moves as [recordTag] does.
+// entryRecordTag returns the tag of the record of one entry that is run
+// individually. It moves as [recordTag] does.
 func entryRecordTag(entry string) string {
 	sum := sha256.Sum256([]byte(entry))
 	return entryRecordPrefix + hex.EncodeToString(sum[:16])
 }
 
-// isEntryRecordTag reports whether tag is that of the record of an entry.
+// isEntryRecordTag reports whether tag is the tag of an entry's record.
 func isEntryRecordTag(tag string) bool {
 	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
+// maxRecord bounds a record, in bytes: at 250 bytes per version, a quarter of a
+// million versions.
 const maxRecord = 64 << 20
 
-// readDocument reads a record of the depot from the catalog repository r; nil if there
-// is none yet.
+// readDocument reads a record of the depot from the catalog repository r; nil
+// if there is none yet.
 func readDocument(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {

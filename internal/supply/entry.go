@@ -14,14 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// Entry is what modules and providers of a depot file have in common, with the
-// defaults of the file filled in.
+// Entry has the fields common to modules and providers of a depot file, with
+// the defaults of the file filled in.
 type Entry struct {
 	Where    string // file:line, ADDRESS[@CONSTRAINT] of a command line, or a resource; for messages
 	Versions addr.Constraint
-	Exact    []addr.Version // these, without asking the origin what it has; empty: what Versions allows
-	Limit    int            // newest versions to take of those the constraint allows; 0: all
-	Keep     int            // newest versions that retention keeps; 0: all
+	Exact    []addr.Version // exactly these, without listing the versions of the origin; empty: those that Versions allows
+	Limit    int            // number of newest versions to take of those that the constraint allows; 0: all
+	Keep     int            // number of newest versions that retention keeps; 0: all
 	Pin      []string       // versions that retention never removes
 	Scan     ScanPolicy
 	Approval ApprovalPolicy
@@ -37,18 +37,18 @@ type ModuleEntry struct {
 	Policy  string // "immutable" or "editions"
 	Ignore  []string
 
-	AllowInvalid bool // take a configuration that no client loads
+	AllowInvalid bool // publish a configuration that clients cannot load
 }
 
-// ModuleSource is where the versions of a module are: a repository whose tags
-// they are, a module registry, or an OCI repository.
+// ModuleSource is the source of a module's versions: a repository with version
+// tags, a module registry, or an OCI repository.
 type ModuleSource struct {
 	Kind      sourceKind
 	Location  upstream.Location // git, github and oci
 	Host      string            // registry
 	Address   addr.Module       // registry
-	TagPrefix string            // git and github: only tags that start so; it is removed
-	Releases  bool              // github: releases instead of tags
+	TagPrefix string            // git and github: only tags with this prefix; it is removed
+	Releases  bool              // github: use releases instead of tags
 }
 
 // sourceKind names a kind of module source.
@@ -73,16 +73,17 @@ type ProviderEntry struct {
 	Trusted       []signing.PublicKey // see MirrorOptions
 }
 
-// ApprovalPolicy says which new versions wait. Required false lets all pass;
-// else a version passes if one of the rules holds.
+// ApprovalPolicy decides which new versions wait for approval. If Required is
+// false, none does; otherwise a version is approved if one of the rules holds.
 type ApprovalPolicy struct {
 	Required bool
-	Patch    bool          // releases that change only the patch number of one that is there
+	Patch    bool          // approve a release that changes only the patch number of an existing version
 	SignedBy []string      // key ids that signed SHA256SUMS
-	OlderAge time.Duration // versions known to the depot for this long
+	OlderAge time.Duration // approve versions known to the depot for this long
 }
 
-// EntrySpec is what modules and providers have in common, as a user wrote it.
+// EntrySpec has the fields common to modules and providers, as a user wrote
+// them.
 type EntrySpec struct {
 	Versions    string // constraint
 	Limit, Keep int
@@ -123,7 +124,7 @@ func (e fieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 
 func (e fieldError) Unwrap() error { return e.Err }
 
-// FieldErrors are all mistakes in an entry, in the order of its fields.
+// FieldErrors lists all mistakes in an entry, in the order of its fields.
 type FieldErrors []fieldError
 
 func (e FieldErrors) Error() string {
@@ -134,7 +135,7 @@ func (e FieldErrors) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// Unwrap gives the mistakes to [errors.Is].
+// Unwrap returns the mistakes for [errors.Is].
 func (e FieldErrors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i, f := range e {
@@ -156,8 +157,8 @@ func (e FieldErrors) err() error {
 	return e
 }
 
-// Entry checks the entry. The error is a [FieldErrors]. That the credential exists
-// is for its caller to see.
+// Entry checks the entry. The error is a [FieldErrors]. The caller has to check
+// whether the credential exists.
 func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	var bad FieldErrors
 	e := ModuleEntry{Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
@@ -184,7 +185,7 @@ func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
 	return e, bad.err()
 }
 
-// Entry is that of [ModuleSpec.Entry].
+// Entry checks the entry, as [ModuleSpec.Entry] does.
 func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
 	var bad FieldErrors
 	e := ProviderEntry{Origin: s.Origin, AllowUnsigned: s.AllowUnsigned}
@@ -233,7 +234,8 @@ func (s EntrySpec) entry(where string, bad *FieldErrors) Entry {
 	return e
 }
 
-// checkAge refuses what [setBuilder.duration] does; 0 is what nobody wrote.
+// checkAge refuses the durations that [setBuilder.duration] refuses; 0 means
+// not set.
 func checkAge(d time.Duration) error {
 	if d >= 0 {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// examineWithin is how long a run that knows of the one before leaves a version
-// unexamined, and after it at most the time until the next run. A list of tags does not
-// say what they name, so that somebody moved one takes a request for each to see.
+// examineWithin is the period within which each version is examined by a run
+// that knows when the previous one began. A list of tags does not show what
+// they name, so detecting a moved tag takes one request per version.
 const examineWithin = 24 * time.Hour
 
-// examine returns the digest that the registry has of a version. One that was published,
-// and whose turn it is not, has the digest of then.
+// examine returns the digest of a version in the registry. For a published
+// version that is not examined now, it returns the recorded digest.
 func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known VersionRecord, newest bool) (string, error) {
 	if known.State == StatePublished && !newest && !shouldExamine(it.key, v, s.o.Examined, s.o.Now()) {
 		return known.Digest, nil
@@ -25,16 +25,17 @@ func (s *Syncer) examine(ctx context.Context, it item, v addr.Version, known Ver
 	return d.Digest.String(), err
 }
 
-// shouldExamine reports whether a version is to be examined now, when the run before began at
-// last. Each has its own time of the day, so that they are spread over the runs; a run
-// takes all those whose time has come since.
+// shouldExamine reports whether a version is to be examined now; last is when
+// the previous run began. Each version has its own time of day, which spreads
+// them over the runs; a run examines those whose time has passed since the
+// previous run.
 func shouldExamine(entry string, v addr.Version, last, now time.Time) bool {
 	if last.IsZero() || now.Before(last) || now.Sub(last) >= examineWithin {
 		return true
 	}
 	const day = int64(examineWithin / time.Second)
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(entry + " " + v.String())) // a hash cannot fail
+	_, _ = h.Write([]byte(entry + " " + v.String())) // a hash never fails
 	at := int64(h.Sum64() % uint64(day))
 	return (last.Unix()-at)/day != (now.Unix()-at)/day
 }

@@ -30,8 +30,8 @@ type fetcher struct {
 	Permit func(upstream.Location) error // see Origins
 }
 
-// fetch writes the tree that l names below dir, which must be empty, and returns
-// it with the annotations that say where it is from.
+// fetch writes the tree at l below dir, which must be empty, and returns it
+// with the annotations about its source.
 func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
 	if f.Permit != nil {
 		if err := f.Permit(l); err != nil {
@@ -58,7 +58,7 @@ func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs
 	return tree, source, err
 }
 
-// publicURL is the address without user and query.
+// publicURL returns the address without user and query.
 func publicURL(l upstream.Location) string {
 	u := *l.URL
 	u.User = nil
@@ -70,7 +70,7 @@ func subtree(dir, sub string) (fs.FS, error) {
 	switch sub {
 	case "":
 		return os.DirFS(dir), nil
-	case "*": // how registries name the one directory in a forge's archive
+	case "*": // registries name the only directory in a forge's archive like this
 		top, err := stripTop(dir)
 		return os.DirFS(top), err
 	}
@@ -94,12 +94,12 @@ func subtree(dir, sub string) (fs.FS, error) {
 	return os.DirFS(target), nil
 }
 
-// unpack writes a zip or tar.gz below dir. It closes body.
+// unpack unpacks a zip or tar.gz below dir. It closes body.
 func (f fetcher) unpack(ctx context.Context, body io.ReadCloser, dir string) error {
 	return f.unpackFolder(ctx, body, "", dir)
 }
 
-// unpackFolder is unpack for one folder of a forge's archive.
+// unpackFolder is unpack for one directory of a forge's archive.
 func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
 	file, done, err := files.TempFile("")
@@ -141,8 +141,8 @@ func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) error
 	return f.unpack(ctx, body, dir)
 }
 
-// stripTop returns the only directory in dir, into which forges put the files
-// of an archive, or dir itself.
+// stripTop returns the only directory in dir, which forges add to the files of
+// an archive, or dir itself.
 func stripTop(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// OwnRecord is for who runs entries one by one: each has a record of its own, so that
-// thousands of them do not rewrite one document. What the common record knows of an
-// entry goes into its own at its first run.
+// OwnRecord is for callers that run entries individually: each entry has a
+// separate record, so that thousands of entries do not rewrite one document.
+// The first run of an entry copies its part of the common record.
 type OwnRecord struct {
-	Owner    string // whose the entry is; a run of another owner is refused
-	TakeOver bool   // the entry becomes Owner's, whoever had it
+	Owner    string // owner of the entry; a run with another owner is refused
+	TakeOver bool   // Owner takes the entry over from any other owner
 }
 
-// OwnerError says that the versions at an address are another owner's.
+// OwnerError means that the versions at an address belong to another owner.
 type OwnerError struct {
 	Entry string
-	Owner string // who has it
+	Owner string // the current owner
 }
 
 func (e *OwnerError) Error() string { return fmt.Sprintf("%s belongs to another owner", e.Entry) }
 
-// ownRecord reads the record of one entry and sees whose it is.
+// ownRecord reads the record of one entry and checks its owner.
 func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (*Record, error) {
 	rec, err := ReadEntryRecord(ctx, d, entry)
 	if err != nil {
@@ -50,7 +50,8 @@ func ownRecord(ctx context.Context, d *depot.Depot, o OwnRecord, entry string) (
 	return rec, nil
 }
 
-// Known is what is known of the versions of an entry: after Apply with what came of it.
+// Known returns the recorded versions of an entry; after Apply including its
+// results.
 func (p *Plan) Known(entry string) map[string]VersionRecord {
 	rec := p.records[entry]
 	if rec == nil {
@@ -59,6 +60,6 @@ func (p *Plan) Known(entry string) map[string]VersionRecord {
 	return maps.Clone(rec.Entries[entry])
 }
 
-// Listing is what the registry lists of an entry, as Plan read it; nil where it could not
-// be read, and after Apply where that changed something.
+// Listing returns the registry's list of an entry as read by Plan; nil if it
+// could not be read, or if Apply changed it.
 func (p *Plan) Listing(entry string) *depot.Listing { return p.listings[entry] }

@@ -10,15 +10,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// How long a version is parked after its first failure, and at most: twice as long each
-// time.
+// Duration for which a version is parked after its first failure, and the
+// maximum; it doubles with each failure.
 const (
 	parkFirst = time.Hour
 	maxPark   = 24 * time.Hour
 )
 
-// park notes that an origin sent more than it may, or ended the process that looked at
-// it. The record keeps that, so that no start of a server begins with the same fetch.
+// park records that an origin sent too much, or crashed the process that
+// unpacked its content. The record prevents a restarted server from repeating
+// the same fetch at once.
 func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
 	parked := VersionRecord{State: StateParked, Origin: vr.Origin, Since: vr.Since, Reason: text.Excerpt(why.Error())}
 	if before.State == StateParked && before.Origin == vr.Origin {
@@ -33,13 +34,13 @@ func (vr VersionRecord) park(before VersionRecord, why error) VersionRecord {
 	return parked
 }
 
-// rests reports whether a parked version is left alone for now. A tag that names another
-// commit is tried at once.
+// rests reports whether a parked version is skipped for now. A tag that names
+// another commit is tried at once.
 func (vr VersionRecord) rests(o offer, now time.Time) bool {
 	return vr.State == StateParked && vr.Origin == o.commit && now.Before(vr.Retry)
 }
 
-// parked is the step for a version that is left alone for now.
+// parked returns the step for a version that is skipped for now.
 func (st Step) parked() Step {
 	st.Action = actionParked
 	st.Reason = fmt.Sprintf("not tried before %s, after %d tries: %s", st.known.Retry.Format(time.DateTime+"Z"), st.known.Tries, st.known.Reason)

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Origins are the ways to the outside, with the credentials of one auth block.
+// Origins provides access to origins with the credentials of one auth block.
 type Origins struct {
 	Client   *upstream.Client
 	Git      *upstream.Git
@@ -26,26 +26,26 @@ type Origins struct {
 	Provider func(origin string, p addr.Provider) (depot.Source, error)         // the origin argument of a provider block
 	Open     func(reference string) (*oci.Repo, error)                          // HOST/REPOSITORY
 	Registry func(host string, m addr.Module) (*upstream.ModuleRegistry, error) // of modules
-	Permit   func(upstream.Location) error                                      // refuses the tree of a module, wherever its location is given; nil: none
+	Permit   func(upstream.Location) error                                      // refuses the location of a module's tree, whoever names it; nil: no check
 }
 
-// SyncOptions say what a Syncer works on.
+// SyncOptions configures a Syncer.
 type SyncOptions struct {
 	Set     *Set
 	Origins func(auth string) (Origins, error)
-	Used    func(entry string, v addr.Version) bool // retention keeps these; nil: none
-	Jobs    int                                     // entries worked on at a time; 0: 4
-	Own     *OwnRecord                              // each entry has a record of its own; nil: the common one
-	Once    bool                                    // the set is of this run only: the record is neither read nor written, and what is there is examined again
+	Used    func(entry string, v addr.Version) bool // retention keeps versions for which it returns true; nil: none
+	Jobs    int                                     // entries processed concurrently; 0: 4
+	Own     *OwnRecord                              // each entry has a separate record; nil: the common one
+	Once    bool                                    // the set is for this run only: the record is neither read nor written, and existing versions are examined again
 	Now     func() time.Time
 
-	// Examined is when the run before this one began, if nothing in it failed: of the
-	// versions that were published, this run examines the newest, and those others whose
-	// turn has come since, see [examineWithin]. Zero: all.
+	// Examined is when the previous run began, if nothing in it failed: of the
+	// published versions this run examines only the newest and those that
+	// became due since, see [examineWithin]. Zero: all.
 	Examined time.Time
 }
 
-// Syncer makes a registry hold what a depot file says.
+// Syncer publishes into a registry what a depot file declares.
 type Syncer struct {
 	d *depot.Depot
 	o SyncOptions
@@ -68,17 +68,17 @@ type Action string
 // The actions. Present, waiting, blocked, drift, withdrawn and parked change nothing.
 const (
 	ActionPublish Action = "publish"
-	ActionApprove Action = "approve" // the approval rules hold by now
+	ActionApprove Action = "approve" // the approval rules hold now
 	actionScan    Action = "scan"    // the newest report is too old
-	actionAdopt   Action = "adopt"   // the version is there and not yet in the record
+	actionAdopt   Action = "adopt"   // the version exists but is not yet in the record
 	ActionPrune   Action = "prune"
 	ActionPresent Action = "present"
 	actionWaiting Action = "waiting"
 	actionBlocked Action = "blocked"
 	ActionDrift   Action = "drift"
-	ActionGone    Action = "withdrawn" // the version was removed: its number is not used again
+	ActionGone    Action = "withdrawn" // the version was removed, and its number is not reused
 	actionFailed  Action = "failed"    // the origin or the registry could not be read
-	actionParked  Action = "parked"    // the origin sent more than it may; a later run tries again
+	actionParked  Action = "parked"    // the origin sent too much; a later run tries again
 )
 
 // Step is one version in a plan.
@@ -95,22 +95,22 @@ type Step struct {
 	err     error
 }
 
-// Err is why an ActionFailed failed, or why carrying the step out did.
+// Err returns why an ActionFailed failed, or why carrying out the step failed.
 func (s Step) Err() error { return s.err }
 
 // Changes reports whether the step would change the registry.
 func (s Step) Changes() bool { return s.run != nil }
 
-// Plan is what a run would do, in the order of the depot file, newest versions
-// first.
+// Plan is the list of steps of a run, in the order of the depot file, newest
+// versions first.
 type Plan struct {
 	Steps []Step `json:"steps"`
 
-	records  map[string]*Record        // by entry; nil where it could not be read
-	listings map[string]*depot.Listing // as records
+	records  map[string]*Record        // by entry; nil if it could not be read
+	listings map[string]*depot.Listing // like records
 }
 
-// item is one entry with what is special to modules or providers.
+// item is one entry with the functions specific to modules or providers.
 type item struct {
 	Entry
 	key     string
@@ -123,11 +123,11 @@ type item struct {
 type offer struct {
 	version addr.Version
 	ref     string // git tag
-	commit  string // what the tag names, where the origin says
+	commit  string // the commit of the tag, if the origin reports it
 }
 
-// Plan compares the origins with the registry and changes nothing. An entry that
-// cannot be read becomes a step of ActionFailed.
+// Plan compares the origins with the registry and changes nothing. An entry
+// that cannot be read becomes a step of ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	common, err := s.common(ctx)
 	if err != nil {
@@ -173,8 +173,8 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// common is what is known from earlier runs of all entries; nil where each has its own
-// record.
+// common returns the common record of earlier runs; nil if each entry has a
+// separate record.
 func (s *Syncer) common(ctx context.Context) (*Record, error) {
 	switch {
 	case s.o.Once:
@@ -185,7 +185,7 @@ func (s *Syncer) common(ctx context.Context) (*Record, error) {
 	return ReadRecord(ctx, s.d)
 }
 
-// record is what is known of an entry.
+// record returns the record of an entry.
 func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Record, error) {
 	if common != nil {
 		return common, nil
@@ -195,7 +195,7 @@ func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Rec
 
 func failedStep(err error) Step { return Step{Action: actionFailed, Reason: err.Error(), err: err} }
 
-// plan decides on every version of one entry, by what the registry lists.
+// plan decides on every version of one entry, given the registry's list.
 func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot.Listing, error) {
 	var offers []offer
 	for _, v := range it.Exact {
@@ -235,8 +235,8 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot
 }
 
 // wanted returns the offers that the entry's constraint and limit select and
-// that retention would not remove again at once, highest first. Those that were
-// removed from l are among them, and no limit counts them.
+// that retention would not remove again at once, highest first. Versions that
+// were removed from l are included but do not count towards the limit.
 func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []offer {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
 		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.pinned(o.version)
@@ -263,7 +263,7 @@ func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []
 	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) })
 }
 
-// step decides on one version that is wanted.
+// step decides on one wanted version.
 func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
 	if err := l.Taken(o.version); err != nil {
 		return it.gone(o, err), nil
@@ -292,8 +292,8 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 	return st, nil
 }
 
-// gone is the step for a version that was removed. Who asked for exactly that one
-// is reported as a failure.
+// gone returns the step for a removed version. If the entry requests exactly
+// that version, the step is a failure.
 func (it item) gone(o offer, err error) Step {
 	if slices.Contains(it.Exact, o.version) || it.Versions.String() == o.version.String() {
 		return failedStep(err)
@@ -301,8 +301,8 @@ func (it item) gone(o offer, err error) Step {
 	return Step{Action: ActionGone, Reason: err.Error()}
 }
 
-// once decides on one version of which nothing is remembered. What is there is
-// looked at too: it may lack a platform.
+// once decides on one version without a record. Existing versions are examined
+// too, since they may lack a platform.
 func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) Step {
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
 	switch _, err := it.repo.Resolve(ctx, o.version.Tag()); {
@@ -329,8 +329,9 @@ func constraintText(e Entry) string {
 	return "default: every release"
 }
 
-// present compares what is there, by its digest, with the record and with the origin.
-// Drift is reported, never repaired: what was published does not change.
+// present compares an existing version, by its digest, with the record and with
+// the origin. Drift is reported, never repaired: published content does not
+// change.
 func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string, have []addr.Version) Step {
 	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
@@ -358,7 +359,7 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 	return st
 }
 
-// drift turns a step into an alarm; the record remembers it.
+// drift marks a step as drift and records it.
 func (st Step) drift(reason string, now time.Time) Step {
 	st.Action = ActionDrift
 	st.Reason = reason
@@ -372,7 +373,7 @@ func (st Step) drift(reason string, now time.Time) Step {
 	return st
 }
 
-// candidate decides on a version that a gate kept back in an earlier run.
+// candidate decides on a version that a gate held back in an earlier run.
 func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step {
 	st.Reason = st.known.Reason
 	switch {
@@ -391,13 +392,13 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 	return st
 }
 
-// due reports whether a policy wants a new report.
+// due reports whether a policy requires a new report.
 func (p ScanPolicy) due(scanned, now time.Time) bool {
 	return p.Scanner != "" && p.MaxAge > 0 && now.Sub(scanned) > p.MaxAge
 }
 
-// passes reports whether a new version needs no person's approval. signers are
-// the keys that signed it.
+// passes reports whether a new version needs no approval by a person. signers
+// are the keys that signed it.
 func (p ApprovalPolicy) passes(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
 	if !p.Required {
 		return true

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// State is what a depot knows of one version.
+// State is the state of one version in a record.
 type State string
 
 // The states of a version in a record.
@@ -28,35 +28,36 @@ const (
 	StateWaiting   State = "waiting" // for approval; it has a candidate tag
 	StateBlocked   State = "blocked" // by a scan; it has a candidate tag
 	StateDrift     State = "drift"   // the origin or the registry has other content than recorded
-	StateParked    State = "parked"  // the origin sent more than it may; the next try waits
+	StateParked    State = "parked"  // the origin sent too much; the next attempt waits
 )
 
-// Record is the memory of a depot: what it published and from where. It lies in
-// the registry, so that any replica can run the depot, and changes only when a
-// version does. Who runs entries one by one keeps a record for each of them.
+// Record is the persistent state of a depot: what it published and from where.
+// It is stored in the registry, so that any replica can run the depot, and
+// changes only when a version does. A caller that runs entries individually has
+// a record for each of them.
 type Record struct {
 	SchemaVersion int                                 `json:"schemaVersion"`
-	Owner         string                              `json:"owner,omitempty"` // whose entry it is, see [OwnRecord]
+	Owner         string                              `json:"owner,omitempty"` // owner of the entry, see [OwnRecord]
 	Entries       map[string]map[string]VersionRecord `json:"entries"`         // "module net/vpc/aws" -> version
 
-	tag     string // where it lies
-	read    []byte // as it was read
-	claimed bool   // its owner is new
+	tag     string // tag under which it is stored
+	read    []byte // bytes as they were read
+	claimed bool   // the owner has changed
 }
 
-// VersionRecord is what a depot remembers of one version.
+// VersionRecord is the recorded state of one version.
 type VersionRecord struct {
 	State   State     `json:"state"`
 	Digest  string    `json:"digest"`           // of the manifest or index
-	Origin  string    `json:"origin,omitempty"` // commit, where the origin names one
+	Origin  string    `json:"origin,omitempty"` // commit, if the origin names one
 	Since   time.Time `json:"since"`            // first seen
 	Scanned time.Time `json:"scanned,omitzero"`
-	Drifted time.Time `json:"drifted,omitzero"` // when a drift was first seen; zero: none, or before it was noted
-	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked, drifted or is parked
-	Tries   int       `json:"tries,omitempty"`  // of a parked version, in a row
+	Drifted time.Time `json:"drifted,omitzero"` // when a drift was first seen; zero: none, or seen before this field existed
+	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked, has drifted or is parked
+	Tries   int       `json:"tries,omitempty"`  // consecutive failures of a parked version
 	Retry   time.Time `json:"retry,omitzero"`   // when a parked version is tried again
 
-	published depot.Published // in this run
+	published depot.Published // result of this run
 }
 
 func newRecord(tag string) *Record {
@@ -81,8 +82,8 @@ func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record
 	return readEntryRecord(ctx, r, entryRecordTag(entry), entry)
 }
 
-// readEntryRecord refuses a record that says something of other entries; entry is ""
-// where only the tag is known.
+// readEntryRecord refuses a record with other entries; entry is "" if only the
+// tag is known.
 func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Record, error) {
 	rec, err := readRecord(ctx, r, tag)
 	if err != nil {
@@ -118,10 +119,10 @@ func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
 	return rec, nil
 }
 
-// recordReads is how many records are read at a time.
+// recordReads is how many records are read concurrently.
 const recordReads = 8
 
-// ReadRecords reads the common record, and those of single entries.
+// ReadRecords reads the common record and those of single entries.
 func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Record, err error) {
 	r, err := d.Repo(d.Options().Layout.CatalogRepo())
 	if err != nil {
@@ -158,7 +159,7 @@ func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Re
 	return common, own, nil
 }
 
-// save writes the record if it differs from what was read.
+// save writes the record if it has changed since it was read.
 func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 	b, err := json.Marshal(rec)
 	if err != nil || bytes.Equal(b, rec.read) {
@@ -203,11 +204,11 @@ func (rec *Record) set(entry string, v addr.Version, vr VersionRecord) {
 
 func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[entry], v.String()) }
 
-// ErrOutdated says that the record does not say any more what somebody acts upon.
+// ErrOutdated means that the record has changed since the caller's view of it.
 var ErrOutdated = errors.New("the depot's record has changed")
 
-// Waits returns what the record says of a version that waits for approval with this
-// digest; ErrOutdated if it does not, and why.
+// Waits returns the record of a version that waits for approval with this
+// digest. If it does not, the error wraps ErrOutdated and says why.
 func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRecord, error) {
 	vr, ok := rec.get(entry, v)
 	switch {
@@ -221,8 +222,8 @@ func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRe
 	return vr, nil
 }
 
-// Approved notes that a person approved a version that waits, so that the next run
-// need not find it. Who calls it sees to it that no run goes on meanwhile.
+// Approved records that a person approved a waiting version, so that the next
+// run need not detect it. The caller must ensure that no run is active.
 func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v addr.Version, digest string) error {
 	vr, err := rec.Waits(entry, v, digest)
 	if err != nil {
@@ -234,8 +235,8 @@ func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v
 	return rec.save(ctx, d)
 }
 
-// HeldReason is what the records say about a version that it keeps back, "" if they
-// say nothing.
+// HeldReason returns why the records hold a version back, "" if they do not
+// contain it.
 func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Version) (string, error) {
 	entry := it.Kind + " " + it.String()
 	own, err := ReadEntryRecord(ctx, d, entry)

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// retention is what an entry's keep says. A version that a later scan blocked
-// does not count.
+// retention returns the retention of an entry. A version that a later scan
+// blocked does not count.
 func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 	blocked := map[string]bool{}
 	for version, known := range rec.Entries[it.key] {
@@ -32,8 +32,8 @@ func (s *Syncer) retention(it item, rec *Record) depot.Retention {
 
 func (it item) pinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
 
-// coming returns the versions that the steps are to publish, as far as no person
-// has to approve them first.
+// coming returns the versions that the steps will publish without approval by a
+// person.
 func (s *Syncer) coming(it item, l *depot.Listing, steps []Step) []addr.Version {
 	var out []addr.Version
 	for _, st := range steps {
@@ -44,7 +44,7 @@ func (s *Syncer) coming(it item, l *depot.Listing, steps []Step) []addr.Version 
 	return out
 }
 
-// with is the list as it is when the versions have been published.
+// with returns the list as it will be when the versions have been published.
 func with(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	all := map[addr.Version]bool{}
 	for _, v := range slices.Concat(l.Versions, versions) {
@@ -55,9 +55,9 @@ func with(l *depot.Listing, versions []addr.Version) *depot.Listing {
 	return &next
 }
 
-// prunable returns a step for each version of l that retention removes. It is
-// decided again when the other steps are done: a version that pushed it out may
-// have failed, or wait.
+// prunable returns a step for each version of l that retention removes. The
+// decision is repeated after the other steps, because a replacing version may
+// have failed or may be waiting.
 func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Step {
 	if it.Keep == 0 {
 		return nil
@@ -82,7 +82,7 @@ type pruning struct {
 	now *depot.Listing
 }
 
-// errStays says that a version is needed after all.
+// errStays means that a version is still needed.
 var errStays = errors.New("stays: a newer version is not there to take its place")
 
 func (p *pruning) remove(ctx context.Context, v addr.Version) error {

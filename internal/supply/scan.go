@@ -17,27 +17,27 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// ErrBlocked says that a scan found something at or above the level that the
+// ErrBlocked means that a scan found something at or above the level that the
 // policy blocks.
 var ErrBlocked = errors.New("blocked by the scan policy")
 
-// ScanPolicy says what must be scanned before a version becomes visible.
+// ScanPolicy defines which scans a version needs before it becomes visible.
 type ScanPolicy struct {
 	Scanner  string        // "": no scan; "trivy", or a command that writes SARIF to stdout
 	Block    string        // lowest level that blocks: "low", "medium", "high", "critical"; "": none
 	Database string        // directory of the scanner's offline database
 	MaxAge   time.Duration // scan again when the newest report is older; 0: never
 
-	// SourceRepository is where the source is, as a module entry names a git repository:
-	// its tree at the tag of a version is scanned, too. "": it is not.
+	// SourceRepository is the source repository, in the form of a module
+	// entry's git source: its tree at the tag of a version is scanned as well.
+	// "": it is not scanned.
 	SourceRepository string
 }
 
 // ScanArtifact scans a module, or each package of a provider, that the registry
-// has by digest. Reports are attached to what they are about: the module
-// manifest, or the manifest of one platform. The error wraps ErrBlocked if the
-// findings reach the level that the policy blocks; the reports are attached then
-// too.
+// has by digest. Reports are attached to their subject: the module manifest, or
+// the manifest of one platform. If the findings reach the level that the policy
+// blocks, the reports are attached and the error wraps ErrBlocked.
 func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) (scan.Counts, error) {
 	if index, err := artifact.ParseProviderIndex(m); err == nil {
 		return scanProvider(ctx, r, index, p, now)
@@ -53,7 +53,7 @@ func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy
 	return counts, blocked(counts, p)
 }
 
-// scanProvider scans every platform; the counts are those of the worst.
+// scanProvider scans every platform and returns the counts of the worst.
 func scanProvider(ctx context.Context, r *oci.Repo, index artifact.ProviderIndex, p ScanPolicy, now time.Time) (scan.Counts, error) {
 	var worst scan.Counts
 	var held error
@@ -102,8 +102,8 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	return scanTree(ctx, r, subject, dir, target, p, evidence.ScanSummary{Time: now})
 }
 
-// scanTree scans a folder and attaches the reports to subject. The summary has what is
-// known without the scanner.
+// scanTree scans a directory and attaches the reports to subject. summary has
+// the fields that do not come from the scanner.
 func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir string, target scan.Target, p ScanPolicy, summary evidence.ScanSummary) (scan.Counts, error) {
 	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})
 	if err != nil {

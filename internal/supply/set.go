@@ -17,32 +17,33 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Set is a depot file, or what a command line says in its place: what a registry
-// shall hold and where it comes from.
+// Set is the content of a depot file or its equivalent on a command line: the
+// declared content of a registry and its origins.
 type Set struct {
-	Registry  string // HOST[/PREFIX]; "" leaves it to the command line
+	Registry  string // HOST[/PREFIX]; "": given on the command line
 	Interval  time.Duration
 	Modules   []ModuleEntry
 	Providers []ProviderEntry
 	Auth      map[string]Auth // by name
 }
 
-// Auth is a credential by name. The secret stays outside of the file.
+// Auth is a named credential. The secret is stored outside of the file.
 type Auth struct {
 	Host     string
 	TokenEnv string // environment variable that holds the token
-	File     string // file that holds it, 0600
-	APIURL   string // of a GitHub Enterprise server; "" is github.com's
+	File     string // file that contains the token, mode 0600
+	APIURL   string // of a GitHub Enterprise server; "": github.com
 
 	AppID, Installation int64  // of a GitHub App, instead of a token
-	KeyFile             string // its private key, PEM, 0600
+	KeyFile             string // its private key, PEM, mode 0600
 }
 
-// inClear reports whether what is sent to an address is in clear on a network.
+// inClear reports whether data sent to an address crosses a network without
+// encryption.
 func inClear(u *url.URL) bool { return u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) }
 
-// Validate refuses a credential that names no secret or several, and an address to
-// which a token would go without TLS.
+// Validate refuses a credential with no secret or with several, and an address
+// to which a token would be sent without TLS.
 func (a Auth) Validate() error {
 	given := 0
 	for _, set := range []bool{a.TokenEnv != "", a.File != "", a.AppID != 0} {
@@ -64,7 +65,8 @@ func (a Auth) Validate() error {
 	return nil
 }
 
-// The shapes of the file. Pointers tell an absent argument from an empty one.
+// Structure of the file. Pointers distinguish an absent argument from an empty
+// one.
 type setFile struct {
 	Registry  *string         `hcl:"registry"`
 	Interval  *string         `hcl:"interval"`
@@ -156,7 +158,7 @@ type approvalBlock struct {
 	OlderThan string   `hcl:"older_than,optional"`
 }
 
-// ReadSet is [ParseSet] of a file.
+// ReadSet reads a file and calls [ParseSet].
 func ReadSet(name string) (*Set, error) {
 	src, err := os.ReadFile(name)
 	if err != nil {
@@ -192,7 +194,7 @@ func (b *setBuilder) fail(at hcl.Range, err error) {
 	}
 }
 
-// failFields reports each mistake of an entry. The line says which block it is in.
+// failFields reports each mistake of an entry with the line of its block.
 func (b *setBuilder) failFields(at hcl.Range, err error) {
 	fields, _ := errors.AsType[FieldErrors](err)
 	for _, f := range fields {
@@ -266,7 +268,8 @@ func (b *setBuilder) provider(p providerBlock) {
 
 func where(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-// common returns what both kinds of blocks have, and checks what only the file knows.
+// common returns the fields common to both kinds of blocks, and checks those
+// that depend on the file.
 func (b *setBuilder) common(at hcl.Range, c common) EntrySpec {
 	e := EntrySpec{Versions: deref(c.versions), Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth)}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// parseModuleSource reads the source argument of a module block:
+// parseModuleSource parses the source argument of a module block:
 // [HOST/]NAMESPACE/NAME/SYSTEM, github.com/OWNER/REPOSITORY, a git URL, or
-// oci://HOST/REPOSITORY. Versions are not part of it.
+// oci://HOST/REPOSITORY. It has no version.
 func parseModuleSource(s string) (ModuleSource, error) {
 	if host, m, ok := registryAddress(s); ok {
 		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m}, nil
@@ -53,14 +53,14 @@ func registryAddress(s string) (host string, m addr.Module, ok bool) {
 	return host, m, err == nil
 }
 
-// Key is the name of the entry in a [Record].
+// Key returns the name of the entry in a [Record].
 func (e ModuleEntry) Key() string { return addr.KindModule + " " + e.Address.String() }
 
-// Key is the name of the entry in a [Record].
+// Key returns the name of the entry in a [Record].
 func (e ProviderEntry) Key() string { return addr.KindMirror + " " + e.Address.String() }
 
-// From says for people where the versions come from, without what may be secret
-// in a URL.
+// From describes the source of the versions for messages, without secrets in a
+// URL.
 func (e ModuleEntry) From() string {
 	text := e.Source.Host + "/" + e.Source.Address.String()
 	if e.Source.Kind != SourceRegistry {
@@ -72,7 +72,7 @@ func (e ModuleEntry) From() string {
 	return text
 }
 
-// From is that of [ModuleEntry.From] for a provider.
+// From describes the source of the versions, as [ModuleEntry.From] does.
 func (e ProviderEntry) From() string {
 	if e.Origin == "" {
 		return e.Address.Hostname

@@ -15,10 +15,10 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// SourceError says that a text names no source of providers.
+// SourceError means that a text does not name a source of providers.
 type SourceError struct {
 	From string
-	URL  bool // the address has the form of a mirror's
+	URL  bool // the address has the form of a mirror URL
 }
 
 func (e *SourceError) Error() string {
@@ -28,13 +28,13 @@ func (e *SourceError) Error() string {
 	return fmt.Sprintf("%q is no source of providers", e.From)
 }
 
-// SourceOptions are the ways to the sources that users name.
+// SourceOptions provides access to the sources that users name.
 type SourceOptions struct {
-	// Upstream is the way to other people's registries and mirrors, and to the hosts
-	// that the text names.
+	// Upstream returns a client for registries and mirrors of others, and for
+	// the hosts in named, which the user's text names.
 	Upstream func(named ...string) (*upstream.Client, error)
 	Registry func(host string) (*oci.Client, error) // to an OCI registry
-	Own      string                                 // host name under which a registry's own providers are addressed
+	Own      string                                 // host name under which the registry's own providers are addressed
 }
 
 // OpenSource returns the source that a text names:
@@ -46,7 +46,7 @@ type SourceOptions struct {
 //	DIR                   a filesystem mirror
 //	oci://HOST[/PREFIX]   the mirror repositories of another OCI registry
 //
-// A text that names none is a *SourceError.
+// Any other text is a *SourceError.
 func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	if where, ok := strings.CutPrefix(from, "oci://"); ok {
 		host, prefix, err := addr.SplitRegistry(where)
@@ -76,7 +76,7 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	var named []string
 	switch {
 	case from == "registry":
-		from = "" // that of each provider
+		from = "" // the own registry of each provider
 	case from == "" || strings.ContainsAny(from, `/\ `):
 		return nil, &SourceError{From: from}
 	default:
@@ -89,8 +89,8 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// HTTPSource reads the provider protocol where the address is one of it, else a
-// network mirror.
+// HTTPSource reads the provider protocol if the address belongs to it, or else
+// a network mirror.
 func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
 	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
 		return &upstream.Registry{Client: client, Base: u}
@@ -103,8 +103,9 @@ func RepositorySource(client *oci.Client, l addr.Layout, own string) depot.Sourc
 	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(OwnProvider(p, own).Item().Repository(l)) })
 }
 
-// OwnProvider returns p as the registry knows it: own providers, which users address
-// under the host name own, have none there.
+// OwnProvider returns p as it is stored in the registry: the registry's own
+// providers, which users address under the host name own, have no host name
+// there.
 func OwnProvider(p addr.Provider, own string) addr.Provider {
 	if p.Hostname == own {
 		p.Hostname = ""

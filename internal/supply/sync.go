@@ -21,25 +21,26 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Result is what became of one step.
+// Result is the result of one step.
 type Result struct {
 	Step
 	State State  `json:"state,omitempty"`
 	Error string `json:"error,omitempty"`
 
-	Published depot.Published `json:"-"` // of a version that was taken from its origin, or found there
+	Published depot.Published `json:"-"` // the version that was published from its origin, or found in the registry
 }
 
-// Apply carries a plan out, several steps at a time. One failure does not stop
-// the others. The record is written once at the end, also when ctx ends: what
-// was published is remembered. notify, if not nil, is called after each step.
+// Apply carries out a plan, several steps concurrently. One failure does not
+// stop the others. The record is written once at the end, even when ctx ends,
+// so that published versions are recorded. notify, if not nil, is called after
+// each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
 	if err := p.claim(ctx, s.d); err != nil {
 		return nil, err
 	}
 	results := make([]Result, len(p.Steps))
 	var mu sync.Mutex                             // guards the records, the listings and notify
-	for _, pruning := range []bool{false, true} { // what is to go waits for what takes its place
+	for _, pruning := range []bool{false, true} { // removals wait for the versions that replace the removed ones
 		var g errgroup.Group
 		g.SetLimit(s.o.Jobs)
 		for i, st := range p.Steps {
@@ -60,7 +61,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 				return nil
 			})
 		}
-		_ = g.Wait() // a step puts its error into its result
+		_ = g.Wait() // a step stores its error in its result
 	}
 	if s.o.Once {
 		return results, ctx.Err()
@@ -74,7 +75,8 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	return results, ctx.Err()
 }
 
-// claim writes the records whose entries have a new owner, before anything is published.
+// claim writes the records of entries with a new owner before anything is
+// published.
 func (p *Plan) claim(ctx context.Context, d *depot.Depot) error {
 	for _, rec := range p.records {
 		if rec == nil || !rec.claimed {
@@ -100,7 +102,7 @@ func (p *Plan) save(ctx context.Context, d *depot.Depot) error {
 	return errors.Join(errs...)
 }
 
-// do carries a step out.
+// do carries out a step.
 func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	if st.run == nil {
 		return VersionRecord{}, nil
@@ -111,8 +113,8 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	return st.run(ctx)
 }
 
-// apply notes the outcome of a step. A candidate that a gate kept back is not a
-// failure: the depot file asked for it.
+// apply records the outcome of a step. A candidate that a gate held back is not
+// a failure, because the depot file requested the gate.
 func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
@@ -142,7 +144,7 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	return res
 }
 
-// publish fetches one version and stores it, unless a gate keeps it back.
+// publish fetches one version and publishes it, unless a gate holds it back.
 func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Version) (VersionRecord, error) {
 	vr := VersionRecord{State: StatePublished, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	gate := func(ctx context.Context, x depot.Gated) error {
@@ -176,7 +178,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	return vr, err
 }
 
-// errWaiting says that a version waits for `okara depot approve`.
+// errWaiting means that a version waits for `okara depot approve`.
 var errWaiting = errors.New("waiting for approval")
 
 func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {
@@ -196,14 +198,14 @@ func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known Vers
 	known.Scanned = s.o.Now().UTC().Truncate(time.Second)
 	known.Reason = ""
 	if err := it.scanAll(ctx, m, v, s.o); errors.Is(err, ErrBlocked) {
-		known.Reason = "published, and now: " + err.Error() // what is published stays; serving it is the front-end's decision
+		known.Reason = "published, and now: " + err.Error() // a published version stays; the front-end decides whether it is served
 	} else if err != nil {
 		return known, err
 	}
 	return known, nil
 }
 
-// items turns the entries of the depot file into items.
+// items converts the entries of the depot file into items.
 func (s *Syncer) items() ([]item, error) {
 	var items []item
 	for _, e := range s.o.Set.Modules {
@@ -241,7 +243,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		}
 		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
 			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g, Compare: true,
-			AllowInvalid: e.AllowInvalid || s.o.Once, // what a user mirrors was published by somebody else
+			AllowInvalid: e.AllowInvalid || s.o.Once, // a mirrored module was already published elsewhere
 		})
 	}
 	return it, nil
@@ -342,8 +344,8 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 	return offers, nil
 }
 
-// fetchModule writes the tree of one version below dir. A git tag that moved
-// between the list and now is an error.
+// fetchModule writes the tree of one version below dir. It is an error if a git
+// tag has moved since the versions were listed.
 func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
 	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open, Permit: from.Permit}
 	l := e.Source.Location
@@ -387,8 +389,8 @@ func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o 
 	return tree, source, nil
 }
 
-// githubTree writes a folder of the tree of ref below dir and returns it. A tree
-// without that folder is ErrNoModule.
+// githubTree writes a directory of the tree of ref below dir and returns it. If
+// the tree does not contain it, the error is ErrNoModule.
 func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string) (fs.FS, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 type Tagged struct {
 	Owner, Name string // of the repository
 	Tag         string
-	Commit      string // "": the one that the tag names now
-	URL         string // of the repository, for people; may be empty
-	Dir         string // of the module in the tree; "": its top
+	Commit      string // "": the commit that the tag names now
+	URL         string // of the repository, for messages; may be empty
+	Dir         string // of the module in the tree; "": its root
 	Module      addr.ModuleVersion
 }
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
-// Of a repository with several modules only t.Dir is looked at.
+// In a repository with several modules only t.Dir is read.
 func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) (_ depot.Published, err error) {
 	if t.Commit == "" {
 		var err error

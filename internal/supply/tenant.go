@@ -26,9 +26,9 @@ const (
 	tenantTime  = 5 * time.Minute // for one request to a source, with its answer
 )
 
-// TenantsOptions say how sources are reached that other people named.
+// TenantsOptions configures access to the sources of tenants.
 type TenantsOptions struct {
-	Guard     *upstream.Guard   // exempts what an administrator lists
+	Guard     *upstream.Guard   // exempts the hosts that an administrator lists
 	Transport http.RoundTripper // connects by Guard.Dial
 	UserAgent string
 	Registry  string      // HOST[:PORT] of the registry that okara fills
@@ -36,23 +36,23 @@ type TenantsOptions struct {
 	FrontEnds []string    // HOST[:PORT] of its front-ends
 }
 
-// Tenants reads sources that are a tenant's word: over https, from OCI registries, or
-// over ssh with a key, never from files, addresses of this network, or with a credential
-// of who runs okara. A host that the guard exempts may be asked over http at loopback
-// addresses.
+// Tenants reads sources named by tenants, who are not trusted: over https, from
+// OCI registries, or over ssh with a key, but never from files or internal
+// addresses, and never with an administrator's credential. A loopback host that
+// the guard exempts may be accessed over http.
 type Tenants struct {
 	o       TenantsOptions
 	own     []string     // HOST:PORT of the registry and its front-ends
-	outside *http.Client // asks none of those
-	inside  *http.Client // asks them too
+	outside *http.Client // refuses own
+	inside  *http.Client // allows own
 
-	// What runs have in common, so that each asks only for what changed.
+	// Shared between runs, so that each requests only what has changed.
 	lists *upstream.Lists
 	apps  *upstream.AppTokens
 }
 
-// NewTenants returns what reads tenants' sources. Each Git of this process sends its
-// requests through it from now on.
+// NewTenants returns a reader of tenants' sources. From then on each Git of
+// this process sends its requests through it.
 func NewTenants(o TenantsOptions) *Tenants {
 	t := &Tenants{o: o, lists: upstream.NewLists(), apps: upstream.NewAppTokens()}
 	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
@@ -69,8 +69,8 @@ func NewTenants(o TenantsOptions) *Tenants {
 type TenantSecret struct {
 	Hosts    []string // HOST[:PORT] or HOST/OWNER that it may be sent to
 	Token    string
-	Username string        // for OCI registries, with the token as its password
-	App      *upstream.App // of GitHub, whose tokens are used
+	Username string        // for OCI registries, with Token as its password
+	App      *upstream.App // GitHub App whose tokens are used
 	SSH      *upstream.SSHKey
 }
 
@@ -81,9 +81,9 @@ type tenant struct {
 	may    func(addr.Item) bool
 }
 
-// Origins returns the ways to the sources of one entry. The secret goes to its hosts
-// only. may reports whether the entry's namespace may use an address of okara's own
-// registry.
+// Origins provides access to the sources of one entry. The secret is sent only
+// to its hosts. may reports whether the entry's namespace may use an address of
+// okara's own registry.
 func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
 	if s.App != nil {
 		s.App.HTTP = t.outside
@@ -103,7 +103,7 @@ func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Ite
 	}, nil
 }
 
-// asking is a client that asks for lists of which it knows whether they changed.
+// asking returns a client that sends conditional requests for known lists.
 func (t *Tenants) asking(h *http.Client) *http.Client {
 	out := *h
 	out.Transport = t.lists.Transport(h.Transport)
@@ -114,7 +114,7 @@ func (e tenant) client(h *http.Client) *upstream.Client {
 	return &upstream.Client{HTTP: h, Token: e.token, UserAgent: e.o.UserAgent}
 }
 
-// token is that of [upstream.TokenFunc], asked with HOST or HOST/OWNER.
+// token implements [upstream.TokenFunc]; key is HOST or HOST/OWNER.
 func (e tenant) token(key string) string {
 	if host, _, _ := strings.Cut(key, "/"); e.agrees(host) || e.agrees(key) {
 		return e.secret.Token
@@ -130,7 +130,7 @@ func refuse(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, oci.ErrDenied)...)
 }
 
-// permit decides about the tree of a module.
+// permit decides whether the tree of a module may be read from a location.
 func (e tenant) permit(l upstream.Location) error {
 	host := withPort(l.URL)
 	switch {
@@ -150,7 +150,8 @@ func (e tenant) permit(l upstream.Location) error {
 	return secure(l.URL)
 }
 
-// secure wants https. At loopback addresses, which the guard knows, http will do.
+// secure requires https. Loopback addresses, which the guard checks, may use
+// http.
 func secure(u *url.URL) error {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return refuse("sources are read over https, oci or ssh, not over %s", u.Scheme)
@@ -158,7 +159,8 @@ func secure(u *url.URL) error {
 	return nil
 }
 
-// open opens a repository of any registry, or one of our own whose address may be used.
+// open opens a repository of any registry, or one of okara's own if its address
+// may be used.
 func (e tenant) open(reference string) (*oci.Repo, error) {
 	host, name, _ := strings.Cut(reference, "/")
 	h, err := e.toRegistry(host, func(own addr.Layout) bool {
@@ -171,7 +173,8 @@ func (e tenant) open(reference string) (*oci.Repo, error) {
 	return oci.OpenRepo(reference, e.ociOptions(h))
 }
 
-// toRegistry returns the way to a registry; allowed decides about okara's own.
+// toRegistry returns the client for a registry; allowed decides about okara's
+// own.
 func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.Client, error) {
 	address := withPort(&url.URL{Scheme: "https", Host: host})
 	switch {
@@ -199,7 +202,7 @@ func (e tenant) ociOptions(h *http.Client) oci.Options {
 	}
 }
 
-// registry is the way to a registry for one module.
+// registry returns the registry for one module.
 func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
 	h, err := e.toFrontEnd(host, addr.Item{Kind: addr.KindModule, Module: m})
 	if err != nil {
@@ -221,7 +224,7 @@ func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	return e.inside, nil
 }
 
-// provider returns where a provider comes from: its own registry, another one, a
+// provider returns the source of a provider: its own registry, another one, a
 // network mirror or an OCI registry.
 func (e tenant) provider(origin string, p addr.Provider) (depot.Source, error) {
 	if !strings.Contains(origin, "://") {
@@ -269,14 +272,14 @@ func (e tenant) mirror(where string, p addr.Provider) (depot.Source, error) {
 	return RepositorySource(client, layout, ""), nil
 }
 
-// withPort is the host of a URL with its port, for comparing.
+// withPort returns the host of a URL with its port, for comparison.
 func withPort(u *url.URL) string {
 	port := map[string]string{"http": "80", "ssh": "22"}[u.Scheme]
 	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), cmp.Or(u.Port(), port, "443"))
 }
 
-// tenantTransport bounds each exchange, and asks none of some hosts, also when a
-// redirect leads there.
+// tenantTransport bounds each exchange and refuses some hosts, also as the
+// target of a redirect.
 type tenantTransport struct {
 	next    http.RoundTripper
 	refused []string // HOST:PORT
