@@ -22,18 +22,18 @@ import (
 type Entry struct {
 	Repository string        `json:"repository"`    // without a prefix
 	Tag        string        `json:"tag,omitempty"` // "": a referrer
-	Kind       string        `json:"kind"`          // version, image, signature, status, referrer; other: nothing that is loaded
+	Kind       string        `json:"kind"`          // version, image, signature, status, referrer; other: not loaded
 	Digest     digest.Digest `json:"digest"`
-	Bytes      int64         `json:"bytes"`            // of all that it needs and the bundle has
-	Detail     string        `json:"detail,omitempty"` // the platforms of a provider, what a status says, what a referrer is
+	Bytes      int64         `json:"bytes"`            // size of all that it needs and the bundle contains
+	Detail     string        `json:"detail,omitempty"` // the platforms of a provider, the content of a status, the type of a referrer
 }
 
 func (k rootKind) String() string {
 	return [...]string{rootReferrer: "referrer", rootSignature: "signature", rootStatus: "status", rootVersion: "version", rootImage: "image"}[k]
 }
 
-// Signed returns the name of the signature file beside the bundle, "" if there is
-// none. Whether it holds is for [File.VerifySignature] to say.
+// Signed returns the name of the signature file beside the bundle, "" if there
+// is none. [File.VerifySignature] checks whether it is valid.
 func (b *File) Signed() (string, error) {
 	_, err := os.Stat(b.signatureFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +42,8 @@ func (b *File) Signed() (string, error) {
 	return b.signatureFile(), err
 }
 
-// Entries lists what the bundle says it brings, in the order of its index. Of the
-// bytes only manifests are looked at; [File.Verify] checks them all.
+// Entries lists the declared entries of the bundle, in the order of its index.
+// Only manifests are read; [File.Verify] checks all bytes.
 func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 	entries := make([]Entry, 0, len(b.Index.Manifests))
 	refCount := 0
@@ -72,8 +72,8 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// measure fills in what the manifests below a root say, and returns how many blobs
-// it reached.
+// measure fills in the properties from the manifests below a root, and returns
+// how many blobs it reached.
 func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reached int, err error) {
 	w := walk{b: b, seen: map[digest.Digest]bool{}, missing: func(oci.Descriptor) error { return nil }}
 	seen := map[digest.Digest]bool{}
@@ -96,8 +96,8 @@ func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reac
 	return len(seen), err
 }
 
-// detail is what the manifest under a tag says in one line, "" where it says
-// nothing for people.
+// detail returns a one-line description of the manifest under a tag, "" if
+// there is none.
 func detail(tag string, m oci.Manifest) string {
 	if evidence.IsStatusTag(tag) {
 		e, err := evidence.ParseStatusEvent(tag, m)

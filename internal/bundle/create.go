@@ -27,12 +27,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// requires is the annotation of index.json that lists, separated by
-// spaces, the digests of blobs that an earlier bundle holds.
+// requires is the annotation of index.json with the digests, separated by
+// spaces, of blobs in an earlier bundle.
 const requires = "vnd.okara.bundle.requires"
 
-// Item is one repository that goes into a bundle and the tags of it that
-// are wanted.
+// Item is one repository that goes into a bundle, with its selected tags.
 type Item struct {
 	What addr.Item
 	Name string // repository without the prefix
@@ -40,30 +39,30 @@ type Item struct {
 	Tags []string
 }
 
-// Report says what a bundle holds or what loading it did.
+// Report summarizes a bundle or the result of loading it.
 type Report struct {
 	Tags     int      `json:"tags"`
 	Blobs    int      `json:"blobs"`
 	Bytes    int64    `json:"bytes"`
-	Resumed  int      `json:"resumed,omitempty"`  // blobs found in a cut file
-	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
+	Resumed  int      `json:"resumed,omitempty"`  // blobs found in an incomplete file
+	Required int      `json:"required,omitempty"` // blobs omitted because an earlier bundle has them
 	Pushed   int      `json:"pushed,omitempty"`
 	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
-	Refused  []string `json:"refused,omitempty"`   // what the policy keeps out, nobody vouches for or was withdrawn, and why
+	Refused  []string `json:"refused,omitempty"`   // refused because of the policy, the missing signature of the bundle, or a withdrawal, with the reason
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// CreateOptions say what goes into a bundle.
+// CreateOptions configures the content of a bundle.
 type CreateOptions struct {
-	Since  map[digest.Digest]bool // blobs that an earlier bundle has, which are left out
-	Policy *trust.Policy          // what every version has to fulfil; nil: nothing
+	Since  map[digest.Digest]bool // blobs of an earlier bundle, which are omitted
+	Policy *trust.Policy          // policy that every version has to fulfil; nil: none
 }
 
 // Create writes the items to file, with everything they need: children of
 // indexes, blobs, signatures and other referrers. It resolves all manifests
 // first; a version that does not fulfil the policy is an error that wraps
-// trust.ErrUntrusted. Until it is complete the file is named file+".part"; a rerun with
-// the same content continues it after its last whole blob.
+// trust.ErrUntrusted. Until the file is complete it is named file+".part";
+// another run with the same content continues it after its last complete blob.
 func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
 	plan, report, err := collect(ctx, d, items, o)
 	if err != nil {
@@ -88,7 +87,7 @@ func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o Cr
 	return report, nil
 }
 
-// parallel is how many requests for one bundle run at a time.
+// parallel is how many requests for one bundle run concurrently.
 const parallel = 8
 
 func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (content, Report, error) {
@@ -115,7 +114,8 @@ func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions)
 	return c.plan(o.Since)
 }
 
-// policyCheck returns what checks a version of the item against the policy.
+// policyCheck returns the function that checks a version of the item against
+// the policy.
 func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.Policy) (func(context.Context, string, oci.Manifest) error, error) {
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil
@@ -133,15 +133,15 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.P
 	}, nil
 }
 
-// collector finds what the tags of a bundle need. It is safe for concurrent
-// use.
+// collector collects the blobs that the tags of a bundle need. It is safe for
+// concurrent use.
 type collector struct {
 	mu    sync.Mutex // guards the fields below
 	seen  map[digest.Digest]blob
 	roots map[string]oci.Descriptor // by name
 }
 
-// add reports whether the blob is new.
+// add adds the blob and reports whether it is new.
 func (c *collector) add(b blob) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *collector) addRoot(m oci.Manifest, name string) {
 	}
 }
 
-// plan orders what was found.
+// plan orders the collected blobs.
 func (c *collector) plan(since map[digest.Digest]bool) (content, Report, error) {
 	var plan content
 	var required []string
@@ -197,7 +197,7 @@ func (c *collector) plan(since map[digest.Digest]bool) (content, Report, error) 
 	return plan, report, err
 }
 
-// root adds what one tag names and what refers to it.
+// root adds the manifest of one tag and its referrers.
 func (c *collector) root(ctx context.Context, item Item, tag string, check func(context.Context, string, oci.Manifest) error) error {
 	m, err := item.Repo.Fetch(ctx, tag)
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *collector) root(ctx context.Context, item Item, tag string, check func(
 			return err
 		}
 		// A referrer has no tag of its own; it is listed under the repository
-		// alone, so that loading knows where it belongs.
+		// alone, so that loading finds its repository.
 		c.addRoot(m, item.Name+"@"+ref.Digest.String())
 		if err := c.manifest(ctx, item.Repo, m, 0); err != nil {
 			return err

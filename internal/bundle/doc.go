@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle carries modules and providers to a registry that cannot reach
-// the one they are in.
+// Package bundle transfers modules and providers to a registry that cannot
+// reach the registry they are in.
 //
 // # The file
 //
 // A bundle is one tar of an OCI image layout: oci-layout, index.json, then the
 // blobs in the order of their digests, all with fixed times and modes. Any OCI
 // tool can read it. Sizes and offsets follow from index.json and the list of
-// blobs alone, so the same content is the same file, and a file that was cut is
-// continued after its last whole blob. An entry of index.json is named
+// blobs alone, so the same content gives the same file, and an incomplete file
+// is continued after its last complete blob. An entry of index.json is named
 // REPOSITORY:TAG, or REPOSITORY@DIGEST for a referrer, which has no tag; the
-// repository is without the prefix of the registry it came from. A bundle that
-// builds on an earlier one leaves out what that one has and lists the digests in
-// an annotation of index.json.
+// repository is without the prefix of its original registry. A bundle that
+// builds on an earlier one omits the blobs of that one and lists their digests
+// in an annotation of index.json.
 //
 // # Trust
 //
-// Whoever carries the file may have changed it. [Open] believes nothing but the
-// places of the blobs; each is hashed before it is used. A detached OpenPGP
-// signature over index.json, FILE.sig, vouches for everything that loading
+// The carrier of the file may have changed it. [Open] trusts only the positions
+// of the blobs; each blob is hashed before it is used. A detached OpenPGP
+// signature over index.json, FILE.sig, authenticates everything that loading
 // reaches, since the index has the digest of all of it.
 //
 // [Load] writes versions of modules and providers below the prefix, their
-// signatures, their status and what refers to them, and container images where the
-// caller wants them; an entry for anything else fails the whole file before the first
-// request. Unless somebody vouches for the
-// bundle it speaks only of versions that are new with it: otherwise a file could
-// yank what the registry has, or call it clean. A version tag is never moved. The
-// policy, if there is one, looks at the bytes that get the tag.
+// signatures, status and referrers, and container images if the caller requests
+// them; an entry for anything else fails the whole file before the first
+// request. A bundle that is not authenticated affects only versions that are
+// new with it: otherwise a file could yank existing versions of the registry,
+// or declare them clean. A version tag is never moved. The policy, if there is
+// one, checks the bytes that get the tag.
 //
 // # Interruption
 //
-// Loading pushes blobs, then manifests by digest from the bottom up, then what
-// belongs to versions, and the version tags last. It can stop at any time; the
-// next run does what is missing.
+// Loading pushes blobs, then manifests by digest from the bottom up, then the
+// signatures, status and referrers of versions, and the version tags last. It
+// can stop at any time; the next run does what is missing.
 //
 // # Limits
 //
-// index.json has at most 64 MiB, a file at most 2^20 blobs, indexes nest at most
-// eight levels, and a file asks for at most 2^21 blobs in repositories. Nothing
-// that grows with the size of a blob is kept in memory.
+// index.json has at most 64 MiB, a file at most 2^20 blobs, indexes nest at
+// most eight levels, and a file requests at most 2^21 blobs in repositories.
+// Memory use does not grow with the size of blobs.
 //
 // Reference: OCI image layout specification.
 package bundle

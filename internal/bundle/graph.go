@@ -13,20 +13,20 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxDepth is how deep indexes may nest. Those of okara have one level.
+// maxDepth is how deep indexes may nest. okara's own indexes have one level.
 const maxDepth = 8
 
-// errDepth says that indexes list each other deeper than that.
+// errDepth means that indexes nest deeper than maxDepth.
 var errDepth = fmt.Errorf("indexes nest deeper than %d levels: %w", maxDepth, oci.ErrCorrupt)
 
-// walk visits the manifests of a bundle that a root reaches, each once,
-// whatever leads to it, and what an index lists before the index.
+// walk visits the manifests of a bundle that are reachable from a root, each
+// once and after the manifests that it lists.
 type walk struct {
 	b       *File
 	seen    map[digest.Digest]bool
 	skip    func(digest.Digest) bool                           // nil: none
-	missing func(oci.Descriptor) error                         // a manifest that is not in the bundle
-	visit   func(m oci.Manifest, blobs []oci.Descriptor) error // one that is, and its blobs
+	missing func(oci.Descriptor) error                         // called for a manifest that is not in the bundle
+	visit   func(m oci.Manifest, blobs []oci.Descriptor) error // called for a manifest in the bundle, with its blobs
 }
 
 func (w *walk) from(ctx context.Context, d oci.Descriptor) error { return w.below(ctx, d, 0) }
@@ -61,8 +61,8 @@ func (w *walk) below(ctx context.Context, d oci.Descriptor, depth int) error {
 	return w.visit(m, blobs)
 }
 
-// references returns what a manifest needs: the manifests an index lists, or
-// the config and layers of an image manifest.
+// references returns the content that a manifest needs: the manifests in an
+// index, or the config and layers of an image manifest.
 func references(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
 	if m.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
 		index, err := m.Index()
@@ -75,7 +75,7 @@ func references(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
 	return nil, append([]oci.Descriptor{image.Config}, image.Layers...), nil
 }
 
-// subjectOf returns what a manifest refers to, nil if to nothing.
+// subjectOf returns the subject of a manifest, nil if there is none.
 func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
 	if index, err := m.Index(); err == nil {
 		return index.Subject, nil
@@ -84,14 +84,14 @@ func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
 	return image.Subject, err
 }
 
-// Report counts what the bundle holds, without its bytes.
+// Report counts the content of the bundle, without its bytes.
 func (b *File) Report() Report {
 	return Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
 }
 
 // Verify checks the bundle without a registry, in constant memory: each blob
-// has the content its name says, and everything that index.json reaches is in
-// the bundle or required from an earlier one.
+// matches its digest, and everything reachable from index.json is in the bundle
+// or required from an earlier one.
 func (b *File) Verify(ctx context.Context) (Report, error) {
 	report := b.Report()
 	for d, s := range b.blobs {
@@ -126,5 +126,5 @@ func (b *File) Verify(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// errOtherDigest says that bytes are not what their digest names.
+// errOtherDigest means that bytes do not match their digest.
 var errOtherDigest = errors.New("its bytes have another digest")

@@ -23,30 +23,31 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// LoadOptions say what a bundle may do. The zero value loads what is new.
+// LoadOptions configures what a bundle may do. The zero value loads new
+// versions.
 type LoadOptions struct {
-	Policy *trust.Policy // what every version has to fulfil; nil: nothing
-	// Trusted lets the bundle also speak about what the registry has already:
-	// yank it, deprecate it, sign it again, report a scan of it. Without, it
-	// speaks about the versions that come with it.
+	Policy *trust.Policy // policy that every version has to fulfil; nil: none
+	// Trusted lets the bundle also affect existing versions of the registry:
+	// yank or deprecate them, replace their signatures, report scans of them.
+	// Without it, the bundle affects only the versions that it contains.
 	Trusted bool
-	// Images lets the bundle bring container images too, to images/NAME below the
-	// prefix. No policy looks at them.
+	// Images lets the bundle also load container images, to images/NAME below
+	// the prefix. No policy is checked for them.
 	Images bool
 }
 
-// Load pushes what the registry does not have yet below the depot's prefix:
-// blobs, then manifests from the bottom up, version tags last, so that a version
-// is visible only with its signatures and its status. A tag that exists with
-// another digest is left as it is and reported, and so is a version that does not
-// fulfil the policy, which gets no tag. A version whose number was withdrawn in the
-// registry is reported and left out. Repeated, it does only what is missing.
-// Repositories with a version go into the catalog.
+// Load pushes the content that the registry does not have yet below the depot's
+// prefix: blobs, then manifests from the bottom up, version tags last, so that
+// a visible version has its signatures and its status. A tag that exists with
+// another digest is left unchanged and reported. A version that does not fulfil
+// the policy is reported and gets no tag. A version whose number was withdrawn
+// in the registry is reported and skipped. A repeated run does only what is
+// missing. Repositories with a version are added to the catalog.
 //
-// A bundle reaches repositories of modules and providers below the prefix only, and
-// there versions, their signatures, their status and what refers to them; with
-// LoadOptions.Images also tags of images that are free. An entry for anything else is
-// oci.ErrCorrupt, and nothing is pushed then.
+// A bundle can write only to repositories of modules and providers below the
+// prefix, and there only versions, their signatures, status and referrers; with
+// LoadOptions.Images also unused tags of images. An entry for anything else is
+// oci.ErrCorrupt, and then nothing is pushed.
 func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, error) {
 	if o.Policy != nil {
 		if err := o.Policy.Validate(); err != nil {
@@ -76,8 +77,8 @@ type loader struct {
 
 	mu     sync.Mutex // guards the fields below
 	report Report
-	filled map[addr.Item]bool // they have a version
-	done   map[blobRef]bool   // manifests that were pushed
+	filled map[addr.Item]bool // items that have a version
+	done   map[blobRef]bool   // manifests that have been pushed
 }
 
 // blobRef is a blob or manifest in a repository.
@@ -86,8 +87,8 @@ type blobRef struct {
 	digest digest.Digest
 }
 
-// maxBlobRefs bounds what a small file can ask for by naming the same graph
-// in many repositories.
+// maxBlobRefs bounds the requests of a small file that names the same graph in
+// many repositories.
 const maxBlobRefs = 1 << 21
 
 func bounded(refCount int) error {
@@ -112,8 +113,8 @@ func (l *loader) load(ctx context.Context) error {
 	if err := l.blobs(ctx, wanted); err != nil {
 		return err
 	}
-	// Referrers one by one: a registry without an API for them has a list that
-	// two writers at a time would spoil.
+	// Referrers one by one: on a registry without the referrers API, concurrent
+	// writers would damage the list.
 	for _, pass := range []struct {
 		parallel int
 		take     func(root) bool
@@ -211,7 +212,8 @@ func (l *loader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progre
 	return nil
 }
 
-// pass pushes the manifests of some of the roots, and then their tags.
+// pass pushes the manifests of the roots that take selects, and then their
+// tags.
 func (l *loader) pass(ctx context.Context, roots []root, parallel int, take func(root) bool) error {
 	listings := map[*oci.Repo]*depot.Listing{}
 	g, gctx := errgroup.WithContext(ctx)
@@ -272,7 +274,7 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 	return err
 }
 
-// putTag puts the tag on what was pushed, if the registry hands that out.
+// putTag tags a pushed manifest, if the registry serves the manifest.
 func putTag(ctx context.Context, x root, m oci.Manifest) error {
 	if err := x.repo.CheckHandedOut(ctx, m.Digest); err != nil {
 		return err
@@ -280,8 +282,8 @@ func putTag(ctx context.Context, x root, m oci.Manifest) error {
 	return x.repo.PutTag(ctx, x.tag, m)
 }
 
-// version makes m, which the registry has by digest, visible. What the policy
-// looks at are the bytes that get the tag.
+// version makes m visible, which the registry has by digest. The policy checks
+// the bytes that get the tag.
 func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
@@ -321,7 +323,8 @@ func (l *loader) fulfils(ctx context.Context, x root, v addr.Version, m oci.Mani
 	return trust.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy)
 }
 
-// manifest reads a manifest. Where the bundle lacks it, the registry must have it.
+// manifest reads a manifest from the bundle, or else from the registry, which
+// must then have it.
 func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if _, ok := l.b.blobs[d.Digest]; !ok {
 		return r.Fetch(ctx, d.Digest.String())
@@ -329,7 +332,8 @@ func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (o
 	return l.b.manifest(d)
 }
 
-// push stores the manifest of a root by digest, after those that it lists.
+// push stores the manifest of a root by digest, after the manifests that it
+// lists.
 func (l *loader) push(ctx context.Context, x root) error {
 	w := walk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.pushed(x.repo, d) }}
 	w.missing = func(d oci.Descriptor) error {

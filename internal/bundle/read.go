@@ -19,17 +19,17 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Bounds of a bundle: at 250 bytes a tag, a quarter of a million tags.
+// Bounds of a bundle: at 250 bytes per tag, a quarter of a million tags.
 const (
 	maxIndex = 64 << 20 // bytes of index.json
 	maxBlobs = 1 << 20
 )
 
-// ErrCut says that a bundle ends before its end, as after a copy that broke off.
+// ErrCut means that a bundle ends early, for example after an interrupted copy.
 var ErrCut = fmt.Errorf("the file ends too early: %w", oci.ErrCorrupt)
 
-// File is a bundle file opened for reading. Where its blobs are is known,
-// their content was not checked.
+// File is a bundle file opened for reading. The positions of its blobs are
+// known, but their content has not been checked.
 type File struct {
 	Index    ocispec.Index
 	IndexRaw []byte
@@ -39,8 +39,8 @@ type File struct {
 
 type span struct{ offset, size int64 }
 
-// Open reads the index of a bundle and finds its blobs. The caller closes
-// it. A file that is no bundle wraps oci.ErrCorrupt.
+// Open reads the index of a bundle and locates its blobs. The caller must close
+// it. If the file is no bundle, the error wraps oci.ErrCorrupt.
 func Open(file string) (*File, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -57,8 +57,8 @@ func Open(file string) (*File, error) {
 // Close closes the file.
 func (b *File) Close() error { return b.file.Close() }
 
-// Digests returns the blobs that the bundle holds or requires, for a bundle
-// that builds on it.
+// Digests returns the blobs that the bundle contains or requires, for use in a
+// bundle that builds on it.
 func (b *File) Digests() map[digest.Digest]bool {
 	out := b.required()
 	for d := range b.blobs {
@@ -124,13 +124,14 @@ func (b *File) scan() error {
 	return nil
 }
 
-// whole distinguishes a bundle whose last files are missing from a whole one, which ends with
-// two blocks of zeros: of a part, an archive of its own, nothing else would tell.
+// whole returns an error if the last files of a bundle are missing: a complete
+// bundle ends with two blocks of zeros. Nothing else reveals that a part, which
+// is a valid archive, is incomplete.
 func (b *File) whole() error {
 	end := make([]byte, 2*tarBlock)
 	size, err := b.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
-		return err // of an empty file other words say more
+		return err // for an empty file another error is clearer
 	}
 	if size < int64(len(end)) {
 		return ErrCut
@@ -170,7 +171,8 @@ func blobDigest(name string) (digest.Digest, bool) {
 	return d, ok && d.Validate() == nil
 }
 
-// reference is one entry of index.json: a tag, or with an empty Tag a referrer.
+// reference is one entry of index.json: a tag, or a referrer if the tag is
+// empty.
 type reference struct {
 	repository, tag string
 }
@@ -187,7 +189,7 @@ func parseReference(d oci.Descriptor) (reference, error) {
 	return reference{repo, tag}, nil
 }
 
-// legalTag is the grammar of a tag in the OCI distribution specification.
+// legalTag checks the grammar of a tag in the OCI distribution specification.
 func legalTag(tag string) bool {
 	if tag == "" || len(tag) > 128 || tag[0] == '.' || tag[0] == '-' {
 		return false
@@ -195,7 +197,7 @@ func legalTag(tag string) bool {
 	return strings.Trim(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
-// checked returns a function that reads a blob, after checking its bytes.
+// checked returns a function that reads a blob. It checks the bytes first.
 func (b *File) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
@@ -210,8 +212,8 @@ func (b *File) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadClo
 	return func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)) }, nil
 }
 
-// manifest reads a manifest. Of its descriptor, which anybody may have written,
-// only the media type is taken.
+// manifest reads a manifest. Only the media type of the descriptor is used,
+// because the descriptor is untrusted.
 func (b *File) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {

@@ -19,27 +19,27 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// A rootKind says what an entry of index.json is. Nothing else is loaded: in
-// another repository or under another tag a bundle could write states, locks
-// and jobs, or give a name to a version that no policy has seen.
+// A rootKind is the kind of an entry of index.json. No other kinds are loaded:
+// in another repository or under another tag a bundle could write states, locks
+// and jobs, or name a version that no policy has checked.
 type rootKind int
 
 const (
 	rootReferrer  rootKind = iota // without a tag: a scan report, SBOM or provenance
-	rootSignature                 // under the tag of cosign
+	rootSignature                 // under the tag that cosign uses
 	rootStatus                    // a yank, deprecation or new signature
 	rootVersion                   // also an edition
-	rootImage                     // a container image, where they are wanted
+	rootImage                     // a container image, if these are requested
 )
 
-// root is one entry of index.json and where it goes.
+// root is one entry of index.json and its destination.
 type root struct {
 	oci.Descriptor
 	kind rootKind
 	item addr.Item
 	repo *oci.Repo // of the item
 	tag  string    // "": a referrer
-	have bool      // there is nothing to do
+	have bool      // the registry already has it
 }
 
 func (x root) String() string {
@@ -49,8 +49,8 @@ func (x root) String() string {
 	return x.repo.String() + ":" + x.tag
 }
 
-// parseRoot says where an entry of index.json goes. Entries of the catalog
-// are passed over, since loading writes its own.
+// parseRoot determines the destination of an entry of index.json. Entries of
+// the catalog are skipped, since loading writes new ones.
 func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	ref, err := parseReference(desc)
 	if err != nil {
@@ -95,21 +95,22 @@ func kindOfTag(tag string) (rootKind, bool) {
 	return rootVersion, isVersion(tag)
 }
 
-// ErrImage says that a bundle brings a container image, and that none is wanted.
+// ErrImage means that a bundle contains a container image, and images are not
+// requested.
 var ErrImage = errors.New("it is a container image, and these are not asked for")
 
-// images is the folder below the prefix where images are: images/okara.
+// images is the path of images below the prefix, as in images/okara.
 const images = "images/"
 
-// isImage reports whether an entry of index.json is of the repository of an image,
-// which is none that the layout has a meaning for.
+// isImage reports whether an entry of index.json belongs to the repository of
+// an image, that is, to a repository with no other meaning in the layout.
 func isImage(layout addr.Layout, entry, repository string) bool {
 	name, ok := strings.CutPrefix(entry, images)
 	return ok && name != "" && !strings.Contains(name, "/") && !layout.BelowState(repository)
 }
 
-// kindOfImageTag is kindOfTag of the repository of an image, where every tag but those
-// that belong to an image is one.
+// kindOfImageTag is kindOfTag for the repository of an image, where every tag
+// without another meaning is an image. A status tag is not allowed.
 func kindOfImageTag(tag string) (rootKind, bool) {
 	switch kind, ok := kindOfTag(tag); {
 	case !ok, kind == rootVersion:
@@ -121,8 +122,8 @@ func kindOfImageTag(tag string) (rootKind, bool) {
 	}
 }
 
-// isFallbackTag reports whether the tag lists referrers where the registry does
-// not, as other tools copy it.
+// isFallbackTag reports whether the tag is a list of referrers for registries
+// without the referrers API, which other tools copy.
 func isFallbackTag(tag string) bool {
 	hex, ok := strings.CutPrefix(tag, "sha256-")
 	return ok && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
@@ -133,8 +134,8 @@ func isVersion(tag string) bool {
 	return ok
 }
 
-// rebase returns the repository that has a name of a bundle below the depot's
-// prefix, and what it holds.
+// rebase returns the repository below the depot's prefix for a name in a
+// bundle, and its item.
 func rebase(d *depot.Depot, name string) (item addr.Item, repository string, ok bool) {
 	if p := d.Options().Layout.Prefix; p != "" {
 		name = p + "/" + name
@@ -143,7 +144,7 @@ func rebase(d *depot.Depot, name string) (item addr.Item, repository string, ok 
 	return item, name, ok
 }
 
-// roots finds out which entries of index.json the registry lacks.
+// roots returns the entries of index.json that the registry lacks.
 func (l *loader) roots(ctx context.Context) ([]root, error) {
 	var roots []root
 	for _, desc := range l.b.Index.Manifests {
@@ -173,8 +174,8 @@ func (l *loader) roots(ctx context.Context) ([]root, error) {
 	return roots, g.Wait()
 }
 
-// listed returns the referrers in a fallback index. Storing those writes the list
-// of this registry, where it needs one.
+// listed returns the referrers in a fallback index. Storing them updates the
+// list of this registry, if it needs one.
 func (l *loader) listed(x root) ([]root, error) {
 	m, err := l.b.manifest(x.Descriptor)
 	if err != nil {
@@ -191,10 +192,10 @@ func (l *loader) listed(x root) ([]root, error) {
 	return out, nil
 }
 
-// have reports whether there is nothing to do for an entry.
+// have reports whether the registry already has an entry.
 func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	if x.kind == rootReferrer {
-		return false, nil // its manifest may be there and missing in the list of referrers
+		return false, nil // its manifest may exist but be missing in the list of referrers
 	}
 	stored, err := x.repo.Resolve(ctx, x.tag)
 	switch {
@@ -214,10 +215,11 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
 
-// wanted returns the roots that are to be loaded, and reports the versions whose
-// number the registry withdrew. It asks before anything is pushed, for the bundle
-// could bring an event that takes the withdrawal back. A withdrawal that is in the
-// bundle beside the version counts for nothing: an earlier run that was cut left it.
+// wanted returns the roots to load, and reports the versions whose number was
+// withdrawn in the registry. It runs before anything is pushed, because the
+// bundle could contain an event that reverts the withdrawal. A withdrawal that
+// the bundle contains beside the version is ignored: an interrupted run may
+// have written it.
 func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 	included := map[string]bool{}
 	for _, x := range roots {
@@ -250,12 +252,13 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 	return wanted, nil
 }
 
-// A scope knows the versions that are new with a bundle. Only about those
-// a bundle that nobody vouches for may speak: their scan reports, their status.
-// Otherwise the file would yank what the registry has, or call it clean.
+// A scope is the set of versions that are new with a bundle. A bundle that is
+// not authenticated may contain scan reports and status only for these.
+// Otherwise the file could yank existing versions of the registry, or declare
+// them clean.
 type scope struct {
 	versions map[string]bool // REPOSITORY:TAG
-	reached  map[string]bool // REPOSITORY@DIGEST of what the versions are made of
+	reached  map[string]bool // REPOSITORY@DIGEST of the content of the versions
 }
 
 func (l *loader) scope(ctx context.Context, wanted []root) error {
@@ -283,8 +286,8 @@ func (l *loader) scope(ctx context.Context, wanted []root) error {
 	return nil
 }
 
-// vouched checks that a manifest, whatever its tag is, refers to what is new with
-// the bundle only, unless somebody vouches for the bundle.
+// vouched checks that a manifest, under any tag, refers only to content that is
+// new with the bundle, unless the bundle is authenticated.
 func (l *loader) vouched(x root, m oci.Manifest) error {
 	subject, err := subjectOf(m)
 	switch {
@@ -295,12 +298,12 @@ func (l *loader) vouched(x root, m oci.Manifest) error {
 	case x.kind == rootReferrer && (l.trusted || l.fresh.reached[x.repo.Name()+"@"+subject.Digest.String()]):
 		return nil
 	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && evidence.OnlySignatures(m):
-		return nil // what they are worth depends on keys
+		return nil // their validity depends on keys
 	}
 	return &unvouchedError{about: subject.Digest.String()}
 }
 
-// vouchedStatus is vouched for what a status event says.
+// vouchedStatus is vouched for a status event.
 func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) error {
 	e, err := evidence.ParseStatusEvent(x.tag, m)
 	if err != nil || l.trusted {
@@ -323,16 +326,16 @@ func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) erro
 	return err
 }
 
-// unvouchedError says that a root is about something, by tag or digest, that the
-// bundle does not bring, and that nobody vouches for the bundle.
+// unvouchedError means that a root is about a tag or digest that the bundle
+// does not contain, and that the bundle is not authenticated.
 type unvouchedError struct{ about string }
 
 func (e *unvouchedError) Error() string {
 	return fmt.Sprintf("it is about %s, which the bundle does not bring, and no key vouches for the bundle", e.about)
 }
 
-// refuse reports a root that is not loaded, unless the registry has it already,
-// or nothing that it is about.
+// refuse reports a root that is not loaded, unless the registry already has the
+// root, or lacks its subject.
 func (l *loader) refuse(ctx context.Context, x root, reason *unvouchedError) error {
 	if x.kind == rootReferrer {
 		if _, err := x.repo.Resolve(ctx, x.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
@@ -349,7 +352,7 @@ func (l *loader) refuse(ctx context.Context, x root, reason *unvouchedError) err
 	return err
 }
 
-// note writes down why a root is not loaded.
+// note adds the reason why a root is not loaded to a list of the report.
 func (l *loader) note(list *[]string, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

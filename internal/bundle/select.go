@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// Select returns what a bundle holds of a module or provider: the versions that are
-// meant with their editions, the signatures of those, and every status event.
+// Select returns the content of a bundle for a module or provider: the selected
+// versions with their editions, their signatures, and every status event.
 func Select(ctx context.Context, d *depot.Depot, what addr.Selection) (Item, error) {
 	layout := d.Options().Layout
 	r, err := d.Repo(what.Repository(layout))

@@ -14,14 +14,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/trust"
 )
 
-// maxSignature bounds a signature file.
+// maxSignature bounds a signature file, in bytes.
 const maxSignature = 64 << 10
 
-// signatureFile is the detached OpenPGP signature over index.json. The index has
-// the digest of everything that loading reaches, so it vouches for all of it.
+// signatureFile returns the name of the detached OpenPGP signature over
+// index.json. The index has the digest of everything that loading reaches, so
+// it authenticates all of it.
 func (b *File) signatureFile() string { return b.file.Name() + ".sig" }
 
-// Sign writes the signature of the bundle next to it, as FILE.sig, and returns
+// Sign writes the signature of the bundle beside it, as FILE.sig, and returns
 // that name. An earlier signature is replaced.
 func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	sig, err := k.Sign(b.IndexRaw, now)
@@ -34,8 +35,8 @@ func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	return b.signatureFile(), nil
 }
 
-// VerifySignature checks FILE.sig and returns the one of keys that made it. A
-// signature that is missing or does not hold wraps trust.ErrUntrusted.
+// VerifySignature checks FILE.sig and returns the key that made it. A missing
+// or invalid signature wraps trust.ErrUntrusted.
 func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, error) {
 	info, err := os.Stat(b.signatureFile())
 	switch {

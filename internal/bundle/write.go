@@ -20,17 +20,17 @@ import (
 
 const layoutFile = `{"imageLayoutVersion":"1.0.0"}`
 
-// content is what a bundle is made of.
+// content is the content of a bundle.
 type content struct {
 	index    []byte
 	blobs    []blob      // by digest
-	progress func(int64) // bytes that are in the file
+	progress func(int64) // called with the number of bytes in the file
 }
 
 type blob struct {
 	desc  oci.Descriptor
 	repo  *oci.Repo
-	bytes []byte // manifests, which are in memory already
+	bytes []byte // content of manifests, which are already in memory
 }
 
 func tarHeader(name string, size int64) *tar.Header {
@@ -44,10 +44,11 @@ func blobName(d digest.Digest) string { return path.Join("blobs", d.Algorithm().
 
 const tarBlock = 512
 
-// padded is the room of a file of this size in a tar, header included.
+// padded returns the space that a file of this size takes in a tar, including
+// the header.
 func padded(size int64) int64 { return tarBlock + (size+tarBlock-1)/tarBlock*tarBlock }
 
-// write completes the tar in f and returns how many blobs were there already.
+// write completes the tar in f and returns how many blobs were already there.
 func (p content) write(ctx context.Context, f *os.File) (resumed int, err error) {
 	var head bytes.Buffer
 	w := tar.NewWriter(&head)
@@ -89,8 +90,9 @@ func (p content) write(ctx context.Context, f *os.File) (resumed int, err error)
 	return resumed, out.Close()
 }
 
-// resume finds how many blobs of an earlier run are whole. A file with another
-// beginning is another bundle's: everything is written anew.
+// resume returns how many blobs of an earlier run are complete. If the file
+// starts differently, it belongs to another bundle and everything is written
+// again.
 func (p content) resume(ctx context.Context, f *os.File, head []byte) (blobs int, offset int64, err error) {
 	info, err := f.Stat()
 	if err != nil {

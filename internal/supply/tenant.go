@@ -211,7 +211,7 @@ func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, 
 	return &upstream.ModuleRegistry{Client: e.client(e.asking(h)), Host: host}, nil
 }
 
-// toFrontEnd returns the way to a host that serves an item by its address.
+// toFrontEnd returns the client for a host that serves an item by its address.
 func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	switch {
 	case strings.ContainsAny(host, `/\@ `) || strings.HasPrefix(host, "-") || host == "":
