@@ -21,31 +21,31 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// App is an installation of a GitHub App. Its tokens are good for an hour and
-// are renewed a few minutes before.
+// App is an installation of a GitHub App. Its tokens are valid for an hour and
+// are renewed a few minutes before they expire.
 type App struct {
 	HTTP         *http.Client // nil: http.DefaultClient
-	API          *url.URL     // nil: github.com's
+	API          *url.URL     // nil: the API of github.com
 	ID           int64        // of the App
-	Installation int64        // on one organisation
+	Installation int64        // of the App on one organisation
 	Key          *rsa.PrivateKey
 	Now          func() time.Time // nil: time.Now
-	Tokens       *AppTokens       // what other values of the same App made; nil: nothing
+	Tokens       *AppTokens       // tokens shared with other values of the same App; nil: not shared
 
 	mu      sync.Mutex // guards the fields below
 	token   string
 	expires time.Time
 }
 
-// The App's own token lives for at most ten minutes; its start lies in the past,
-// since GitHub's clock may be behind.
+// The App's own token is valid for at most ten minutes. It is issued in the
+// past, since GitHub's clock may be behind.
 const (
 	appTokenLife  = 9 * time.Minute
 	appClockSkew  = time.Minute
 	renewalMargin = 5 * time.Minute
 )
 
-// Token returns a token of the installation.
+// Token returns a token for the installation.
 func (a *App) Token(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,17 +75,17 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return a.token, nil
 }
 
-// AppTokens keeps tokens of Apps, but nothing that makes one: who has the key of an App
-// anew gets the token that was made with it.
+// AppTokens caches tokens of Apps, but none of the keys: a new App value with
+// the same key gets the token that was issued for that key.
 type AppTokens struct {
 	mu   sync.Mutex // guards kept
 	kept map[[sha256.Size]byte]installationToken
 }
 
-// maxAppTokens bounds the tokens that are kept.
+// maxAppTokens bounds the number of cached tokens.
 const maxAppTokens = 1000
 
-// NewAppTokens returns what has kept nothing yet.
+// NewAppTokens returns an empty cache.
 func NewAppTokens() *AppTokens { return &AppTokens{kept: map[[sha256.Size]byte]installationToken{}} }
 
 func (t *AppTokens) of(a *App) (string, time.Time) {
@@ -104,11 +104,11 @@ func (t *AppTokens) keep(a *App) {
 	t.kept[a.identity()] = installationToken{a.token, a.expires}
 }
 
-// identity is a hash of all that a token is made of.
+// identity returns a hash of everything that a token depends on.
 func (a *App) identity() [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintln(h, a.ID, a.Installation, a.API)
-	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // a hash cannot fail
+	_, _ = h.Write(x509.MarshalPKCS1PrivateKey(a.Key)) // a hash never fails
 	return [sha256.Size]byte(h.Sum(nil))
 }
 

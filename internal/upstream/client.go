@@ -19,18 +19,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Sizes that an origin's answer may have, in bytes. They are far above what
-// the public registries send: their longest version list has 400 KiB, a
+// Maximum sizes of an origin's answers, in bytes. They are far above the
+// answers of the public registries: their longest version list has 400 KiB, a
 // SHA256SUMS of 20 platforms 3 KiB.
 const (
 	maxJSON    = 2 << 20
 	maxSums    = 1 << 20
 	maxPackage = 4 << 30
-	maxReason  = 512 // of what comes with an error
+	maxReason  = 512 // of the message in an error response
 )
 
-// TokenFunc returns the API token for the services of one host, as a
-// `credentials` block or TF_TOKEN_… gives it; empty means none.
+// TokenFunc returns the API token for the services of one host, as in a
+// `credentials` block or TF_TOKEN_…; empty means none.
 type TokenFunc func(host string) string
 
 // Client sends the requests of all sources of this package.
@@ -42,7 +42,7 @@ type Client struct {
 
 func (c *Client) http() *http.Client { return careful(c.HTTP) }
 
-// careful returns a client that follows redirects as checkRedirect says.
+// careful returns a client that follows redirects according to checkRedirect.
 func careful(h *http.Client) *http.Client {
 	if h == nil {
 		h = http.DefaultClient
@@ -52,9 +52,9 @@ func careful(h *http.Client) *http.Client {
 	return &out
 }
 
-// get sends one GET. The host's token goes along only if auth is set: archive
-// and checksum URLs never get it, as no client of these protocols sends it
-// there. The caller closes the body of a nil error, which is a 200.
+// get sends one GET. The host's token is sent only if auth is set: no client of
+// these protocols sends it to archive and checksum URLs. If the error is nil,
+// the status is 200 or 204 and the caller must close the body.
 func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
 	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s: origins are read over https: %w", u.Redacted(), oci.ErrUnsupported)
@@ -74,7 +74,7 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 	resp, err := c.http().Do(req)
 	if err != nil {
 		if uerr, ok := errors.AsType[*url.Error](err); ok {
-			err = uerr.Err // its text repeats the URL, query included
+			err = uerr.Err // its text repeats the URL including the query
 		}
 		return nil, fmt.Errorf("asking %s: %w: %w", where(u), err, oci.ErrUnavailable)
 	}
@@ -83,15 +83,16 @@ func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusBadRequest {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // what it says helps, or is missing
-		if bytes.Contains(answer, []byte("HTTPS")) {                  // to whom http was spoken
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // optional, so an error is ignored
+		if bytes.Contains(answer, []byte("HTTPS")) {                  // the server expects HTTPS
 			return nil, fmt.Errorf("asking %s: %s: %w", where(u), text.Excerpt(string(bytes.TrimSpace(answer))), oci.ErrUnavailable)
 		}
 	}
 	return nil, fmt.Errorf("asking %s: %s: %w", where(u), resp.Status, statusError(resp.StatusCode))
 }
 
-// where prints a URL without user, password and query: a signed URL is a secret.
+// where formats a URL without user, password and query: a signed URL is a
+// secret.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
@@ -112,8 +113,8 @@ func statusError(code int) error {
 	return oci.ErrCorrupt
 }
 
-// json reads one JSON document into v and returns the URL it came from in the
-// end, which relative references in it resolve against.
+// json decodes one JSON document into v and returns its final URL, against
+// which relative references in it are resolved.
 func (c *Client) json(ctx context.Context, u *url.URL, v any) (*url.URL, error) {
 	resp, err := c.get(ctx, u, true)
 	if err != nil {
@@ -148,7 +149,7 @@ func (c *Client) bytes(ctx context.Context, u *url.URL, limit int64) ([]byte, er
 	return b, nil
 }
 
-// open starts a download without credentials. The caller closes the body.
+// open starts a download without credentials. The caller must close the body.
 func (c *Client) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	resp, err := c.get(ctx, u, false)
 	if err != nil {
@@ -167,7 +168,7 @@ type limitedBody struct {
 	length int64
 }
 
-// Length is what the origin announced.
+// Length returns the size that the origin announced.
 func (b limitedBody) Length() int64 { return b.length }
 
 func readAll(r io.Reader, limit int64) ([]byte, error) {
@@ -181,8 +182,8 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// services reads the discovery document of a host and returns the base URL of
-// one service, with its final slash.
+// service reads the discovery document of a host and returns the base URL of
+// one service, with a trailing slash.
 func (c *Client) service(ctx context.Context, host, id string) (*url.URL, error) {
 	scheme := "https"
 	doc := map[string]json.RawMessage{}

@@ -15,15 +15,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Bounds of what [Lists] keeps: a page of 100 tags has 60 KiB, and a tenth of that
-// compressed.
+// Bounds of the cache of [Lists]: a page of 100 tags has 60 KiB, and a tenth of
+// that compressed.
 const (
 	maxListBody = 1 << 20
-	maxLists    = 32 << 20 // compressed, all together
+	maxLists    = 32 << 20 // compressed, in total
 )
 
-// Lists keeps JSON lists with their ETags. Whoever repeats a request through one of its transports
-// makes a conditional request, and is answered with what is kept where nothing changed.
+// Lists caches JSON lists with their ETags. A repeated request through one of
+// its transports becomes a conditional request, and the cached list is the
+// answer if nothing has changed.
 type Lists struct {
 	salt [16]byte
 
@@ -32,8 +33,8 @@ type Lists struct {
 	bytes int
 }
 
-// listKey is a hash of who asks for what: two tokens may see different lists, and no
-// token is kept.
+// listKey is a hash of the token and the URL: two tokens may see different
+// lists, and no token is stored.
 type listKey [sha256.Size]byte
 
 type keptList struct {
@@ -42,14 +43,15 @@ type keptList struct {
 	body   []byte // compressed
 }
 
-// NewLists returns what has kept nothing yet.
+// NewLists returns an empty cache.
 func NewLists() *Lists {
 	l := &Lists{kept: map[listKey]keptList{}}
-	_, _ = rand.Read(l.salt[:]) // neither Read nor Write fails
+	_, _ = rand.Read(l.salt[:]) // Read never fails
 	return l
 }
 
-// Transport returns one that asks by next for what has changed; nil is the default one.
+// Transport returns a transport that sends conditional requests with next; nil:
+// the default transport.
 func (l *Lists) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -64,7 +66,7 @@ type conditionalTransport struct {
 
 func (l *Lists) key(req *http.Request) listKey {
 	h := sha256.New()
-	_, _ = h.Write(l.salt[:]) // neither Read nor Write fails
+	_, _ = h.Write(l.salt[:]) // Write never fails
 	_, _ = io.WriteString(h, req.Header.Get("Authorization")+"\n"+req.URL.String())
 	return listKey(h.Sum(nil))
 }
@@ -91,8 +93,8 @@ func (t conditionalTransport) RoundTrip(req *http.Request) (*http.Response, erro
 	return t.lists.keep(key, resp)
 }
 
-// answer turns a 304 into the 200 that was kept; headers of the new answer,
-// such as the rate limit, win.
+// answer turns a 304 into the cached 200; headers of the new answer, such as
+// the rate limit, take precedence.
 func (k keptList) answer(resp *http.Response) (*http.Response, error) {
 	resp.Body.Close()
 	z, err := gzip.NewReader(bytes.NewReader(k.body))
@@ -109,7 +111,7 @@ func (k keptList) answer(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// keep reads a list that can be asked for again.
+// keep caches a list that can be requested conditionally.
 func (l *Lists) keep(key listKey, resp *http.Response) (*http.Response, error) {
 	etag := resp.Header.Get("ETag")
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -135,13 +137,14 @@ func (l *Lists) keep(key listKey, resp *http.Response) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = z.Write(head) // into memory
+	_, _ = z.Write(head) // writes to memory
 	_ = z.Close()
 	l.add(key, keptList{etag: etag, header: resp.Header.Clone(), body: packed.Bytes()})
 	return resp, nil
 }
 
-// add makes room by forgetting some others: they are asked for as a whole then.
+// add caches a list and evicts others if there is no room; those are then
+// requested in full.
 func (l *Lists) add(key listKey, k keptList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

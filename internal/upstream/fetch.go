@@ -25,16 +25,17 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxRefs bounds the list of references of a repository, in bytes: some 100,000.
+// maxRefs bounds the list of references of a repository, in bytes: about
+// 100,000 references.
 const maxRefs = 16 << 20
 
-// fetched is a pack in a file, and what it was asked for.
+// fetched is a pack in a file, and the requested hash.
 type fetched struct {
 	file string
 	hash plumbing.Hash // of a commit, or of a tag that names one
 }
 
-// fetch stores the pack for a reference in dir. Nothing in it is looked at.
+// fetch stores the pack for a reference in dir, without parsing it.
 func (g *Git) fetch(ctx context.Context, where string, auth transport.AuthMethod, ref, dir string) (_ fetched, err error) {
 	endpoint, err := transport.NewEndpoint(where)
 	if err != nil {
@@ -66,8 +67,8 @@ func (g *Git) fetch(ctx context.Context, where string, auth transport.AuthMethod
 	return fetched{file, hash}, g.savePack(file, demultiplexed(req.Capabilities, answer))
 }
 
-// packRequest asks for one commit, or for the whole history where a commit is named
-// and the server hands out none by its hash.
+// packRequest requests one commit, or the whole history if a commit is named
+// and the server does not serve commits by hash.
 func packRequest(refs *packp.AdvRefs, ref string) (*packp.UploadPackRequest, plumbing.Hash, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	all, err := refs.AllReferences()
@@ -95,7 +96,7 @@ func packRequest(refs *packp.AdvRefs, ref string) (*packp.UploadPackRequest, plu
 	return req, hash, wantAll(req, all)
 }
 
-// resolve finds the first reference that a name can mean.
+// resolve returns the hash of the first reference that a name can mean.
 func resolve(all storer.ReferenceStorer, ref string) (plumbing.Hash, error) {
 	for _, name := range refNames(ref) {
 		if found, err := storer.ResolveReference(all, name); err == nil {
@@ -131,7 +132,7 @@ func demultiplexed(l *capability.List, r io.Reader) io.Reader {
 	return r
 }
 
-// savePack writes what came to a file and bounds it.
+// savePack writes the received pack to a file and bounds its size.
 func (g *Git) savePack(file string, from io.Reader) (err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -149,8 +150,8 @@ func (g *Git) savePack(file string, from io.Reader) (err error) {
 	return nil
 }
 
-// boundGit bounds the answers of git servers over https, of which the library reads
-// lists into memory.
+// boundGit bounds the answers of git servers over https, because the library
+// reads lists into memory.
 func boundGit(h *http.Client) *http.Client {
 	out := *h
 	if out.Transport == nil {
@@ -175,7 +176,7 @@ func (t gitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// boundBody fails after that many bytes.
+// boundBody fails after more than the allowed number of bytes.
 type boundBody struct {
 	io.ReadCloser
 	left int64

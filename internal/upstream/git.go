@@ -39,23 +39,23 @@ type Git struct {
 	Guard *Guard // nil: any address
 
 	SSH      *SSHKey       // nil: the user's agent and known hosts
-	MaxBytes int64         // of what comes, of all that it unpacks to, and of a checkout; 0: 2 GiB
-	Timeout  time.Duration // of a list or a checkout; 0: half an hour
+	MaxBytes int64         // maximum of the received bytes, of the unpacked bytes, and of a checkout; 0: 2 GiB
+	Timeout  time.Duration // for a list or a checkout; 0: half an hour
 }
 
 func (g *Git) maxBytes() int64 { return cmp.Or(g.MaxBytes, maxCheckoutSize) }
 
-// within bounds the time of an exchange.
+// within bounds the duration of an exchange.
 func (g *Git) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cmp.Or(g.Timeout, maxGitTime))
 }
 
-// maxGitTime bounds an exchange for which nobody set a time.
+// maxGitTime is the default bound of an exchange.
 const maxGitTime = 30 * time.Minute
 
-// InstallGit makes every Git of this process send its requests over h, and reach
-// repositories in no other way than https, http, ssh and, for what the user has
-// named, on this machine. The library keeps one client per scheme and process.
+// InstallGit makes every Git of this process send its requests over h. It
+// allows only https, http, ssh and, for locations that the user names, local
+// repositories. The library has one client per scheme and process.
 func InstallGit(h *http.Client) {
 	for _, scheme := range []string{"https", "http"} {
 		client.InstallProtocol(scheme, githttp.NewClient(boundGit(h)))
@@ -63,7 +63,7 @@ func InstallGit(h *http.Client) {
 	client.InstallProtocol("git", nil)
 }
 
-// check refuses what is not read: other schemes, and hosts inside.
+// check refuses other schemes and internal hosts.
 func (g *Git) check(ctx context.Context, l Location) error {
 	switch {
 	case l.Local && l.URL.Scheme == "file":
@@ -77,10 +77,10 @@ func (g *Git) check(ctx context.Context, l Location) error {
 	return g.Guard.Check(ctx, l.URL.Hostname(), cmp.Or(l.URL.Port(), port))
 }
 
-// Tag is a tag of a git repository with the commit it names.
+// Tag is a tag of a git repository with its commit.
 type Tag struct {
 	Name   string
-	Commit string // 40 hex digits; of the commit, also for annotated tags
+	Commit string // 40 hex digits; for an annotated tag the commit that it leads to
 }
 
 func (g *Git) auth(l Location) transport.AuthMethod {
@@ -130,10 +130,10 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 }
 
 // Checkout writes the tree of l.Ref (a tag, branch or full commit; "" is the
-// default branch) into dir, which must be empty, and returns the commit. One
-// commit is fetched; the whole history where a commit is named and the server
-// hands out none by its hash. What comes is unpacked by a child of this process, see
-// [Child]. Submodules and LFS content are not fetched.
+// default branch) into dir, which must be empty, and returns the commit. It
+// fetches one commit, or the whole history if a commit is named and the server
+// does not serve commits by hash. A child process unpacks the received pack,
+// see [Child]. Submodules and LFS content are not fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
 	if err := g.check(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
@@ -165,8 +165,8 @@ func (g *Git) checkout(ctx context.Context, l Location, dir string) (_ string, e
 	return g.unpack(ctx, unpackOrder{Pack: got.file, Dir: dir, Hash: got.hash.String(), MaxBytes: g.maxBytes()})
 }
 
-// boundTree bounds what a checkout writes. A few trees that name each other many
-// times stand for any number of files.
+// boundTree bounds the files that a checkout writes. A few trees that refer to
+// each other many times can describe any number of files.
 func boundTree(repo *git.Repository, hash plumbing.Hash, limit int64) error {
 	commit, err := repo.CommitObject(hash)
 	if err != nil {
@@ -201,8 +201,8 @@ func boundTree(repo *git.Repository, hash plumbing.Hash, limit int64) error {
 	}
 }
 
-// refNames are the references that a short name can mean, tags first as git
-// itself resolves them.
+// refNames returns the references that a short name can mean, tags first as in
+// git itself.
 func refNames(ref string) []plumbing.ReferenceName {
 	switch {
 	case ref == "", plumbing.IsHash(ref):
@@ -213,12 +213,12 @@ func refNames(ref string) []plumbing.ReferenceName {
 	return []plumbing.ReferenceName{plumbing.NewTagReferenceName(ref), plumbing.NewBranchReferenceName(ref)}
 }
 
-// gitFailure is an error of git that is one of package oci, too. Its text is git's alone: a
-// forge is no registry.
+// gitFailure is an error of git that also matches a sentinel of package oci.
+// Its text is only git's, because a forge is no registry.
 type gitFailure struct{ err, kind error }
 
 func (e *gitFailure) Error() string {
-	return strings.TrimSuffix(strings.TrimSpace(e.err.Error()), ":") // a forge that says nothing more
+	return strings.TrimSuffix(strings.TrimSpace(e.err.Error()), ":") // a forge may append an empty message
 }
 
 func (e *gitFailure) Unwrap() []error { return []error{e.err, e.kind} }

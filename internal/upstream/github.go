@@ -22,24 +22,25 @@ import (
 )
 
 const (
-	// maxWait is the longest that a call waits for GitHub's rate limit; the limit
-	// is counted per hour.
+	// maxWait is the longest wait of a call for GitHub's rate limit, which is
+	// counted per hour.
 	maxWait = time.Hour
-	// maxPauseSeconds is the longest pause that is believed.
+	// maxPauseSeconds is the longest pause that is accepted from GitHub.
 	maxPauseSeconds = 24 * 60 * 60
 
-	// maxGitHubPage is the size of an answer in bytes. A release has its notes and some
-	// two kilobytes for each file, so that a hundred of a provider have several megabytes.
+	// maxGitHubPage bounds an answer, in bytes. A release has its notes and
+	// about two kilobytes for each file, so a hundred releases of a provider
+	// have several megabytes.
 	maxGitHubPage = 32 << 20
 
 	jsonOfGitHub    = "application/vnd.github+json"
 	versionOfGitHub = "2022-11-28" // of the API, https://docs.github.com/en/rest/about-the-rest-api/api-versions
 )
 
-// GitHub reads tags, releases and trees over GitHub's REST API. Repeated lists
-// are conditional requests: an unchanged one costs no quota. A call that meets
-// the rate limit waits until GitHub's own reset time, or fails at once if its
-// context ends before that.
+// GitHub reads tags, releases and trees with GitHub's REST API. Repeated lists
+// are conditional requests: an unchanged list costs no quota. A call that
+// reaches the rate limit waits until GitHub's reset time, or fails at once if
+// its context ends before that.
 type GitHub struct {
 	http  *http.Client
 	api   *url.URL // its path ends with a slash
@@ -50,17 +51,17 @@ type GitHub struct {
 	pauses map[string]pause
 }
 
-// pause is how long GitHub wants to hear nothing from who sends a token. It says that
-// who asks nevertheless may be shut out.
+// pause is the period in which GitHub refuses requests with a token. According
+// to GitHub, a client that continues to send requests may be banned.
 type pause struct {
 	token string
 	until time.Time
 }
 
 // NewGitHub returns a reader of the API at api, nil for github.com's. token is
-// asked with "HOST/OWNER", so that each organisation can have its own. h is
-// where requests go; nil is the default client. Its transport may be one of [Lists], which
-// remember from one reader to the next.
+// called with "HOST/OWNER", so that each organisation can have its own token.
+// Requests are sent with h, nil for the default client. Its transport may be
+// one of [Lists], which keeps lists from one reader to the next.
 func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
 	conditional := careful(h)
 	if _, ok := conditional.Transport.(conditionalTransport); !ok {
@@ -86,7 +87,8 @@ func (g *GitHub) Tags(ctx context.Context, owner, name string) ([]Tag, error) {
 	return tags, nil
 }
 
-// githubTag is of https://docs.github.com/en/rest/repos/repos#list-repository-tags.
+// githubTag is defined in
+// https://docs.github.com/en/rest/repos/repos#list-repository-tags.
 type githubTag struct {
 	Name   string `json:"name"`
 	Commit struct {
@@ -94,8 +96,8 @@ type githubTag struct {
 	} `json:"commit"`
 }
 
-// Releases lists the tags of the published releases; drafts are left out. The
-// API does not tell their commits.
+// Releases lists the tags of the published releases, without drafts. The API
+// does not return their commits.
 func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error) {
 	var tags []Tag
 	err := eachOf(ctx, g, owner, name, "releases", func(r githubRelease) {
@@ -109,7 +111,8 @@ func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error
 	return tags, nil
 }
 
-// githubRelease is of https://docs.github.com/en/rest/releases/releases#list-releases.
+// githubRelease is defined in
+// https://docs.github.com/en/rest/releases/releases#list-releases.
 type githubRelease struct {
 	Tag   string `json:"tag_name"`
 	Draft bool   `json:"draft"`
@@ -139,8 +142,9 @@ func eachOf[T any](ctx context.Context, g *GitHub, owner, name, list string, f f
 	return nil
 }
 
-// followingPage is the number of the page that a Link header (RFC 8288) calls the next
-// one, and 0 after the last. Of its URL nothing else is taken: it is the server's word.
+// followingPage returns the number of the next page in a Link header (RFC
+// 8288), and 0 after the last. Nothing else of the URL is used, because it is
+// untrusted.
 func followingPage(h http.Header, page int) int {
 	for link := range strings.SplitSeq(h.Get("Link"), ",") {
 		target, parameters, _ := strings.Cut(link, ">")
@@ -171,8 +175,8 @@ func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string
 	return string(body), nil
 }
 
-// Tarball opens the tar.gz of a tree; ref is a commit, tag or branch. All its
-// files are below one top directory. The caller closes it.
+// Tarball opens the tar.gz of a tree; ref is a commit, tag or branch. All files
+// are below one top directory. The caller must close it.
 func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadCloser, error) {
 	var link *url.URL
 	q := question{owner: owner, url: g.repository(owner, name, "tarball/"+ref), accept: jsonOfGitHub, link: true}
@@ -186,11 +190,11 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s of %s/%s: %w", ref, owner, name, err)
 	}
-	plain := &Client{HTTP: g.http} // the link carries its own signature; the token stays here
+	plain := &Client{HTTP: g.http} // the link carries its own signature, so the token is not sent
 	return plain.open(ctx, link)
 }
 
-// repository is the URL of what is below a repository in the API.
+// repository returns the URL of a resource of a repository in the API.
 func (g *GitHub) repository(owner, name, below string) *url.URL {
 	u := *g.api
 	u.Path += "repos/" + owner + "/" + name + "/" + below
@@ -202,10 +206,10 @@ type question struct {
 	owner  string
 	url    *url.URL
 	accept string // media type
-	link   bool   // a redirect (302) is the answer: the token may not go where it leads
+	link   bool   // the answer is a redirect (302), whose target must not get the token
 }
 
-// read returns an answer of at most [maxGitHubPage] bytes with its header.
+// read returns an answer of at most [maxGitHubPage] bytes and its header.
 func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Header, err error) {
 	err = g.ask(ctx, q, func(resp *http.Response) (err error) {
 		body, err = readAll(resp.Body, maxGitHubPage)
@@ -215,8 +219,8 @@ func (g *GitHub) read(ctx context.Context, q question) (body []byte, h http.Head
 	return body, h, err
 }
 
-// ask calls answered with the answer to q, whose body it closes. Where GitHub wants a
-// pause first, ask waits and asks once more.
+// ask calls answered with the answer to q and closes its body. If GitHub
+// requires a pause first, ask waits and tries once more.
 func (g *GitHub) ask(ctx context.Context, q question, answered func(*http.Response) error) error {
 	token := ""
 	if g.token != nil {
@@ -274,7 +278,8 @@ func (g *GitHub) once(ctx context.Context, q question, token string, answered fu
 	return err
 }
 
-// paused says what GitHub wanted when it last refused an owner's requests.
+// paused returns the pause that GitHub required when it last refused an owner's
+// requests.
 func (g *GitHub) paused(owner, token string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -285,13 +290,13 @@ func (g *GitHub) paused(owner, token string) error {
 	return nil
 }
 
-// ends reports whether a pause is over before ctx is.
+// ends reports whether a pause ends before ctx does.
 func ends(ctx context.Context, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > pause
 }
 
-// rateLimitError is a refusal for a time.
+// rateLimitError is a temporary refusal.
 type rateLimitError struct {
 	until  time.Time
 	reason string
@@ -303,7 +308,8 @@ func (e *rateLimitError) Error() string {
 
 func (e *rateLimitError) Unwrap() error { return oci.ErrRateLimited }
 
-// RateLimitPause returns how long GitHub wants nobody to ask, if err is about that.
+// RateLimitPause returns how long GitHub refuses requests, if err is such a
+// refusal.
 func RateLimitPause(err error) (time.Duration, bool) {
 	e, ok := errors.AsType[*rateLimitError](err)
 	if !ok {
@@ -312,14 +318,15 @@ func RateLimitPause(err error) (time.Duration, bool) {
 	return max(time.Until(e.until), 0), true
 }
 
-// refusal keeps GitHub's words and adds the sentinel.
+// refusal returns the error for a refusal, with GitHub's message and a
+// sentinel.
 func refusal(resp *http.Response) error {
 	answer := struct {
 		Message       string `json:"message"`
 		Documentation string `json:"documentation_url"`
 	}{Message: resp.Status}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxSums))
-	_ = json.Unmarshal(b, &answer) // the body may be no JSON: the status says enough
+	_ = json.Unmarshal(b, &answer) // the body may not be JSON, and the status is sufficient
 	message := text.Excerpt(answer.Message)
 	if until, ok := limitedUntil(resp, answer.Documentation); ok {
 		return &rateLimitError{until, message}
@@ -327,7 +334,8 @@ func refusal(resp *http.Response) error {
 	return fmt.Errorf("GitHub says %q (%s): %w", message, resp.Status, statusError(resp.StatusCode))
 }
 
-// limitedUntil is the moment from which on one may ask again, by
+// limitedUntil returns the time from which requests are allowed again,
+// according to
 // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit.
 func limitedUntil(resp *http.Response, documentation string) (time.Time, bool) {
 	if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {

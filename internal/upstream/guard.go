@@ -21,29 +21,30 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxRedirects is what the clients of these protocols follow.
+// maxRedirects is the limit of the clients of these protocols.
 const maxRedirects = 5
 
-// Guard keeps a server that fetches what its clients ask for away from hosts
+// Guard keeps a server that fetches on behalf of its clients away from hosts
 // that only the server can reach: loopback, private, link-local and other
-// addresses that no public origin has. Without it a client could have the
-// server ask its neighbours, or the metadata service of its cloud.
+// addresses that no public origin has. Without it a client could make the
+// server send requests to its neighbours, or to the metadata service of its
+// cloud.
 //
-// It looks at the address that is dialled, after the name was resolved, so a
-// name that resolves to such an address, at once or later, and a redirect to
-// one are refused alike. Behind an HTTP proxy, which resolves names itself, it
-// sees only what is written as an address, and names of loopback.
+// It checks the dialled address after the name was resolved, so a name that
+// resolves to such an address, immediately or later, and a redirect to one are
+// refused. Behind an HTTP proxy, which resolves names itself, it can check only
+// literal addresses and loopback names.
 type Guard struct {
 	mu      sync.RWMutex // guards private
 	private []string
 }
 
 // NewGuard returns a guard that exempts the hosts in private, each a HOST or
-// HOST:PORT as a URL has it.
+// HOST:PORT as in a URL.
 func NewGuard(private []string) *Guard { return &Guard{private: slices.Clone(private)} }
 
-// Named exempts hosts that whoever runs okara has named as origins themselves,
-// each on its one port: what such an origin answers with is not exempt.
+// Named exempts hosts that the administrator has named as origins, each only
+// with its one port: hosts that such an origin refers to are not exempt.
 func (g *Guard) Named(hosts ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +56,7 @@ func (g *Guard) Named(hosts ...string) {
 	}
 }
 
-// Dial connects as a net.Dialer does. What it refuses is oci.ErrDenied.
+// Dial connects as a net.Dialer does. A refusal is oci.ErrDenied.
 func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	if !g.exempt(address) {
@@ -65,16 +66,17 @@ func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, er
 }
 
 // Client returns a client that follows few redirects, only to https, and sends
-// nothing to an address that is not public. Its transport must connect by Dial.
+// nothing to a non-public address. Its transport must connect with Dial.
 func (g *Guard) Client(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: g.Transport(transport), CheckRedirect: checkRedirect}
 }
 
-// Transport refuses what a proxy would hide from Dial, by which next must connect.
+// Transport refuses hosts that a proxy would hide from Dial. next must connect
+// with Dial.
 func (g *Guard) Transport(next http.RoundTripper) http.RoundTripper { return guarded{g, next} }
 
-// Check refuses a host, before it is connected to by other means than Dial, whose
-// name resolves to an address that is not public.
+// Check refuses a host that resolves to a non-public address. It is for
+// connections that are not made with Dial.
 func (g *Guard) Check(ctx context.Context, host, port string) error {
 	if g.exempt(net.JoinHostPort(host, port)) {
 		return nil
@@ -101,7 +103,7 @@ func (g *Guard) exempt(address string) bool {
 	return slices.Contains(g.private, address) || err == nil && slices.Contains(g.private, host)
 }
 
-// guarded checks what a proxy would hide from Dial.
+// guarded checks hosts that a proxy would hide from Dial.
 type guarded struct {
 	g    *Guard
 	next http.RoundTripper
@@ -115,9 +117,9 @@ func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// checkRedirect follows few redirects, none from https to http. A token goes to the
-// scheme, host and port that it is for, and nowhere after a redirect has left
-// those: net/http itself keeps it for other ports, subdomains and for http.
+// checkRedirect follows few redirects, none from https to http. A token is sent
+// only to its scheme, host and port, and no longer after a redirect has left
+// those: net/http itself keeps it for other ports, subdomains and http.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errors.New("too many redirects")
@@ -134,7 +136,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// sameOrigin compares as RFC 6454 does.
+// sameOrigin compares origins as RFC 6454 defines.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
@@ -161,7 +163,7 @@ func notPublic(host string) error {
 	return &InsideError{Host: host}
 }
 
-// InsideError says that a host is at an address of this network that nobody allowed.
+// InsideError means that a host has an internal address that is not allowed.
 type InsideError struct{ Host string }
 
 func (e *InsideError) Error() string {

@@ -99,10 +99,10 @@ func (m *NetworkMirror) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	return pkg, nil
 }
 
-// FilesystemMirror is a directory as `providers mirror` writes it, in the packed
+// FilesystemMirror is a directory written by `providers mirror`, in the packed
 // layout HOSTNAME/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip.
-// Packages of the unpacked layout are not seen: zipping them again would change
-// the hash by which lock files know them.
+// Packages of the unpacked layout are ignored: zipping them again would change
+// their hash in lock files.
 type FilesystemMirror struct {
 	FS fs.FS
 }
@@ -146,7 +146,7 @@ func (m *FilesystemMirror) Platforms(_ context.Context, p addr.Provider, want ad
 	return sortPlatforms(out), err
 }
 
-// Package returns the zip of one platform; there are no hashes or signatures.
+// Package returns the zip of one platform, without hashes or signatures.
 func (m *FilesystemMirror) Package(_ context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
 	name := path.Join(m.dir(p), signing.PackageName(p, v, t))
 	if _, err := fs.Stat(m.FS, name); err != nil {

@@ -20,11 +20,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ModuleRegistry is a module registry of the modules.v1 protocol.
+// ModuleRegistry is a module registry with the modules.v1 protocol.
 type ModuleRegistry struct {
 	Client *Client
-	Host   string   // where modules.v1 is discovered
-	Base   *url.URL // set, it replaces discovery
+	Host   string   // host whose discovery document gives modules.v1
+	Base   *url.URL // if set, it replaces discovery
 }
 
 func (r *ModuleRegistry) base(ctx context.Context) (*url.URL, error) {
@@ -34,8 +34,8 @@ func (r *ModuleRegistry) base(ctx context.Context) (*url.URL, error) {
 	return r.Client.service(ctx, r.Host, "modules.v1")
 }
 
-// Versions lists the versions that okara can store, highest first. Unknown:
-// oci.ErrNotFound.
+// Versions lists the versions that okara can store, highest first. An unknown
+// module gives oci.ErrNotFound.
 func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Version, error) {
 	base, err := r.base(ctx)
 	if err != nil {
@@ -61,8 +61,8 @@ func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Ve
 	return sortVersions(out), nil
 }
 
-// Location asks where the tree of one version is. Both forms of the answer are
-// understood: the X-Terraform-Get header, and OpenTofu's JSON body.
+// Location returns the location of the tree of one version. It accepts both
+// forms of the answer: the X-Terraform-Get header, and OpenTofu's JSON body.
 func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Version) (Location, error) {
 	base, err := r.base(ctx)
 	if err != nil {
@@ -115,20 +115,20 @@ const (
 	KindOCI     Kind = "oci"
 )
 
-// Location is a module source address in the syntax of OpenTofu and Terraform,
-// taken apart. References: "Module Sources" in OpenTofu's documentation.
+// Location is a parsed module source address in the syntax of OpenTofu and
+// Terraform. Reference: "Module Sources" in OpenTofu's documentation.
 type Location struct {
 	Kind   Kind
 	URL    *url.URL // without the subdirectory and the arguments below
 	Ref    string   // git: branch, tag or commit; oci: tag or digest; "" is the default
-	Subdir string   // below the root of the fetched tree
-	Local  bool     // git: URL may be a path of this machine
+	Subdir string   // directory in the fetched tree
+	Local  bool     // git: URL may be a local path
 
-	Checksum digest.Digest // archive: of its bytes; "": nobody says
+	Checksum digest.Digest // archive: of its bytes; "": none given
 }
 
-// ParseLocation takes a source address apart. Kinds that okara does not fetch
-// (hg::, s3::, gcs::, local paths) wrap oci.ErrUnsupported.
+// ParseLocation parses a source address. Kinds that okara does not fetch (hg::,
+// s3::, gcs::, local paths) wrap oci.ErrUnsupported.
 func ParseLocation(s string) (Location, error) {
 	forced, rest, _ := cutForced(s)
 	rest = expand(rest)
@@ -173,8 +173,9 @@ func ParseLocation(s string) (Location, error) {
 	return l, nil
 }
 
-// parseChecksum reads the argument checksum of an archive: a hash with or without the name
-// of its algorithm. The fetcher of the tools also takes md5, sha1 and files of checksums.
+// parseChecksum parses the argument checksum of an archive: a hash with or
+// without the name of its algorithm. The fetcher of the tools also accepts md5,
+// sha1 and files of checksums.
 func parseChecksum(s string) (digest.Digest, error) {
 	if s == "" {
 		return "", nil
@@ -192,8 +193,9 @@ func parseChecksum(s string) (digest.Digest, error) {
 	return d, nil
 }
 
-// gitScheme reports whether a git repository is one that anybody else could name:
-// not a path of this machine, nor what runs a command. Without TLS only loopback.
+// gitScheme reports whether the URL of a git repository is acceptable from an
+// untrusted origin: not a local path, nor one that runs a command. Without TLS
+// only loopback is accepted.
 func gitScheme(u *url.URL) bool {
 	encrypted := u.Scheme == "https" || u.Scheme == "ssh"
 	onThisMachine := u.Scheme == "http" && netaddr.IsLoopback(u.Hostname())
@@ -201,9 +203,9 @@ func gitScheme(u *url.URL) bool {
 	return (encrypted || onThisMachine) && u.Host != "" && !looksLikeOption
 }
 
-// LocalGit returns the location of git::file:///PATH, a repository on this machine.
-// It is for what the user has written; ParseLocation, which takes what an origin
-// answers, refuses it.
+// LocalGit returns the location of git::file:///PATH, a repository on this
+// machine. It is only for addresses that the user has written; ParseLocation,
+// which parses answers of origins, refuses them.
 func LocalGit(s string) (Location, bool) {
 	path, ok := strings.CutPrefix(s, "git::file://")
 	path, sub := cutSubdir(path)
@@ -221,7 +223,7 @@ func cutForced(s string) (forced, rest string, ok bool) {
 	return "", s, false
 }
 
-// expand writes out the shorthands github.com/…, bitbucket.org/… and
+// expand expands the shorthands github.com/…, bitbucket.org/… and
 // git@host:path.
 func expand(s string) string {
 	if host, rest, ok := strings.Cut(s, "/"); ok && (host == "github.com" || host == "gitlab.com" || host == "bitbucket.org") {
@@ -247,7 +249,7 @@ func expand(s string) string {
 	return s
 }
 
-// cutSubdir takes "//sub/dir" out of an address, keeping its query.
+// cutSubdir removes "//sub/dir" from an address and keeps the query.
 func cutSubdir(s string) (rest, sub string) {
 	start := 0
 	if i := strings.Index(s, "://"); i >= 0 {
@@ -267,7 +269,7 @@ func cutSubdir(s string) (rest, sub string) {
 	return rest, sub
 }
 
-// redact removes user and query of an address that goes into a message.
+// redact removes user and query from an address for a message.
 func redact(s string) string {
 	s, _, _ = strings.Cut(s, "?")
 	if u, err := url.Parse(s); err == nil && u.User != nil {
@@ -277,8 +279,9 @@ func redact(s string) string {
 	return s
 }
 
-// Archive starts the download of an archive location. The caller closes it. Where the
-// location names a checksum, the end of other bytes is oci.ErrCorrupt.
+// Archive starts the download of an archive location. The caller must close it.
+// If the location has a checksum and the bytes do not match it, the read ends
+// with oci.ErrCorrupt.
 func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error) {
 	body, err := c.open(ctx, l.URL)
 	if err != nil || l.Checksum == "" {
@@ -287,7 +290,7 @@ func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error)
 	return &verified{body, l.Checksum.Verifier()}, nil
 }
 
-// verified fails at its end unless the bytes were those of a checksum.
+// verified returns an error at its end if the bytes do not match a checksum.
 type verified struct {
 	io.ReadCloser
 	sum digest.Verifier
@@ -302,11 +305,11 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxPages bounds a list, at up to 100 entries a page.
+// maxPages bounds a list, with up to 100 entries per page.
 const maxPages = 1000
 
-// List returns the modules of a registry, or of one namespace of it. Not every
-// registry offers lists: oci.ErrNotFound.
+// List returns the modules of a registry, or of one of its namespaces. A
+// registry without lists gives oci.ErrNotFound.
 func (r *ModuleRegistry) List(ctx context.Context, namespace string) ([]addr.Module, error) {
 	base, err := r.base(ctx)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxObjects bounds the objects of a pack, each of which takes memory when it is
-// indexed.
+// maxObjects bounds the objects of a pack, each of which takes memory during
+// indexing.
 const maxObjects = 1_000_000
 
-// checkPack reads a pack (gitformat-pack, version 2) and bounds what its objects
-// have in all when nothing is compressed and no delta is left, without resolving any.
-// A few kilobytes of deltas stand for any number of bytes.
+// checkPack reads a pack (gitformat-pack, version 2) and bounds the total size
+// of its objects after decompression and delta resolution, without resolving
+// any: a few kilobytes of deltas can stand for any number of bytes.
 func checkPack(from io.Reader, limit int64) error {
 	r := bufio.NewReader(from)
 	var head [12]byte
@@ -42,14 +42,14 @@ func checkPack(from io.Reader, limit int64) error {
 
 func badPack(why string) error { return fmt.Errorf("a pack: %s: %w", why, oci.ErrCorrupt) }
 
-// packSum adds up the objects of a pack.
+// packSum sums the sizes of the objects of a pack.
 type packSum struct {
 	r     *bufio.Reader
-	inner io.ReadCloser // reads what is compressed; nil before the first
+	inner io.ReadCloser // reads compressed data; nil before the first
 	left  int64
 }
 
-// Types of objects in a pack that say of what others they are made.
+// Types of objects in a pack that are deltas of other objects.
 const (
 	ofsDelta = 6
 	refDelta = 7
@@ -62,7 +62,7 @@ func (s *packSum) object() error {
 	}
 	switch kind {
 	case ofsDelta:
-		_, err = binary.ReadUvarint(s.r) // not that number, but of the same length
+		_, err = binary.ReadUvarint(s.r) // a different encoding of the same length
 	case refDelta:
 		_, err = s.r.Discard(20)
 	}
@@ -75,7 +75,7 @@ func (s *packSum) object() error {
 	return s.content(kind, size)
 }
 
-// header reads the type and the size that an object begins with.
+// header reads the type and the size at the start of an object.
 func (s *packSum) header() (kind byte, size uint64, err error) {
 	b, err := s.r.ReadByte()
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *packSum) take(n uint64) error {
 	return nil
 }
 
-// content reads an object to its end. Of a delta it adds what it makes.
+// content reads an object to its end. For a delta it adds the size of the
+// result.
 func (s *packSum) content(kind byte, size uint64) error {
 	if err := s.inflate(); err != nil {
 		return badPack("an object is not compressed")
@@ -136,8 +137,8 @@ func (s *packSum) inflate() (err error) {
 	return reset.Reset(s.r, nil)
 }
 
-// deltaTarget reads the two sizes that a delta begins with: of what it is made of and
-// of what it makes. It returns the second and how many bytes both took.
+// deltaTarget reads the two sizes at the start of a delta, of its base and of
+// its result. It returns the second, and the length of both in bytes.
 func deltaTarget(in *bufio.Reader) (target uint64, n int64, err error) {
 	c := &countedBytes{r: in}
 	if _, err = binary.ReadUvarint(c); err != nil {

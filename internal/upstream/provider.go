@@ -18,40 +18,41 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Package is one provider package at its origin and what the origin says of it.
+// Package is one provider package at its origin, with the properties that the
+// origin announces.
 type Package struct {
 	Platform addr.Platform
 	Filename string // terraform-provider-{type}_{version}_{os}_{arch}.zip
-	Zh       string // SHA-256 of the zip, 64 lower-case hex digits; "" if the origin does not tell
-	H1       string // "h1:…"; "" if the origin does not tell
-	Checked  bool   // what Open returns ends with an error instead of io.EOF where Zh differs
+	Zh       string // SHA-256 of the zip, 64 lower-case hex digits; "" if the origin does not announce it
+	H1       string // "h1:…"; "" if the origin does not announce it
+	Checked  bool   // the reader that Open returns ends with an error instead of io.EOF if Zh does not match
 
-	// Open starts the download. A body with a method Length() int64 knows how
-	// many bytes the origin announced, -1 for none.
+	// Open starts the download. A body with a method Length() int64 returns
+	// there the size that the origin announced, -1 for none.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 
-	// Shasums, Signature and Keys are the same for every package of a version;
+	// Shasums, Signature and Keys are the same for all packages of a version;
 	// empty if the origin has none.
 	Shasums   []byte
 	Signature []byte
 	Keys      []artifact.SigningKey
-	Protocols []string // "5.0"; empty if the origin does not tell
+	Protocols []string // "5.0"; empty if the origin does not announce them
 
 	// Docs reads the packed documentation of the version; nil if the origin has none.
 	Docs func(ctx context.Context) ([]byte, error)
 
-	Others map[string]string // H1 of the version's platforms, as far as the origin tells
+	Others map[string]string // H1 of the version's platforms that the origin announces
 }
 
-// Registry is a provider registry of the providers.v1 protocol. The zero
-// Hostname of an address is not allowed: the address names the registry.
+// Registry is a provider registry with the providers.v1 protocol. An address
+// must have a Hostname, because it names the registry.
 type Registry struct {
 	Client *Client
-	// Host overrides where the services of an address are discovered, for an
-	// origin that publishes others' addresses; "" takes the address's own host.
+	// Host overrides the host whose discovery document is used, for an origin
+	// that publishes the addresses of others; "": the address's own host.
 	Host string
-	// Base is the providers.v1 base URL; set, it replaces discovery, as a `host`
-	// block of a CLI configuration does.
+	// Base is the providers.v1 base URL. If set, it replaces discovery, as a
+	// `host` block of a CLI configuration does.
 	Base *url.URL
 }
 
@@ -89,8 +90,9 @@ func (r *Registry) versions(ctx context.Context, p addr.Provider) (versionsDoc, 
 	return doc, nil
 }
 
-// Versions lists the versions that okara can store, highest first; others, which
-// no strict SemVer parser accepts, are left out. Unknown: oci.ErrNotFound.
+// Versions lists the versions that okara can store, highest first, without
+// those that a strict SemVer parser rejects. An unknown provider gives
+// oci.ErrNotFound.
 func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
 	doc, err := r.versions(ctx, p)
 	if err != nil {
@@ -106,8 +108,9 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 }
 
 // Platforms lists the platforms that the registry announces for v. A registry
-// need not announce any, and okara does not for what it has not read yet: then
-// it is asked for packages until one is there, which names the others.
+// need not announce any, and okara does not for versions that it has not read
+// yet: then packages are requested until one exists, whose answer names the
+// other platforms.
 func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	out, err := r.listed(ctx, p, v)
 	if err == nil && len(out) == 0 {
@@ -116,7 +119,8 @@ func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Versio
 	return sortPlatforms(out), err
 }
 
-// listed returns the platforms of v in the list of versions, which may be none.
+// listed returns the platforms of v in the list of versions, which may have
+// none.
 func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	doc, err := r.versions(ctx, p)
 	if err != nil {
@@ -137,8 +141,8 @@ func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) 
 	return nil, fmt.Errorf("%s has no version %s: %w", p, v, oci.ErrNotFound)
 }
 
-// packaged finds the platforms of a version by asking for usual ones. The
-// answer lists all packages, or else its SHA256SUMS does.
+// packaged finds the platforms of a version by requesting common ones. The
+// answer, or its SHA256SUMS, lists all packages.
 func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	for _, name := range [...]string{"linux_amd64", "darwin_arm64", "windows_amd64", "linux_arm64", "darwin_amd64", "linux_arm", "windows_arm64", "freebsd_amd64"} {
 		t, err := addr.ParsePlatform(name)
@@ -161,8 +165,8 @@ func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version
 	return nil, fmt.Errorf("%s %s: the registry announces no platform: %w", p, v, oci.ErrNotFound)
 }
 
-// others returns the platforms that the answer for one of them tells of, or the
-// list of versions after it.
+// others returns the platforms in the answer for one of them, or those in the
+// list of versions after that answer.
 func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, doc packageDoc, from *url.URL) (out []addr.Platform, err error) {
 	for s := range doc.Packages {
 		if t, err := addr.ParsePlatform(s); err == nil {
@@ -210,8 +214,8 @@ func (d packageDoc) h1() map[string]string {
 	return out
 }
 
-// Package asks for the package of one platform and fetches SHA256SUMS and its
-// signature. An answer for another platform than the requested one is corrupt.
+// Package requests the package of one platform and fetches SHA256SUMS and its
+// signature. An answer for another platform is corrupt.
 func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
 	doc, from, err := r.packageDoc(ctx, p, v, t)
 	if err != nil {

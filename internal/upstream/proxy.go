@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Proxies are the HTTP proxies of the environment as HOST:PORT. They are
-// usually at private addresses.
+// Proxies returns the HTTP proxies of the environment as HOST:PORT. They
+// usually have private addresses.
 func Proxies(getenv func(string) string) []string {
 	var hosts []string
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {

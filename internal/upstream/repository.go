@@ -17,8 +17,8 @@ import (
 )
 
 // Repository reads providers from OCI repositories: okara's own, or any that
-// OpenTofu's oci_mirror could read. It keeps the index of each version that it
-// read, so that asking for twelve platforms is one request.
+// OpenTofu's oci_mirror can read. It caches the index of each version, so that
+// twelve platforms take one request.
 type Repository struct {
 	repo func(p addr.Provider) (*oci.Repo, error)
 
@@ -27,7 +27,7 @@ type Repository struct {
 	events  map[string][]evidence.StatusEvent // by repository
 }
 
-// NewRepository returns a source over the repositories that repo names.
+// NewRepository returns a source for the repositories that repo returns.
 func NewRepository(repo func(p addr.Provider) (*oci.Repo, error)) *Repository {
 	return &Repository{repo: repo, indexes: map[string]artifact.ProviderIndex{}, events: map[string][]evidence.StatusEvent{}}
 }
@@ -86,8 +86,8 @@ func (s *Repository) Platforms(ctx context.Context, p addr.Provider, v addr.Vers
 	return sortPlatforms(out), nil
 }
 
-// Package returns one platform's zip, with SHA256SUMS, signature and keys where
-// the index has a metadata child.
+// Package returns the zip of one platform, with SHA256SUMS, signature and keys
+// if the index has a metadata child.
 func (s *Repository) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
 	r, idx, err := s.index(ctx, p, v)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	}
 	md, err := evidence.Resigned(ctx, r, idx, status)
 	if errors.Is(err, oci.ErrNotFound) {
-		return pkg, nil // made by another tool
+		return pkg, nil // the index was made by another tool
 	}
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the checksums of %s: %w", p, err)
@@ -141,8 +141,8 @@ func openSized(ctx context.Context, r *oci.Repo, d oci.Descriptor) (io.ReadClose
 	return limitedBody{body, body, d.Size}, nil
 }
 
-// status returns what the repository says about a version since it was published,
-// such as another signature.
+// status returns the changes of a version's status since its publication, such
+// as a new signature.
 func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (evidence.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// SSHKey is what a Git reads repositories over ssh with, in place of the user's agent
-// and the user's known hosts.
+// SSHKey is used by a Git to read repositories over ssh, in place of the user's
+// agent and known hosts.
 type SSHKey struct {
 	signer     ssh.Signer
 	callback   ssh.HostKeyCallback
@@ -32,17 +32,17 @@ type SSHKey struct {
 // maxKnownHosts bounds a file of known hosts, in bytes.
 const maxKnownHosts = 1 << 20
 
-// ParseSSHKey reads a private key without passphrase, and the keys of the hosts that
-// may be asked, as ssh-keyscan prints them.
+// ParseSSHKey parses a private key without passphrase, and the keys of the
+// allowed hosts in the format of ssh-keyscan.
 func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	if len(pem) > maxKnownHosts || len(knownHosts) > maxKnownHosts {
 		return nil, fmt.Errorf("more than %d bytes: %w", maxKnownHosts, oci.ErrTooLarge)
 	}
 	signer, err := ssh.ParsePrivateKey(pem)
 	if err != nil {
-		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may quote it
+		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may contain the key
 	}
-	dir, remove, err := files.TempDir("") // the library takes files only
+	dir, remove, err := files.TempDir("") // the library accepts only files
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,9 @@ func (k *SSHKey) auth(user, address string) transport.AuthMethod {
 	}
 }
 
-// reach returns where and with what a repository is asked. Over ssh with a key that is
-// a port of this machine: the library dials as it likes, and cannot be stopped.
+// reach returns the address and the authentication for a repository. For ssh
+// with a key, the address is a local port that is forwarded through the guard,
+// because the library offers no control over its connections.
 func (g *Git) reach(ctx context.Context, l Location) (where string, auth transport.AuthMethod, done func(), err error) {
 	if g.SSH == nil || l.URL.Scheme != "ssh" {
 		return l.URL.String(), g.auth(l), func() {}, nil
@@ -82,8 +83,8 @@ func (g *Git) reach(ctx context.Context, l Location) (where string, auth transpo
 	return u.String(), g.SSH.auth(user, address), done, nil
 }
 
-// tunnel forwards connections to address through the guard, until done is called or ctx
-// ends.
+// tunnel forwards connections to address through the guard, until done is
+// called or ctx ends.
 func (g *Git) tunnel(ctx context.Context, address string) (local string, done func(), err error) {
 	dial := (&net.Dialer{}).DialContext
 	if g.Guard != nil {
@@ -124,7 +125,8 @@ func (g *Git) tunnel(ctx context.Context, address string) (local string, done fu
 	return listener.Addr().String(), cancel, nil
 }
 
-// forward ends when either side or ctx does, or when more came than may.
+// forward copies until either side or ctx ends, or too many bytes were
+// received.
 func (g *Git) forward(ctx context.Context, in, out net.Conn) {
 	end := func() {
 		_ = in.Close()

@@ -25,35 +25,36 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// UnpackCommand is the first argument of a program that is to call [Child] only: the
-// process that unpacks what a repository sent.
+// UnpackCommand is the first argument of a process that only calls [Child] to
+// unpack a pack of a repository.
 const UnpackCommand = "git-unpack"
 
-// childEnv marks that process, which must not start another one.
+// childEnv marks the child process, which must not start another one.
 const childEnv = "OKARA_GIT_UNPACK"
 
 const (
-	unpackMemory = 1 << 30 // bytes of data of the child
+	unpackMemory = 1 << 30 // bytes of data memory of the child
 	unpackTime   = 10 * time.Minute
-	maxUnpackSay = 64 << 10 // bytes of what the child says
+	maxUnpackSay = 64 << 10 // bytes of the child's output
 )
 
-// unpackOrder is what the child reads from its stdin.
+// unpackOrder is the input of the child on stdin.
 type unpackOrder struct {
 	Pack, Dir, Hash string
 	MaxBytes        int64
 }
 
-// unpackAnswer is what it prints. Kind is a key of unpackKinds.
+// unpackAnswer is the output of the child. Kind is a key of unpackKinds.
 type unpackAnswer struct{ Commit, Error, Kind string }
 
-// unpackKinds are the errors that are distinguished.
+// unpackKinds returns the errors that are distinguished, by name.
 func unpackKinds() map[string]error {
 	return map[string]error{"large": oci.ErrTooLarge, "missing": oci.ErrNotFound, "corrupt": oci.ErrCorrupt}
 }
 
-// unpack has a child write the tree of a commit into dir, and returns the commit. The
-// child has no secrets and sends no requests. It may take so much memory and time.
+// unpack has a child process write the tree of a commit into dir, and returns
+// the commit. The child has no secrets, sends no requests, and has bounded
+// memory and time.
 func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	if os.Getenv(childEnv) != "" {
 		return "", errors.New("this program unpacks no repositories: it does not know the command " + UnpackCommand)
@@ -76,7 +77,7 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	cmd.Stdout = &out
 	cmd.Stderr = &stderr
 	err = cmd.Run()
-	if ctx.Err() != nil { // the caller gave up, which tells nothing of the repository
+	if ctx.Err() != nil { // the caller gave up, which says nothing about the repository
 		return "", fmt.Errorf("unpacking: %w", context.Cause(ctx))
 	}
 	if child.Err() != nil {
@@ -96,16 +97,16 @@ func (g *Git) unpack(ctx context.Context, order unpackOrder) (string, error) {
 	return answer.Commit, nil
 }
 
-// clippedBuffer keeps the beginning.
+// clippedBuffer keeps only the beginning.
 type clippedBuffer struct{ bytes.Buffer }
 
 func (b *clippedBuffer) Write(p []byte) (int, error) {
-	_, _ = b.Buffer.Write(p[:min(len(p), maxUnpackSay-b.Len())]) // into memory
+	_, _ = b.Buffer.Write(p[:min(len(p), maxUnpackSay-b.Len())]) // writes to memory
 	return len(p), nil
 }
 
-// Child does the work of a process that was started with [UnpackCommand], and returns
-// its exit code. Other processes are not concerned: ok is false.
+// Child does the work of a process that was started with [UnpackCommand], and
+// returns its exit code. In any other process it does nothing and ok is false.
 func Child(args []string, in io.Reader, out io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[1] != UnpackCommand || os.Getenv(childEnv) == "" {
 		return 0, false
@@ -191,7 +192,7 @@ func (o unpackOrder) index(repo *git.Repository) (err error) {
 	return err
 }
 
-// maxTags bounds the tags that name each other.
+// maxTags bounds a chain of tags that refer to each other.
 const maxTags = 10
 
 // peel follows annotated tags to a commit.
@@ -199,7 +200,7 @@ func peel(repo *git.Repository, hash plumbing.Hash) (plumbing.Hash, error) {
 	for range maxTags {
 		tag, err := object.GetTag(repo.Storer, hash)
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return hash, nil // a commit, or nothing that is there
+			return hash, nil // a commit, or a missing object
 		}
 		if err != nil {
 			return hash, err

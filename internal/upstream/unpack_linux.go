@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitChild bounds this process. The kernel ends it at the bound of processor time,
-// and Go at that of memory.
+// limitChild bounds this process. The kernel ends it at the limit of processor
+// time, and the Go runtime at the limit of memory.
 func limitChild(memory uint64, limit time.Duration) error {
 	set := func(which int, value uint64) error {
 		return syscall.Setrlimit(which, &syscall.Rlimit{Cur: value, Max: value})

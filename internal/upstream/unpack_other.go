@@ -6,6 +6,6 @@ package upstream
 
 import "time"
 
-// limitChild does nothing here: the sums of the pack and the time of the parent are
-// the bounds.
+// limitChild does nothing on this system: the sums of the pack and the parent's
+// timeout are the bounds.
 func limitChild(uint64, time.Duration) error { return nil }
