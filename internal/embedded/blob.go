@@ -16,20 +16,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// blobs serves reads of blobs that are in the directory straight from their
-// files. The library reads each through a buffer of 4 MiB, which 100 parallel
-// downloads multiply; a file goes from the kernel to the connection. All other
-// requests, and every blob that is not found here, are the library's.
+// blobs serves reads of blobs in the directory directly from their files. The
+// library reads each through a buffer of 4 MiB, which 100 parallel downloads
+// multiply; a file is sent by the kernel. All other requests, and every blob
+// that is not found here, are left to the library.
 type blobs struct {
 	http.Handler // the library
 	r            *Registry
 }
 
-// Names cannot leave the directory: each part begins and ends with a letter or
-// digit (OCI distribution specification 1.1, "Pulling manifests").
+// blobPath matches the path of a blob. Names cannot leave the directory: each
+// part begins and ends with a letter or digit (OCI distribution specification
+// 1.1, "Pulling manifests").
 var blobPath = text.Pattern(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
 
-// repositoryName finds the repository of a request that may change one.
+// repositoryName matches the repository in a request that may change one.
 var repositoryName = text.Pattern(`^/v2/(.+)/(?:manifests/[^/]+|blobs/(?:[^/]+|uploads/[^/]*))$`)
 
 func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +49,7 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDamaged(w, r)
 		return
 	case err != nil:
-		b.Handler.ServeHTTP(w, r) // it knows the proper refusal
+		b.Handler.ServeHTTP(w, r) // it returns the proper refusal
 		return
 	}
 	defer f.Close()
@@ -61,8 +62,8 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-// change hands a request to the library, with what the store has to know of it. If
-// the disk is full the answer says so in its status too.
+// change passes a request to the library, with the properties of it that the
+// store needs. If the disk is full, the status of the answer says so too.
 func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	it := &change{sends: r.Method == http.MethodPut || r.Method == http.MethodPost, waits: true}
 	if name := repositoryName().FindStringSubmatch(r.URL.Path); name != nil && b.r.vital != nil {
@@ -71,23 +72,23 @@ func (b blobs) change(w http.ResponseWriter, r *http.Request) {
 	answer := &changeWriter{ResponseWriter: w, it: it, store: b.r.store}
 	b.Handler.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), changeKey{}, it)))
 	if !answer.wroteHeader {
-		answer.WriteHeader(http.StatusOK) // as the server would, and after the disk
+		answer.WriteHeader(http.StatusOK) // as the server would, but after the flush
 	}
 }
 
-// change is what the store knows of the request that it works for.
+// change holds the properties of a request for the store.
 type change struct {
-	sends bool        // bytes: a blob that was found damaged is missing to it
-	waits bool        // for the disk before it is answered, see pending
+	sends bool        // sends bytes: a blob that was found damaged is missing for it
+	waits bool        // waits for the disk before the answer, see pending
 	vital bool        // the change may use the reserve
-	full  atomic.Bool // the disk had no room for it
+	full  atomic.Bool // the disk had no space for the change
 
 	pending pending
 }
 
 type changeKey struct{}
 
-// changeOf returns that of a context, or one that may do nothing special.
+// changeOf returns the change in a context, or one without special permissions.
 func changeOf(ctx context.Context) *change {
 	if it, ok := ctx.Value(changeKey{}).(*change); ok {
 		return it
@@ -95,13 +96,14 @@ func changeOf(ctx context.Context) *change {
 	return &change{}
 }
 
-// changeWriter answers when what was written is on the disk. It turns the status for an
-// error that nobody expects, upon which clients try again, into the one of a full disk.
+// changeWriter sends the answer after the written files are on the disk. If the
+// disk is full, it replaces the status of an internal error, upon which clients
+// retry, with the one for a full disk.
 type changeWriter struct {
 	http.ResponseWriter
 	it          *change
 	store       *store
-	wroteHeader bool // the status
+	wroteHeader bool // whether the status was written
 }
 
 func (w *changeWriter) WriteHeader(status int) {
@@ -125,11 +127,11 @@ func (w *changeWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (w *changeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// refuseDamaged answers for a blob that is there and is not what it should be.
-// To a HEAD it is missing, so that clients send it anew.
+// refuseDamaged answers for a damaged blob. For a HEAD it is missing, so that
+// clients upload it again.
 func refuseDamaged(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusInternalServerError
 	if r.Method == http.MethodHead {
@@ -137,12 +139,12 @@ func refuseDamaged(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, `{"errors":[{"code":"DIGEST_INVALID","message":"`+ErrDamaged.Error()+`"}]}`) // the client may be gone
+	_, _ = io.WriteString(w, `{"errors":[{"code":"DIGEST_INVALID","message":"`+ErrDamaged.Error()+`"}]}`) // the client may have disconnected
 }
 
 // OpenBlob returns the file of a blob if the repository has a link to it, as
-// the library writes and removes them, and its bytes are whole. In memory no
-// blob has a file.
+// written by the library, and the blob is undamaged. In memory no blob has a
+// file.
 func (r *Registry) OpenBlob(name, hex string) (*os.File, error) {
 	return r.openBlob(context.Background(), name, hex, false)
 }
@@ -161,8 +163,8 @@ func (r *Registry) openBlob(ctx context.Context, name, hex string, asked bool) (
 	return r.store.openBlob(ctx, hex, asked)
 }
 
-// openBlob opens a blob that is whole. Asked means that the client wants to
-// know whether it has to send it.
+// openBlob opens an undamaged blob. asked means that the client wants to know
+// whether it has to upload the blob.
 func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File, error) {
 	path := "/docker/registry/v2/blobs/sha256/" + hex[:2] + "/" + hex + "/data"
 	if asked {
@@ -175,7 +177,7 @@ func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File,
 		return nil, err
 	}
 	if err := s.checks.whole(ctx, f, hex); err != nil {
-		_ = f.Close() // only read
+		_ = f.Close() // opened only for reading
 		return nil, err
 	}
 	return f, nil

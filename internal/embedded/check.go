@@ -16,19 +16,18 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// ErrDamaged says that a file has other bytes than the digest that it is stored
-// under.
+// ErrDamaged means that the bytes of a stored blob do not match its digest.
 var ErrDamaged = errors.New("the stored blob is damaged")
 
-// checks remembers which files were read and found whole or damaged. A file
-// with another size, time or place than then is read again.
+// checks remembers which files were read and found undamaged or damaged. A file
+// is read again if its size, time or path has changed.
 type checks struct {
 	log    *slog.Logger
 	flight singleflight.Group
-	disk   chan struct{} // bounds how many files are read at once
+	disk   chan struct{} // bounds how many files are read concurrently
 
 	mu         sync.Mutex
-	young, old map[string]checked // by digest; the old one goes when the young one is full
+	young, old map[string]checked // by digest; old is dropped when young is full
 }
 
 type checked struct {
@@ -46,8 +45,8 @@ func newChecks(l *slog.Logger) *checks {
 	return &checks{log: l, disk: make(chan struct{}, 4), young: map[string]checked{}}
 }
 
-// whole returns nil if the file has the bytes of its digest. It reads the file
-// only if it has not seen it before.
+// whole returns nil if the file matches its digest. It reads the file only if
+// it has not been checked before.
 func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -57,8 +56,8 @@ func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
 		return damage(digest, known)
 	}
 	name := f.Name()
-	// Many may wait for one file; the reading goes on without the first of
-	// them, and happens once.
+	// Several callers may wait for one file; it is read once, even if the first
+	// caller gives up.
 	result := c.flight.DoChan(digest, func() (any, error) {
 		c.disk <- struct{}{}
 		defer func() { <-c.disk }()
@@ -95,7 +94,7 @@ func (c *checks) read(name, digest string) error {
 	return damage(digest, whole)
 }
 
-// damaged reports a file that was found damaged.
+// damaged reports whether a file was found damaged.
 func (c *checks) damaged(name, digest string) bool {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -126,7 +125,8 @@ func (c *checks) put(digest string, v checked) {
 	c.young[digest] = v
 }
 
-// known returns what was found out about a file that has not changed since.
+// known returns the result for a file that has not changed since it was
+// checked.
 func (c *checks) known(digest string, info os.FileInfo) (whole, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *checks) known(digest string, info os.FileInfo) (whole, ok bool) {
 	return v.whole, true
 }
 
-// moved says that this package changed the time of a file.
+// moved records that this package changed the time of a file.
 func (c *checks) moved(digest string, before, after os.FileInfo) {
 	if whole, ok := c.known(digest, before); ok {
 		c.add(digest, checked{after, whole})

@@ -15,45 +15,46 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrInUse says that a server or a collection has the directory open.
+// ErrInUse means that a server or a collection has the directory open.
 var ErrInUse = errors.New("the registry directory is in use")
 
-// Collection says what a collection may remove.
+// Collection configures what a collection may remove.
 type Collection struct {
-	// MinAge is how old something must be by the time of its file. 0 is for a
-	// directory that nobody has pushed to when it was closed. An upload is cut
-	// when it got nothing for an hour, and always when no server runs.
+	// MinAge is the minimum age of removed content by the time of its file. 0
+	// is safe only for a closed directory without recent pushes. An upload is
+	// abandoned if it has received nothing for an hour, and always if no server
+	// runs.
 	MinAge time.Duration
-	// DryRun only counts. It needs no lock: beside a server the numbers are
-	// those of one moment or another.
+	// DryRun only counts. It needs no lock; while a server runs, the numbers do
+	// not belong to one point in time.
 	DryRun bool
 
-	closed bool // no server has the directory, so that no upload can go on
+	closed bool // no server has the directory open, so no upload can continue
 }
 
-// Collected says what a collection removed, or would remove.
+// Collected is the content that a collection removed, or would remove.
 type Collected struct {
-	Repositories []Garbage // by name, those that lost something
+	Repositories []Garbage // by name, those that lost content
 	Blobs        int       // files
-	Bytes        int64     // of blobs and of cut uploads
-	Used         int64     // the same of what stays
+	Bytes        int64     // of blobs and of abandoned uploads
+	Used         int64     // bytes of blobs and uploads that stay
 }
 
-// Garbage is what one repository loses. Blobs of several repositories count
-// for the first.
+// Garbage is the content that one repository loses. Blobs of several
+// repositories are counted for the first.
 type Garbage struct {
-	Repository string `json:"repository"` // empty: belongs to none
-	Tags       int    `json:"tags"`       // of signatures and the like whose subject goes
+	Repository string `json:"repository"` // empty: in no repository
+	Tags       int    `json:"tags"`       // of signatures and other referrers whose subject is removed
 	Manifests  int    `json:"manifests"`
 	Blobs      int    `json:"blobs"`
 	Uploads    int    `json:"uploads"`
 	Bytes      int64  `json:"bytes"`
 }
 
-// Collect removes from a registry directory that no server has open what no
-// tag leads to: manifests, blobs, and what cut uploads left. It may be
-// interrupted at any time: what it removes is reachable by nobody, and the
-// next run continues.
+// Collect removes the content that no tag leads to from a registry directory
+// that no server has open: manifests, blobs, and abandoned uploads. It may be
+// interrupted at any time: the removed content is unreachable, and the next run
+// continues.
 func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	fail := func(err error) (Collected, error) {
 		return Collected{}, fmt.Errorf("collect garbage in %s: %w", dir, err)
@@ -82,9 +83,9 @@ func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
 	return c, nil
 }
 
-// Collect does the same while the registry serves. Pushes go on; they wait
-// while the directory is looked through for the last time and while what goes
-// is renamed, not while its files are removed. In memory it does nothing.
+// Collect does the same while the registry serves. Pushes continue; they wait
+// while the directory is scanned for the last time and removed files are
+// renamed, not while the files are deleted. In memory it does nothing.
 func (r *Registry) Collect(ctx context.Context, o Collection) (Collected, error) {
 	if r.store == nil {
 		return Collected{}, nil
@@ -101,12 +102,12 @@ func (s *store) collect(ctx context.Context, o Collection) (Collected, error) {
 	if err := p.find(ctx); err != nil || o.DryRun || len(p.remove) == 0 {
 		return p.collected(), err
 	}
-	// Everything that was read is remembered, so that this is short.
+	// Manifests that were read are cached, so this is short.
 	err := p.sweep(ctx, s)
 	return p.collected(), errors.Join(err, s.emptyTrash())
 }
 
-// sweep looks once more, now with nobody beside it, and removes.
+// sweep scans once more, with exclusive access, and removes.
 func (p *plan) sweep(ctx context.Context, s *store) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -125,8 +126,8 @@ func (p *plan) sweep(ctx context.Context, s *store) error {
 	return nil
 }
 
-// removeEmpty removes a folder of blobs or of repositories and those above it
-// that have nothing in them. The folders inside a repository stay.
+// removeEmpty removes an empty directory of blobs or of repositories, and empty
+// directories above it. The directories inside a repository stay.
 func (s *store) removeEmpty(dir string) {
 	top := filepath.Join(s.root, "docker", "registry", "v2")
 	for {
@@ -140,17 +141,17 @@ func (s *store) removeEmpty(dir string) {
 	}
 }
 
-// Schedule is when a server collects.
+// Schedule configures when a server collects.
 type Schedule struct {
 	Every  time.Duration // 0: never
-	MinAge time.Duration // of what is removed, at least an hour
+	MinAge time.Duration // minimum age of removed content, at least an hour
 	Done   func(Collected, error)
 }
 
-// minAge leaves time for pushes on their way, see freshFor.
+// minAge leaves time for running pushes, see freshFor.
 const minAge = time.Hour
 
-// Run collects until the context ends: at once, and then on the schedule.
+// Run collects at once, and then on the schedule, until the context ends.
 func (r *Registry) Run(ctx context.Context, s Schedule) {
 	if s.Every <= 0 || r.store == nil {
 		return
@@ -177,19 +178,20 @@ func (r *Registry) Run(ctx context.Context, s Schedule) {
 	}
 }
 
-// settling notices that the clock was set, which makes files that were just
-// written look old.
+// settling detects that the clock was set, which makes recent files look old.
 type settling struct {
-	ahead time.Duration // of the clock against the time that went by
-	since time.Duration // when that was first seen
+	ahead time.Duration // of the wall clock relative to elapsed time
+	since time.Duration // elapsed time when that was first seen
 	set   bool
 }
 
-// maxDrift is what adjusting a clock bit by bit may do between two looks.
+// maxDrift is how far gradual clock adjustment may move the clock between two
+// checks.
 const maxDrift = time.Minute
 
-// settled reports whether the clock has gone steadily for that long. It gets the
-// time since the start by the clock and as it went by.
+// settled reports whether the clock has been steady for longer than long. clock
+// and passed are the time since the start by the wall clock and by elapsed
+// time.
 func (c *settling) settled(clock, passed, long time.Duration) bool {
 	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {
 		c.ahead = ahead
@@ -201,8 +203,8 @@ func (c *settling) settled(clock, passed, long time.Duration) bool {
 	return !c.set || passed-c.since > long
 }
 
-// lockFile is what a server and a collection lock. The kernel releases it when
-// a process is killed.
+// lockFile is locked by a server or a collection. The kernel releases the lock
+// when a process is killed.
 const lockFile = ".okara-lock"
 
 func lockDir(dir string) (*flock.Flock, error) {
@@ -217,7 +219,7 @@ func lockDir(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// logged says on the server's log what a collection did.
+// logged logs the result of a collection.
 func (r *Registry) logged(c Collected, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// The library makes the folder of a tag first and its link last. Killed, or
-// out of space, in between it leaves a tag that is listed and that nobody can
-// read: a claim of that kind would lock its state until somebody ends it. A
-// DELETE of a manifest takes away its link first and its tags afterwards, and
-// can leave the same.
+// The library creates the directory of a tag first and its link last. If it is
+// killed, or the disk becomes full, in between, the tag is listed but cannot be
+// read: if it is a lock claim, it would lock its state until it is removed by
+// hand. A DELETE of a manifest removes its link first and its tags afterwards,
+// and can leave the same.
 
-// removeDangling removes the folder of a tag that has no link. It is alone with
-// the directory: others may be writing the same tag.
+// removeDangling removes the directory of a tag that has no link. It needs
+// exclusive access to the directory, because another request may be writing the
+// same tag.
 func (s *store) removeDangling(dir string) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -28,8 +29,8 @@ func (s *store) removeDangling(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// removeDanglingTags removes all tags that nobody can read and returns how many there
-// were. Nobody else may have the directory open.
+// removeDanglingTags removes all tags that cannot be read and returns their
+// number. The caller must have exclusive access to the directory.
 func (s *store) removeDanglingTags(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
@@ -58,8 +59,8 @@ func (s *store) removeDanglingTags(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// removeUploads removes what cut uploads left, whatever their age, and returns
-// how many there were. Nobody else may have the directory open.
+// removeUploads removes abandoned uploads of any age and returns their number.
+// The caller must have exclusive access to the directory.
 func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
@@ -81,8 +82,8 @@ func (s *store) removeUploads(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// isDangling recognizes a tag without a link, or with one to a manifest that the
-// repository does not have.
+// isDangling recognizes a tag without a link, or with a link to a manifest that
+// the repository does not have.
 func isDangling(repository, tag string) (bool, error) {
 	to, err := os.ReadFile(filepath.Join(tag, "current", "link"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +107,7 @@ func repositoryDir(root, name string) string {
 	return filepath.Join(root, "docker", "registry", "v2", "repositories", filepath.FromSlash(name))
 }
 
-// listRepositories returns the names of all folders that are repositories,
+// listRepositories returns the names of all directories that are repositories,
 // sorted.
 func listRepositories(ctx context.Context, root string) (names []string, err error) {
 	top := repositoryDir(root, "")
@@ -133,7 +134,7 @@ func listRepositories(ctx context.Context, root string) (names []string, err err
 	return names, err
 }
 
-// readDir lists a folder, which need not exist.
+// readDir lists a directory, which may be missing.
 func readDir(dir string) ([]fs.DirEntry, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,25 +21,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// store is the storage driver of a directory: the library's own, and what that
-// one leaves to others. Blobs are checked before they are read, what a client
-// was reported to exist is not garbage for a while, a tag is removed at once or not
-// at all, and a sweep is alone with the directory.
+// store is the storage driver of a directory: the library's driver with
+// additions. Blobs are checked before they are read, a blob whose existence was
+// reported to a client is not garbage for a while, a tag is removed in one
+// step, and a collection can get exclusive access to the directory.
 type store struct {
 	driver.StorageDriver
 	root    string
-	gate    sync.RWMutex // changes hold it shared, and briefly; a sweep holds it alone
+	gate    sync.RWMutex // changes hold it shared, and briefly; a collection holds it exclusively
 	checks  *checks
 	reserve *reserve
-	sync    func(path string) error // waits until a file or folder is on the disk
+	sync    func(path string) error // waits until a file or directory is on the disk
 
 	unsynced unsynced
 }
 
 const driverName = "okara"
 
-// register makes the driver known to the library, which knows drivers by name
-// only; the store itself comes as a parameter.
+// register makes the driver known to the library, which looks up drivers by
+// name; the store itself is a parameter.
 var register = sync.OnceFunc(func() { factory.Register(driverName, storeFactory{}) })
 
 type storeFactory struct{}
@@ -52,7 +52,7 @@ func (storeFactory) Create(_ context.Context, parameters map[string]any) (driver
 	return s, nil
 }
 
-// maxThreads is how many operations on the disk run at once, the library's
+// maxThreads is how many disk operations run concurrently, the library's
 // default.
 const maxThreads = 100
 
@@ -61,10 +61,11 @@ func newStore(root string, c *checks) *store {
 	return &store{StorageDriver: base, root: root, checks: c, reserve: &reserve{dir: root, log: c.log}, sync: syncPath, unsynced: unsynced{paths: map[string]int{}}}
 }
 
-// file is where a path of the library is.
+// file returns the file name of a path of the library.
 func (s *store) file(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
 
-// data is the path of a blob's bytes, ghostly one below the folder of a tag.
+// data matches the path of a blob's bytes, ghostly a path below the directory
+// of a tag.
 var (
 	data    = text.Pattern(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
 	ghostly = text.Pattern(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
@@ -76,7 +77,8 @@ func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
 	}
 	content, err := s.StorageDriver.GetContent(ctx, path)
 	if err == nil && len(content) == 0 && strings.HasSuffix(path, "/link") {
-		// The power went before its bytes came to the disk, and it was never acknowledged.
+		// The power failed before its bytes reached the disk, so it was never
+		// acknowledged.
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
 	if err == nil {
@@ -92,7 +94,7 @@ func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadC
 	return s.StorageDriver.Reader(ctx, path, offset)
 }
 
-// whole returns an error if path is a blob with other bytes than its name says.
+// whole returns an error if path is a blob whose bytes do not match its name.
 func (s *store) whole(ctx context.Context, path string) error {
 	match := data().FindStringSubmatch(path)
 	if match == nil {
@@ -100,14 +102,14 @@ func (s *store) whole(ctx context.Context, path string) error {
 	}
 	f, err := os.Open(s.file(path))
 	if err != nil {
-		return nil // the library knows the proper error
+		return nil // the library returns the proper error
 	}
 	defer f.Close()
 	return s.checks.whole(ctx, f, match[1])
 }
 
-// Stat answers whether a blob exists, upon which clients send manifests that
-// need it. It counts as just written from then on.
+// Stat reports whether a blob exists. A client may then send a manifest that
+// needs the blob, so the blob counts as written now.
 func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -117,7 +119,7 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 		return info, err
 	}
 	file := s.file(path)
-	// A reader must not take a damaged blob for one that never was.
+	// A damaged blob is missing only for writers; readers must get the error.
 	if changeOf(ctx).sends && s.checks.damaged(file, match[1]) {
 		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
 	}
@@ -126,11 +128,11 @@ func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) 
 	return info, nil
 }
 
-// freshFor is how old a blob may look that was asked for just now. Collections
-// in a server therefore take a multiple of it as their least age.
+// freshFor is how old a blob may look just after a client asked for it. The
+// minimum age for collections in a server is therefore a multiple of it.
 const freshFor = 10 * time.Minute
 
-// touch gives an old blob the present as its time. Where that is not allowed
+// touch sets the time of an old blob to the present. If that is not permitted,
 // nothing can be removed either.
 func (s *store) touch(file, hex string, modified time.Time) {
 	now := time.Now()
@@ -146,7 +148,7 @@ func (s *store) touch(file, hex string, modified time.Time) {
 	}
 }
 
-// cutUpload is the folder of an upload.
+// cutUpload matches the directory of an upload.
 var cutUpload = text.Pattern(`^(/docker/registry/v2/repositories/.+/_uploads/[^/]+)/`)
 
 func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
@@ -193,8 +195,8 @@ func (s *store) Move(ctx context.Context, from, to string) error {
 	return diskError(s.change(ctx, func() error { return s.StorageDriver.Move(ctx, from, to) }))
 }
 
-// change does something to the directory, and once more if the reserve gave room
-// for it.
+// change runs an operation on the directory, and again if it failed but the
+// reserve then freed space for it.
 func (s *store) change(ctx context.Context, do func() error) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -205,8 +207,8 @@ func (s *store) change(ctx context.Context, do func() error) error {
 	return err
 }
 
-// abandon removes the folder of an upload that failed. What cannot be removed is
-// garbage.
+// abandon removes the directory of a failed upload. If that fails, the upload
+// is garbage.
 func (s *store) abandon(path string) {
 	s.gate.RLock()
 	gone, err := s.discard(s.file(path))
@@ -219,8 +221,8 @@ func (s *store) abandon(path string) {
 	}
 }
 
-// Delete takes the path away in one step: killed halfway through the files of a
-// tag it would leave one that is listed and cannot be read.
+// Delete removes the path in one step: a crash while the files of a tag are
+// deleted would leave a tag that is listed but cannot be read.
 func (s *store) Delete(_ context.Context, path string) error {
 	s.gate.RLock()
 	gone, err := s.discard(s.file(path))
@@ -234,10 +236,10 @@ func (s *store) Delete(_ context.Context, path string) error {
 	return diskError(err)
 }
 
-// trash holds what was taken away and is being removed.
+// trash is the directory for removed files until they are deleted.
 const trash = ".okara-trash"
 
-// discard moves a file or folder to the trash and returns where it is.
+// discard moves a file or directory to the trash and returns its new path.
 func (s *store) discard(file string) (string, error) {
 	gone := filepath.Join(s.root, trash, rand.Text())
 	err := os.Rename(file, gone)
@@ -253,8 +255,8 @@ func (s *store) discard(file string) (string, error) {
 	return gone, os.Rename(file, gone)
 }
 
-// emptyTrash removes what is in the trash, but not the folder: a tag may be on its
-// way into it.
+// emptyTrash deletes the content of the trash, but not the directory itself: a
+// tag may be moving into it.
 func (s *store) emptyTrash() error {
 	dir := filepath.Join(s.root, trash)
 	entries, err := os.ReadDir(dir)
@@ -268,7 +270,7 @@ func (s *store) emptyTrash() error {
 	return errors.Join(errs...)
 }
 
-// diskWriter is what uploads go to.
+// diskWriter is the writer of an upload.
 type diskWriter struct {
 	driver.FileWriter
 	ctx     context.Context // of the request
@@ -292,9 +294,9 @@ func (w diskWriter) failed(err error) error {
 	return diskError(err)
 }
 
-// diskError keeps of an error of the disk what clients may know and can act
-// on: not the path, and the reason in words, which the library would send as a
-// number.
+// diskError reduces a disk error to what clients may see and can act on:
+// without the path, and with the reason as text, because the library would send
+// a number.
 func diskError(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](unwrapped(err)); ok {
 		return driver.Error{DriverName: driverName, Detail: errno}
@@ -302,8 +304,8 @@ func diskError(err error) error {
 	return err
 }
 
-// unwrapped returns what an error of the library says, to which that type does
-// not unwrap.
+// unwrapped returns the cause of an error of the library, whose type does not
+// implement Unwrap for it.
 func unwrapped(err error) error {
 	if e, ok := errors.AsType[driver.Error](err); ok {
 		return e.Detail

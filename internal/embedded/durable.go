@@ -20,22 +20,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// The library waits for the disk after each file that it writes, one after the other: 60
-// times for a version of a module. What is acknowledged has to be on the disk, and neither
-// a manifest nor a tag may be there before what it names. So the files of one request are
-// waited for together: before the links that make a manifest and a tag, and before the
-// answer. What belongs to an upload under way is not waited for at all, since its session
-// ends with the process.
+// The library syncs each file that it writes individually: 60 times for a
+// version of a module. Acknowledged content has to be on the disk, and a
+// manifest or tag must not be on the disk before the content it names. So the
+// files of one request are synced together: before the links that create a
+// manifest and a tag, and before the answer. Files of a running upload are not
+// synced at all, since its session ends with the process.
 
-// pending is what a request has written and not waited for, or what others have that it
-// builds upon.
+// pending is the set of files that a request has written but not synced, or
+// that other requests have not synced and it depends on.
 type pending struct {
 	mu    sync.Mutex // guards paths
 	paths map[string]bool
 }
 
-// unsynced counts the requests that have a path pending. It stays where the disk has
-// refused one: that is written anew, since to ask again tells nothing of what was lost.
+// unsynced counts the requests for which a path is pending. The count stays if
+// the sync failed: the file is then written again, since a second sync would
+// not report lost data.
 type unsynced struct {
 	mu    sync.Mutex // guards paths
 	paths map[string]int
@@ -51,8 +52,9 @@ func (u *unsynced) count(path string, by int) int {
 	return n
 }
 
-// pend has a request wait for paths, and others that build upon them meanwhile. It comes
-// before they are written, so that nobody sees one and takes it to be on the disk.
+// pend adds paths to the pending files of a request, so that other requests
+// that depend on them wait too. It must be called before they are written, so
+// that no request takes one to be on the disk.
 func (s *store) pend(it *change, paths ...string) {
 	p := &it.pending
 	p.mu.Lock()
@@ -68,8 +70,8 @@ func (s *store) pend(it *change, paths ...string) {
 	}
 }
 
-// lean has a request wait for a file that it has just seen, if who wrote that still does:
-// a manifest may name the blob of another request.
+// lean makes a request wait for a file that it has just read, if the file is
+// not synced yet: a manifest may name the blob of another request.
 func (s *store) lean(ctx context.Context, path string) {
 	it := changeOf(ctx)
 	if !it.waits {
@@ -83,11 +85,11 @@ func (s *store) lean(ctx context.Context, path string) {
 	}
 }
 
-// maxSyncs is how many files one request waits for at a time. The disk does in one go
-// what it is asked for at the same time.
+// maxSyncs is how many files one request syncs concurrently. The disk combines
+// concurrent syncs.
 const maxSyncs = 8
 
-// flush waits until all that a request has pending is on the disk.
+// flush waits until all pending files of a request are on the disk.
 func (s *store) flush(it *change) error {
 	p := &it.pending
 	p.mu.Lock()
@@ -108,11 +110,12 @@ func (s *store) flush(it *change) error {
 	return g.Wait()
 }
 
-// syncPath waits for a file or folder. One that was removed since has nothing to wait for.
+// syncPath syncs a file or directory. A file that has been removed needs no
+// sync.
 func syncPath(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows syncs nothing that is open for reading
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows does not sync files that are open for reading only
 	if err != nil {
-		f, err = os.Open(path) // a folder
+		f, err = os.Open(path) // a directory
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -124,16 +127,19 @@ func syncPath(path string) error {
 }
 
 var (
-	// scratch is what the library keeps of an upload under way, beside its bytes.
+	// scratch matches the library's files about a running upload, besides its
+	// bytes.
 	scratch = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/(?:startedat|hashstates/.+)$`)
-	// uploading is where its bytes are.
+	// uploading matches the file of its bytes.
 	uploading = text.Pattern(`^/docker/registry/v2/repositories/.+/_uploads/[^/]+/data$`)
-	// revision and naming are the links that make a manifest of the repository, and a tag.
+	// revision and naming match the links that create a manifest of the
+	// repository, and a tag.
 	revision = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/revisions/[^/]+/[^/]+/link$`)
 	naming   = text.Pattern(`^/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+/current/link$`)
 )
 
-// put writes a file in one step, and waits for it or leaves that to the end of the request.
+// put writes a file in one step, and syncs it or leaves that to the end of the
+// request.
 func (s *store) put(ctx context.Context, path string, content []byte) error {
 	it := changeOf(ctx)
 	file := s.file(path)
@@ -151,10 +157,11 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 	before, err := os.ReadFile(file)
 	missing := errors.Is(err, fs.ErrNotExist)
 	now := time.Now()
-	// What is the same is as young as if it was written, see touch.
+	// Equal content gets the current time as if it was written, see touch.
 	same := err == nil && bytes.Equal(before, content) && s.unsynced.count(file, 0) == 0 && os.Chtimes(file, now, now) == nil
 	if tag || !missing && !same {
-		// The file may replace what was acknowledged, and half of a file is of no use.
+		// The file may replace acknowledged content, so it must never be
+		// incomplete.
 		return s.StorageDriver.PutContent(ctx, path, content)
 	}
 	s.pend(it, file, filepath.Dir(file))
@@ -164,7 +171,7 @@ func (s *store) put(ctx context.Context, path string, content []byte) error {
 	return nil
 }
 
-// replace gives a file its content in one step.
+// replace writes the content of a file in one step.
 func replace(file string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return err
@@ -180,7 +187,8 @@ func replace(file string, content []byte) error {
 	return err
 }
 
-// uploadFile takes the bytes of an upload, and waits for them when it has all.
+// uploadFile receives the bytes of an upload, and syncs them when it is
+// complete.
 type uploadFile struct {
 	f         *os.File
 	w         *bufio.Writer

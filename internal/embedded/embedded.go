@@ -19,15 +19,15 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Options configure a registry. The zero value is right for most.
+// Options configures a registry. The zero value suits most uses.
 type Options struct {
 	// DisableDelete makes the registry answer 405 to every DELETE.
 	DisableDelete bool
-	// Logger gets the library's errors, nil: none. The library knows one
+	// Logger receives the library's errors, nil: none. The library has one
 	// logger per process, so the last New decides.
 	Logger *slog.Logger
-	// Reserve is the room on the disk that only the repositories of Vital get,
-	// in bytes, when all else is full. 0: none.
+	// Reserve is the disk space, in bytes, that only the repositories for which
+	// Vital returns true may use when the rest is full. 0: none.
 	Reserve int64
 	Vital   func(repository string) bool // nil: none
 }
@@ -42,8 +42,8 @@ type Registry struct {
 	vital func(repository string) bool
 }
 
-// New returns the registry kept in dir, which is created if needed; an empty
-// dir keeps everything in memory. A directory has one registry at a time; for
+// New returns the registry stored in dir, which is created if needed; an empty
+// dir keeps everything in memory. Only one registry can use a directory; for
 // another the error is [ErrInUse].
 func New(dir string, o Options) (*Registry, error) {
 	quiet(o.Logger)
@@ -78,7 +78,7 @@ func New(dir string, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// open takes the directory and puts away what a killed process left in it.
+// open locks the directory and cleans up what a killed process left in it.
 func (r *Registry) open(reserved int64) (err error) {
 	if r.lock, err = lockDir(r.root); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (r *Registry) open(reserved int64) (err error) {
 	if n > 0 {
 		r.log.Warn("removed dangling tags, whose write was interrupted", "tags", n)
 	}
-	// Sessions of uploads end with the process: the library signs their links with
-	// a key of its own that it does not keep.
+	// Upload sessions end with the process: the library signs their links with
+	// a key that it does not store.
 	cut, errCut := r.store.removeUploads(context.Background())
 	if cut > 0 {
 		r.log.Info("removed uploads that were cut off", "uploads", cut)
@@ -105,8 +105,7 @@ func (r *Registry) open(reserved int64) (err error) {
 // catalogPage is how many repositories one answer lists.
 const catalogPage = 1000
 
-// start calls NewApp, which panics on what it thinks of as a wrong
-// configuration.
+// start calls NewApp, which panics on a configuration that it considers wrong.
 func start(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -118,8 +117,7 @@ func start(storage configuration.Storage) (h http.Handler, err error) {
 	return handlers.NewApp(context.Background(), &c), nil
 }
 
-// Close gives the directory free. The handler must not be used
-// any more.
+// Close releases the directory. The handler must not be used afterwards.
 func (r *Registry) Close() error {
 	if r.lock == nil {
 		return nil
@@ -127,8 +125,8 @@ func (r *Registry) Close() error {
 	return r.lock.Close()
 }
 
-// prepare makes the directory and finds out now whether it can be written. It
-// returns the absolute path; none stays none.
+// prepare creates the directory and checks that it is writable. It returns the
+// absolute path, "" for "".
 func prepare(dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -142,7 +140,7 @@ func prepare(dir string) (string, error) {
 	}
 	f, err := os.CreateTemp(dir, ".okara-*")
 	if isDiskFull(err) {
-		return dir, nil // what is there can be read
+		return dir, nil // existing content can be read
 	}
 	if err != nil {
 		return "", err
@@ -153,7 +151,7 @@ func prepare(dir string) (string, error) {
 	return dir, os.Remove(f.Name())
 }
 
-// quiet keeps the library off stderr.
+// quiet prevents the library from writing to stderr.
 func quiet(l *slog.Logger) {
 	logrus.SetOutput(io.Discard)
 	logrus.SetLevel(logrus.ErrorLevel)
@@ -164,9 +162,9 @@ func quiet(l *slog.Logger) {
 	logrus.StandardLogger().ReplaceHooks(hooks)
 }
 
-// forward hands the library's errors to slog. It logs each 404 as an error;
-// refusals are everyday and go to debug. Of its fields those that repeat the
-// request's headers are left out.
+// forward passes the library's errors to slog. The library logs each 404 as an
+// error; refusals are common and are logged at debug level. Fields that repeat
+// the headers of the request are dropped.
 type forward struct{ l *slog.Logger }
 
 func (f forward) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }

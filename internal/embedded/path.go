@@ -4,12 +4,12 @@ package embedded
 
 import "strings"
 
-// Host is the name under which a server asks its own registry. No request for it
-// leaves the process.
+// Host is the host name for requests of a server to its own registry. Such
+// requests never leave the process.
 const Host = "okara.invalid"
 
-// RepositoryOf is the repository in a path of the distribution API, "" for a
-// path without one. Repository names may contain the words of the API, so the
+// RepositoryOf returns the repository in a path of the distribution API, "" for
+// a path without one. Repository names may contain the words of the API, so the
 // last one counts, as it does for the registry.
 func RepositoryOf(path string) string {
 	path = strings.TrimPrefix(path, "/v2/")

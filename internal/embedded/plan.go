@@ -21,30 +21,31 @@ import (
 	"time"
 )
 
-// plan finds what a collection removes. It keeps what it learned of manifests,
-// so that finding again is quick; a manifest takes some hundred bytes.
+// plan determines what a collection removes. It caches the references of
+// manifests, so that the second scan is quick; a manifest takes a few hundred
+// bytes.
 type plan struct {
 	root   string
-	cutoff time.Time           // what was written since is left alone
-	alive  time.Time           // uploads that got something since go on
-	refs   map[string]manifest // by digest; content that is whole never changes
+	cutoff time.Time           // content written since then is kept
+	alive  time.Time           // uploads that received bytes since then are kept
+	refs   map[string]manifest // by digest; valid content never changes
 
 	blobs  map[string]blob   // of the directory
-	live   map[string]bool   // what a repository needs
-	owner  map[string]string // the first repository that had a blob which goes
+	live   map[string]bool   // content that a repository needs
+	owner  map[string]string // first repository of each blob that is removed
 	loss   map[string]*Garbage
-	remove []string // in this order: nothing points to what went before
+	remove []string // in this order: nothing refers to earlier entries
 	used   int64
 }
 
-// blob is what the directory has under a digest.
+// blob is the content of the directory under a digest.
 type blob struct {
 	dir  string
 	size int64
 	seen time.Time
 }
 
-// manifest is what a manifest or an index leads to.
+// manifest holds the references of a manifest or an index.
 type manifest struct {
 	to      []string
 	subject string
@@ -64,8 +65,8 @@ func newPlan(root string, o Collection) *plan {
 	return p
 }
 
-// young recognizes a time after the cutoff. One in the future says
-// nothing about the age, and is young.
+// young reports whether a time is not before the cutoff. A time in the future
+// counts as young, because it says nothing about the age.
 func (p *plan) young(t time.Time) bool { return !t.Before(p.cutoff) }
 
 func (p *plan) find(ctx context.Context) error {
@@ -100,7 +101,7 @@ func (p *plan) find(ctx context.Context) error {
 	return nil
 }
 
-// of returns what a repository loses.
+// of returns the entry for the losses of a repository.
 func (p *plan) of(name string) *Garbage {
 	if p.loss[name] == nil {
 		p.loss[name] = &Garbage{Repository: name}
@@ -119,7 +120,8 @@ func (p *plan) collected() (c Collected) {
 	return c
 }
 
-// readBlobs lists blobs/sha256/xx/HEX/data. Other algorithms are left alone.
+// readBlobs lists blobs/sha256/xx/HEX/data. Blobs of other algorithms are
+// ignored.
 func (p *plan) readBlobs(ctx context.Context) error {
 	top := filepath.Join(p.root, "docker", "registry", "v2", "blobs", "sha256")
 	prefixes, err := readDir(top)
@@ -152,8 +154,8 @@ func (p *plan) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// inside returns the file of a folder that has one, or else the folder, or nil
-// if that has gone. What a killed write left beside the file is removed.
+// inside returns the file in a directory, or else the directory, or nil if that
+// does not exist. Remains of an interrupted write beside the file are removed.
 func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
 	list, err := readDir(dir)
 	if err != nil {
@@ -179,12 +181,12 @@ func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
 	return found, err
 }
 
-// maxManifest is more than the library takes, 4 MiB.
+// maxManifest is larger than the limit of the library, 4 MiB.
 const maxManifest = 8 << 20
 
-// read returns what a manifest leads to: nothing if it is not there, which
-// nobody could read either, and an error if it is damaged, since nobody knows
-// what it needs.
+// read returns the references of a manifest: none if it is missing, because it
+// could not be read anyway, and an error if it is damaged, because its needs
+// are unknown.
 func (p *plan) read(digest string) (manifest, error) {
 	if m, ok := p.refs[digest]; ok {
 		return m, nil
@@ -224,7 +226,7 @@ func parseManifest(content []byte) (m manifest) {
 		Subject   descriptor   `json:"subject"`
 	}
 	if json.NewDecoder(bytes.NewReader(content)).Decode(&doc) != nil {
-		return m // the library took it for a manifest without references
+		return m // the library accepted it as a manifest without references
 	}
 	m.subject = strings.Clone(doc.Subject.Digest)
 	for _, d := range slices.Concat([]descriptor{doc.Config}, doc.Layers, doc.Manifests, doc.Blobs) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// contents is what one repository has, read from its folder.
+// contents is the content of one repository, read from its directory.
 type contents struct {
 	name      string
 	tags      map[string]link // by tag
@@ -22,16 +22,16 @@ type contents struct {
 	layers    map[string]link
 }
 
-// link is a folder that points to a digest.
+// link is a directory that points to a digest.
 type link struct {
 	dir  string
-	to   string // empty: it has no file named link
+	to   string // empty: there is no file named link
 	seen time.Time
 }
 
-// repository decides what of a repository goes. Reachable is what its tags lead
-// to, what was written lately with all that it leads to, and what refers to
-// something reachable.
+// repository decides which content of a repository is removed. Reachable are
+// manifests that tags lead to, recently written ones, everything that these
+// need, and the referrers of reachable manifests.
 func (p *plan) repository(ctx context.Context, name string) error {
 	c, err := p.contents(name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *plan) repository(ctx context.Context, name string) error {
 	return nil
 }
 
-// mark returns everything that is reachable in a repository.
+// mark returns everything reachable in a repository.
 func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
 	keep := map[string]bool{}
 	referrers := map[string][]string{}
@@ -135,9 +135,9 @@ func (c *contents) has(manifest string) bool {
 	return ok && l.to != ""
 }
 
-// subjectTag is the tag of a fallback index of referrers, with a suffix that of
-// a cosign signature: OCI distribution specification 1.1, "Referrers Tag
-// Schema", and cosign's SIGNATURE_SPEC.md.
+// subjectTag matches the tag of a referrers fallback index, or with a suffix
+// that of a cosign signature: OCI distribution specification 1.1, "Referrers
+// Tag Schema", and cosign's SIGNATURE_SPEC.md.
 var subjectTag = text.Pattern(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
 
 func subjectOf(tag string) string {
@@ -147,9 +147,9 @@ func subjectOf(tag string) string {
 	return ""
 }
 
-// orphan recognizes a tag that stands for what refers to a manifest of this
-// repository, when that one goes and nothing else keeps the referrer. Where the
-// subject lies elsewhere the tag is like any other.
+// orphan recognizes a tag for referrers of a manifest of this repository, if
+// that manifest is removed and nothing else keeps the referrer. If the subject
+// is in another repository, the tag is treated like any other.
 func (p *plan) orphan(c *contents, keep map[string]bool, tag string, l link) bool {
 	subject := subjectOf(tag)
 	return c.has(subject) && !keep[subject] && !keep[l.to] && !p.young(c.manifests[subject].seen)
@@ -165,7 +165,7 @@ func (p *plan) contents(name string) (*contents, error) {
 	return c, errors.Join(err, err2, err3)
 }
 
-// links reads ALGORITHM/HEX/link.
+// links reads the files ALGORITHM/HEX/link.
 func (p *plan) links(top string) (map[string]link, error) {
 	all := map[string]link{}
 	algorithms, err := readDir(top)
@@ -197,8 +197,8 @@ func (p *plan) links(top string) (map[string]link, error) {
 	return all, nil
 }
 
-// tags reads TAG/current/link. What TAG/index has is the tag's past, which
-// nothing reads.
+// tags reads the files TAG/current/link. TAG/index holds the history of the
+// tag, which nothing reads.
 func (p *plan) tags(top string) (map[string]link, error) {
 	all := map[string]link{}
 	list, err := readDir(top)
@@ -231,7 +231,7 @@ func (p *plan) tags(top string) (map[string]link, error) {
 	return all, nil
 }
 
-// past removes all but the present entry of a tag's index.
+// past removes all but the current entry of a tag's index.
 func (p *plan) past(index, present string) error {
 	list, err := readDir(index)
 	if err != nil {
@@ -249,8 +249,8 @@ func (p *plan) past(index, present string) error {
 	return nil
 }
 
-// uploads finds the cut ones by the last byte that they got, and returns how
-// many there are in all.
+// uploads finds the abandoned uploads by the time of their last byte, and
+// returns the number of all uploads.
 func (p *plan) uploads(name string, g *Garbage) (int, error) {
 	top := filepath.Join(repositoryDir(p.root, name), "_uploads")
 	list, err := readDir(top)

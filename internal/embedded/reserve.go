@@ -17,34 +17,34 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 )
 
-// ErrFull says that the disk has no room but for what may use the reserve.
+// ErrFull means that only requests that may use the reserve have disk space.
 var ErrFull = errors.New("the disk is full")
 
-// reserve is a file that takes room from the disk while there is some. When the
-// disk is full, whoever filled it, the file is cut by what the vital
-// repositories write. Until it is whole again nobody else may write.
+// reserve is a file that occupies disk space while there is some. When the disk
+// is full, for any reason, the file shrinks by what the vital repositories
+// write. Until it has its full size again, all other writes are refused.
 type reserve struct {
 	dir, file string
-	size      int64 // of the whole file
+	size      int64 // full size of the file
 	log       *slog.Logger
 
 	mu     sync.Mutex // guards the fields below
-	have   int64      // size of the file now
-	warned bool       // the log says that the disk is full
+	have   int64      // current size of the file
+	warned bool       // it was logged that the disk is full
 }
 
 const (
-	// headroom is left free by uploads, so that the links and the manifest of
-	// what they sent find room.
+	// headroom is left free by uploads, so that their links and manifests have
+	// space.
 	headroom = 256 << 10
-	// slice is the least that is cut from the file at once.
+	// slice is the minimum that is cut from the file at once.
 	slice = 512 << 10
-	// reserveFile is not of the library, which leaves it alone.
+	// reserveFile does not belong to the library, which ignores it.
 	reserveFile = ".okara-reserve"
 )
 
-// openReserve makes the file, or takes the one that is there. A disk that has no
-// room for it is full.
+// openReserve creates the file, or opens an existing one. A disk without space
+// for it counts as full.
 func openReserve(dir string, size int64, log *slog.Logger) (*reserve, error) {
 	r := &reserve{dir: dir, file: filepath.Join(dir, reserveFile), size: size, log: log}
 	info, err := os.Stat(r.file)
@@ -74,10 +74,10 @@ func removeIfThere(file string) error {
 	return nil
 }
 
-// upload allows to write n bytes of a blob, or says that the disk is full.
+// upload permits writing n bytes of a blob, or returns that the disk is full.
 func (r *reserve) upload(ctx context.Context, n int64) error { return r.admit(ctx, n, headroom) }
 
-// small allows to write a link or a manifest, which may use the headroom.
+// small permits writing a link or a manifest, which may use the headroom.
 func (r *reserve) small(ctx context.Context, n int64) error { return r.admit(ctx, n, 0) }
 
 func (r *reserve) admit(ctx context.Context, n, leave int64) error {
@@ -106,19 +106,20 @@ func (r *reserve) admit(ctx context.Context, n, leave int64) error {
 	return nil
 }
 
-// cut gives room to the disk.
+// cut frees disk space by shrinking the file.
 func (r *reserve) cut(lack int64) {
 	to := max(0, r.have-max(lack, slice))
 	if to == r.have || os.Truncate(r.file, to) != nil {
-		return // the write says that there is no room
+		return // the write reports that there is no space
 	}
 	r.have = to
 	_, free, _ := Space(r.dir)
 	r.warn(free)
 }
 
-// refused is called when the disk took no more. It gives a vital request room to
-// try again, and reports whether that makes sense: quotas are no free space.
+// refused is called when a write failed because the disk is full. It frees
+// space for a vital request and reports whether a retry makes sense: shrinking
+// the file may not help against a quota.
 func (r *reserve) refused(ctx context.Context) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +135,8 @@ func (r *reserve) refused(ctx context.Context) (again bool) {
 	return r.have < before
 }
 
-// refill makes the file whole if there is room for it and more, and returns what
-// is free then.
+// refill restores the full size of the file if there is more than enough space,
+// and returns the free space after that.
 func (r *reserve) refill(free int64) int64 {
 	if lack := r.size - r.have; lack > 0 && free >= lack+2*headroom {
 		if err := r.grow(lack); err == nil {
@@ -150,7 +151,7 @@ func (r *reserve) refill(free int64) int64 {
 	return free
 }
 
-// grow writes noise, which no file system stores in less room.
+// grow appends random bytes, which no file system can compress.
 func (r *reserve) grow(lack int64) (err error) {
 	f, err := os.OpenFile(r.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -189,8 +190,8 @@ func (r *reserve) checkSpace() error {
 	return fmt.Errorf("%w: %d bytes are free", ErrFull, free)
 }
 
-// CheckSpace returns [ErrFull] if the disk of the directory has none, or only that of
-// the reserve. In memory there is room.
+// CheckSpace returns [ErrFull] if the disk of the directory is full, or has
+// only the space of the reserve. In memory there is always space.
 func (r *Registry) CheckSpace() error {
 	if r.store == nil {
 		return nil
@@ -198,7 +199,7 @@ func (r *Registry) CheckSpace() error {
 	return r.store.reserve.checkSpace()
 }
 
-// isDiskFull reports whether an error says that a disk or a quota is full.
+// isDiskFull reports whether an error means that a disk or a quota is full.
 func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// singlePost takes a blob that comes with the POST (OCI distribution specification
-// 1.1, "Single POST"), which the library answers with 202, as if it were the PUT
-// after it: one request instead of two for what is small.
+// singlePost accepts a blob that is sent with the POST (OCI distribution
+// specification 1.1, "Single POST"), which the library would answer with 202,
+// and treats it as the PUT that would follow: one request instead of two for
+// small blobs.
 type singlePost struct{ http.Handler }
 
 func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,8 @@ func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Handler.ServeHTTP(w, end)
 }
 
-// answer keeps an answer of the library without a body, or with that of a refusal.
+// answer records an answer of the library without a body, or with the body of a
+// refusal.
 type answer struct {
 	header http.Header
 	status int
@@ -71,11 +73,11 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// send passes the answer on.
+// send sends the recorded answer.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.Header())
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 	}
-	_, _ = io.Copy(w, &a.body) // the client may be gone
+	_, _ = io.Copy(w, &a.body) // the client may have disconnected
 }

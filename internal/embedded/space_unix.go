@@ -6,7 +6,8 @@ package embedded
 
 import "syscall"
 
-// Space is how large the disk of a folder is and what is free on it, in bytes.
+// Space returns the size of the disk of a directory and its free space, in
+// bytes.
 func Space(folder string) (size, free int64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(folder, &s) != nil {

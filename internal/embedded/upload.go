@@ -10,9 +10,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// uploads gives back at once the space of an upload whose bytes did not all
-// come, or that the disk did not take. The library keeps it for a client that
-// resumes, and clients begin anew.
+// uploads frees the space of an upload at once if its bytes did not all arrive,
+// or if the disk did not accept them. The library would keep them for a client
+// that resumes, but clients start again.
 type uploads struct {
 	http.Handler // the library
 	store        *store
@@ -37,8 +37,8 @@ func (u uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.Handler.ServeHTTP(rec, in)
 }
 
-// bodyUntil ends with its context. The body of a request within the process goes
-// on after who sent it gave up.
+// bodyUntil ends with its context. Otherwise the body of a request within the
+// process would continue after its sender gave up.
 type bodyUntil struct {
 	io.ReadCloser
 	ctx context.Context
@@ -51,7 +51,7 @@ func (b bodyUntil) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// statusRecorder remembers the first status of an answer.
+// statusRecorder records the first status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int
@@ -71,12 +71,13 @@ func (w *statusRecorder) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// clientClosed is what the library answers to a client that has gone.
+// clientClosed is the library's status for a client that has disconnected.
 const clientClosed = 499
 
-// failed recognizes an upload that ended without its bytes. One that was refused,
+// failed recognizes an upload that ended without its bytes. A refused upload,
+// for example one with a wrong range, can continue.
 // since its range does not fit for example, goes on.
 func (w *statusRecorder) failed() bool { return w.status == 0 || w.status >= clientClosed }
