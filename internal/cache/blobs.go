@@ -22,17 +22,17 @@ import (
 	"time"
 )
 
-// BlobOptions says where archives are kept on this machine.
+// BlobOptions configures the archive cache on this machine.
 type BlobOptions struct {
-	Dir   string // made if needed; processes may share it
-	Bytes int64  // the most it may hold, 0: nothing is kept
+	Dir   string // created if needed; processes may share it
+	Bytes int64  // maximum size of the cache; 0: no cache
 }
 
-// touchAfter is how long a file is used before its time says so. Its time is
-// what the order of use is known by after a restart.
+// touchAfter is how long a file is used before its file time is updated. The
+// file times give the order of use after a restart.
 const touchAfter = time.Minute
 
-// fetchStall ends a fetch whose registry sends no byte for so long.
+// fetchStall ends a fetch whose registry sends no byte for that long.
 const fetchStall = 60 * time.Second
 
 var (
@@ -40,22 +40,23 @@ var (
 	errPanic   = errors.New("panic")
 )
 
-// Blob is the place of a blob. One that two repositories have is kept twice: a
-// manifest may name the digest of what its author cannot read, so nothing that was
-// read from one repository is given to those who ask for it in another.
+// Blob identifies a cached blob. A blob of two repositories is stored twice: a
+// manifest may name a digest that its author cannot read, so content from one
+// repository is not served for requests to another.
 type Blob struct {
 	Repository string
 	Hex        string // SHA-256 of the bytes
 }
 
-// name is that of its file. Names of repositories are long and have slashes, and
-// whoever makes one must not meet the file of another.
+// name returns the file name of the blob. It hashes the repository name, which
+// may be long and has slashes, so that no repository can choose the file of
+// another.
 func (b Blob) name() string {
 	sum := sha256.Sum256([]byte(b.Repository))
 	return b.Hex + "." + hex.EncodeToString(sum[:16])
 }
 
-// isName reports whether a file is one of the cache's.
+// isName reports whether a file belongs to the cache.
 func isName(s string) bool {
 	digest, repository, ok := strings.Cut(s, ".")
 	return ok && isHex(digest, 64) && isHex(repository, 32)
@@ -66,13 +67,14 @@ func isHex(s string, size int) bool {
 	return err == nil && len(s) == size
 }
 
-// Blobs keeps blobs in a folder by repository and digest; the least recently used
-// go when there are too many bytes. Identical misses are one fetch, whose readers
-// follow the growing file. It is safe for concurrent use.
+// Blobs caches blobs in a directory by repository and digest; the least
+// recently used are removed when the size limit is exceeded. Identical misses
+// share one fetch, whose readers follow the growing file. It is safe for
+// concurrent use.
 type Blobs struct {
 	dir   string
 	limit int64
-	stall time.Duration // a fetch without a byte for so long ends
+	stall time.Duration // a fetch without a byte for that long ends
 	log   *slog.Logger
 	count func(result string) // hit, miss, coalesced
 
@@ -87,25 +89,26 @@ type Blobs struct {
 type blobFile struct {
 	name  string
 	size  int64
-	used  time.Time // as the file has it
-	whole bool      // its bytes were compared with its digest, and used was its time then
+	used  time.Time // time of the file
+	whole bool      // its bytes matched its digest when its time was used
 }
 
-// blobFetch is a fetch that runs. The fields are set when opened is closed.
+// blobFetch is a running fetch. The fields are set when opened is closed.
 type blobFetch struct {
 	size   int64
 	opened chan struct{}
 	spool  *Spool
-	to     *url.URL // the registry sends readers there
+	to     *url.URL // address to which the registry redirects readers
 	err    error
 }
 
-// Opener begins to read a blob at its start, or returns where the registry
-// sends readers. The context is that of the fetch, which no request owns.
+// Opener starts reading a blob from its start, or returns the address to which
+// the registry redirects readers. The context belongs to the fetch, not to a
+// request.
 type Opener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
 
-// NewBlobs opens a folder, and removes what a crash may have left in it.
-// Where nothing is to be kept it returns nil.
+// NewBlobs opens a directory, and removes the remains of a crash. Without a
+// size limit it returns nil.
 func NewBlobs(o BlobOptions, log *slog.Logger, count func(result string)) (*Blobs, error) {
 	if o.Bytes <= 0 {
 		return nil, nil
@@ -136,7 +139,7 @@ func (c *Blobs) scan() ([]*blobFile, error) {
 	}
 	var known []*blobFile
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), strings.TrimSuffix(spoolPattern, "*")) || isHex(e.Name(), 64) { // the latter without a repository, by an older version
+		if strings.HasPrefix(e.Name(), strings.TrimSuffix(spoolPattern, "*")) || isHex(e.Name(), 64) { // the latter were written by an older version, without a repository
 			if err := os.Remove(filepath.Join(c.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -144,7 +147,7 @@ func (c *Blobs) scan() ([]*blobFile, error) {
 		}
 		info, err := e.Info()
 		if err != nil || !isName(e.Name()) || !info.Mode().IsRegular() {
-			continue // not ours, or gone again
+			continue // not a file of the cache, or removed meanwhile
 		}
 		known = append(known, &blobFile{name: e.Name(), size: info.Size(), used: info.ModTime()})
 	}
@@ -154,9 +157,10 @@ func (c *Blobs) scan() ([]*blobFile, error) {
 func (c *Blobs) path(name string) string { return filepath.Join(c.dir, name) }
 
 // Open returns the file of a blob; if it is still growing, with the spool that
-// says how far it can be read. A miss at the start of a blob begins a fetch. If
-// the blob is not and will not be here, for want of room or because only a
-// part of it is asked for, the file is nil and the registry is to be asked.
+// reports how far it can be read. A miss at the start of a blob starts a fetch.
+// If the blob is not cached and will not be, because of a lack of space or
+// because only a part is requested, the file is nil and the caller has to read
+// from the registry.
 func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	name := b.name()
 	c.mu.Lock()
@@ -200,7 +204,7 @@ func (c *Blobs) Open(ctx context.Context, b Blob, size, offset int64, opener Ope
 	return f, fetch.spool, nil, nil
 }
 
-// Size is that of a file that is complete.
+// Size returns the size of a complete file.
 func (c *Blobs) Size(b Blob) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,9 +215,9 @@ func (c *Blobs) Size(b Blob) (int64, bool) {
 	return el.Value.(*blobFile).size, true
 }
 
-// kept returns a file that is complete, or nil, and whether its bytes are known to be those
-// of its digest: a file of a process before, or one that somebody has written to since, is
-// to be checked. It needs mu.
+// kept returns a complete file, or nil, and whether its bytes are known to
+// match its digest: a file from an earlier process, or one that was changed
+// since, has to be checked. The caller must hold mu.
 func (c *Blobs) kept(name string, size int64) (f *os.File, whole bool) {
 	el, ok := c.files[name]
 	if !ok {
@@ -226,7 +230,7 @@ func (c *Blobs) kept(name string, size int64) (f *os.File, whole bool) {
 	}
 	f, err := os.Open(c.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		c.remove(el) // another process made room
+		c.remove(el) // another process removed it
 	}
 	if err != nil {
 		return nil, false
@@ -234,13 +238,13 @@ func (c *Blobs) kept(name string, size int64) (f *os.File, whole bool) {
 	c.order.MoveToFront(el)
 	file.whole = file.whole && file.used.Equal(timeOf(f))
 	if now := time.Now(); now.Sub(file.used) > touchAfter {
-		_ = os.Chtimes(c.path(name), time.Time{}, now) // the order after a restart is a little worse
+		_ = os.Chtimes(c.path(name), time.Time{}, now) // a failure only affects the order after a restart
 		file.used = timeOf(f)
 	}
 	return f, file.whole
 }
 
-// timeOf is when a file was written; zero: nobody knows.
+// timeOf returns when a file was written; zero if unknown.
 func timeOf(f *os.File) time.Time {
 	info, err := f.Stat()
 	if err != nil {
@@ -249,7 +253,7 @@ func timeOf(f *os.File) time.Time {
 	return info.ModTime()
 }
 
-// check compares a file with its digest. It closes and removes a damaged one.
+// check compares a file with its digest. It closes and removes a damaged file.
 func (c *Blobs) check(f *os.File, b Blob) bool {
 	written := timeOf(f)
 	sum := sha256.New()
@@ -270,13 +274,14 @@ func (c *Blobs) check(f *os.File, b Blob) bool {
 		c.remove(el)
 	}
 	if !whole {
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened only for reading
 	}
 	return whole
 }
 
-// makeRoom removes files until there is room for one more of this size, and reports
-// whether there is. Readers of what is removed have it open. It needs mu.
+// makeRoom removes files until there is space for one more of this size, and
+// reports whether there is. Readers of removed files have them open. The caller
+// must hold mu.
 func (c *Blobs) makeRoom(size int64) bool {
 	if size+c.fetching > c.limit {
 		return false
@@ -287,7 +292,7 @@ func (c *Blobs) makeRoom(size int64) bool {
 	return true
 }
 
-// insert needs mu.
+// insert adds a file. The caller must hold mu.
 func (c *Blobs) insert(f *blobFile) {
 	if el, ok := c.files[f.name]; ok {
 		c.order.Remove(el)
@@ -297,7 +302,7 @@ func (c *Blobs) insert(f *blobFile) {
 	c.bytes += f.size
 }
 
-// remove needs mu.
+// remove deletes a file. The caller must hold mu.
 func (c *Blobs) remove(el *list.Element) {
 	f := c.order.Remove(el).(*blobFile)
 	delete(c.files, f.name)
@@ -307,7 +312,7 @@ func (c *Blobs) remove(el *list.Element) {
 	}
 }
 
-// fetch runs to its end whoever waits for it.
+// fetch runs to its end even if all readers have left.
 func (c *Blobs) fetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) {
 	err := c.fill(ctx, b, f, opener)
 	c.mu.Lock()
@@ -321,7 +326,7 @@ func (c *Blobs) fetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) 
 		file := &blobFile{name: b.name(), size: f.size, used: time.Now()}
 		if info, err := os.Stat(c.path(file.name)); err == nil {
 			file.used = info.ModTime()
-			file.whole = true // the spool has compared it
+			file.whole = true // the spool has verified it
 		}
 		c.insert(file)
 	}
@@ -347,8 +352,8 @@ func (c *Blobs) fill(ctx context.Context, b Blob, f *blobFetch, opener Opener) e
 	return f.spool.keep(c.path(b.name()))
 }
 
-// begin opens the blob and the file, and lets the waiting know. Neither an
-// error nor a body: the registry redirects.
+// begin opens the blob and the file, and notifies the waiting readers. If it
+// returns neither an error nor a body, the registry redirects.
 func (c *Blobs) begin(ctx context.Context, b Blob, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
 	defer close(f.opened)
 	defer func() {
@@ -362,15 +367,16 @@ func (c *Blobs) begin(ctx context.Context, b Blob, f *blobFetch, opener Opener) 
 		return nil, f.err
 	}
 	if f.spool, err = NewSpool(c.dir, b.Hex); err != nil {
-		f.spool = nil // those who wait ask the registry themselves
+		f.spool = nil // the waiting readers read from the registry
 		return nil, errors.Join(err, body.Close())
 	}
 	return body, nil
 }
 
-// Pump copies with a large buffer and reports each piece to moved before it is
-// written; an error of that ends the copy. A panic is an error of those who read
-// the copy: it happens in a goroutine of its own, where it would end the process.
+// Pump copies with a large buffer and calls moved for each piece before it is
+// written; an error of moved ends the copy. A panic becomes an error for the
+// readers of the copy: it happens in a separate goroutine, where it would end
+// the process.
 func Pump(to io.Writer, from io.Reader, moved func(n int) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -397,5 +403,5 @@ func Pump(to io.Writer, from io.Reader, moved func(n int) error) (err error) {
 	}
 }
 
-// pumpBuffer is the size of the pieces in which a file grows.
+// pumpBuffer is the size, in bytes, of the pieces in which a file grows.
 const pumpBuffer = 256 << 10

@@ -16,26 +16,26 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Forever is a duration no process lives to see.
+// Forever is longer than any process lives.
 const Forever = time.Duration(math.MaxInt64)
 
 const (
 	missingTTL  = 5 * time.Second  // how long "not found" is remembered
 	FailureTTL  = 5 * time.Second  // how long an old value is served without waiting after a failed refresh
-	Patience    = 2 * time.Second  // how long a request with an old value at hand waits for a newer one
-	LoadTimeout = 30 * time.Second // for one shared fetch, which no request owns
+	Patience    = 2 * time.Second  // how long a request waits for a newer value when an old one is available
+	LoadTimeout = 30 * time.Second // for one shared fetch, which belongs to no request
 )
 
-// Policy says how long a cached value is good. The ages add up: a value is
-// served as it is while Fresh, then served while one refresh runs during
-// Grace, after that the refresh is waited for; and while a refresh fails for a
-// passing reason, the old value is served until it is Stale old.
+// Policy defines how long a cached value is used. The durations add up: a value
+// is served without a refresh during Fresh, then served while one refresh runs
+// during Grace; after that, requests wait for the refresh. While a refresh
+// fails for a temporary reason, the old value is served until it is Stale old.
 type Policy struct {
 	Fresh, Grace, Stale time.Duration
 }
 
-// Cache keeps values by key, least recently used ones go first when limit is
-// exceeded. Identical misses are one load. It is safe for concurrent use.
+// Cache holds values by key; the least recently used are removed when limit is
+// exceeded. Identical misses share one load. It is safe for concurrent use.
 type Cache[V any] struct {
 	kind   string
 	limit  int
@@ -49,12 +49,12 @@ type Cache[V any] struct {
 	order   *list.List // of *entry[V], most recently used first
 	bytes   int
 	kept    int // entries so far
-	epoch   int // raised by Forget, so that a load begun before is not kept
+	epoch   int // raised by Forget, so that the result of an earlier load is not cached
 }
 
 type entry[V any] struct {
 	key       string
-	number    int // of all that were kept
+	number    int // sequence number among all cached entries
 	value     V
 	err       error // "not found", kept for missingTTL
 	at        time.Time
@@ -63,8 +63,9 @@ type entry[V any] struct {
 	refreshed bool // a background refresh runs
 }
 
-// New returns an empty cache. limit is in the bytes that size tells; count
-// hears what became of each look-up: hit, miss, stale or coalesced, under kind.
+// New returns an empty cache. limit is in the bytes that size returns; count is
+// called with the result of each lookup: hit, miss, stale or coalesced, under
+// kind.
 func New[V any](kind string, limit int, size func(V) int, now func() time.Time, count func(kind, result string)) *Cache[V] {
 	return &Cache[V]{
 		kind: kind, limit: limit, size: size, now: now, count: count,
@@ -73,12 +74,12 @@ func New[V any](kind string, limit int, size func(V) int, now func() time.Time, 
 }
 
 // Loader fetches a value. old is the value known so far, if has is set; a
-// loader that finds it unchanged returns it, so that everything derived from
-// it is kept as well.
+// loader that finds it unchanged should return it, so that everything derived
+// from it is kept as well.
 type Loader[V any] func(ctx context.Context, old V, has bool) (V, error)
 
 // Get returns the value of key, from memory or from load. The load belongs to
-// no caller: when ctx ends, get returns and the load goes on for the others.
+// no caller: when ctx ends, Get returns and the load continues for the others.
 func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]) (V, error) {
 	e, state, kept := c.look(key, p)
 	switch state {
@@ -110,14 +111,15 @@ type freshness int
 
 const (
 	absent  freshness = iota
-	fresh             // good, or known to be missing
-	ageing            // good, and being refreshed
-	failing           // old; the last refresh failed a moment ago
-	old               // to be refreshed first
+	fresh             // valid, or known to be missing
+	ageing            // valid, and being refreshed
+	failing           // old; the last refresh failed recently
+	old               // must be refreshed first
 )
 
-// look finds the entry of key and says what it is worth now, and how many were kept
-// before. It marks an entry whose background refresh the caller is to start.
+// look returns the entry of key with its freshness, and how many entries have
+// been cached so far. It marks an entry whose background refresh the caller has
+// to start.
 func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +127,7 @@ func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness, int) {
 	return e, f, c.kept
 }
 
-// worth needs mu.
+// worth is look without the count. The caller must hold mu.
 func (c *Cache[V]) worth(key string, p Policy) (entry[V], freshness) {
 	el, ok := c.entries[key]
 	if !ok {
@@ -159,13 +161,14 @@ func (c *Cache[V]) worth(key string, p Policy) (entry[V], freshness) {
 	return entry[V]{}, absent
 }
 
-// start begins a load that nobody waits for.
+// start starts a load in the background.
 func (c *Cache[V]) start(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }
 
-// wait loads what was not known when kept entries had been kept. What another load has
-// kept since is taken as it is: that load may have ended before this one joined it.
+// wait loads a value that was missing when kept entries had been cached. If
+// another load has cached it since, that value is used: the load may have ended
+// before this call.
 func (c *Cache[V]) wait(ctx context.Context, key string, kept int, load Loader[V]) (V, error) {
 	own := false
 	fetch := c.fetch(ctx, key, load)
@@ -191,7 +194,7 @@ func (c *Cache[V]) wait(ctx context.Context, key string, kept int, load Loader[V
 	}
 }
 
-// fetch returns the function that runs load once and keeps its result.
+// fetch returns the function that runs load once and caches its result.
 func (c *Cache[V]) fetch(ctx context.Context, key string, load Loader[V]) func() (any, error) {
 	return func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LoadTimeout)
@@ -203,8 +206,8 @@ func (c *Cache[V]) fetch(ctx context.Context, key string, load Loader[V]) func()
 	}
 }
 
-// guarded makes a panic in a load the error of those who wait for it: a load
-// runs in a goroutine of its own, where it would end the process.
+// guarded turns a panic in a load into an error for its waiters: a load runs in
+// a separate goroutine, where a panic would end the process.
 func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -214,7 +217,7 @@ func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, 
 	return load(ctx, old, has)
 }
 
-// since is the entry of key if it is one that was kept after that many.
+// since returns the entry of key if it was cached after the first kept entries.
 func (c *Cache[V]) since(key string, kept int) (entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +270,7 @@ func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 	}
 }
 
-// Put keeps a value that was learned on the way.
+// Put caches a value that was obtained in another way.
 func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	epoch := c.epoch
@@ -275,13 +278,13 @@ func (c *Cache[V]) Put(key string, v V) {
 	c.keep(key, v, nil, epoch)
 }
 
-// Peek returns the value of key if it is known, without asking for it.
+// Peek returns the value of key if it is cached, without loading it.
 func (c *Cache[V]) Peek(key string) (V, bool) {
 	v, has, _ := c.known(key)
 	return v, has
 }
 
-// Age is how long ago the value of key was loaded, or found unchanged.
+// Age returns how long ago the value of key was loaded, or found unchanged.
 func (c *Cache[V]) Age(key string) (age time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +296,7 @@ func (c *Cache[V]) Age(key string) (age time.Duration, ok bool) {
 	return c.now().Sub(e.at), e.err == nil
 }
 
-// Forget drops the value of key, and the result of every load that runs now.
+// Forget drops the value of key, and the result of every running load.
 func (c *Cache[V]) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,7 +307,7 @@ func (c *Cache[V]) Forget(key string) {
 	}
 }
 
-// remove needs mu.
+// remove drops an entry. The caller must hold mu.
 func (c *Cache[V]) remove(el *list.Element) {
 	e := c.order.Remove(el).(*entry[V])
 	delete(c.entries, e.key)

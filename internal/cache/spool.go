@@ -20,27 +20,27 @@ import (
 // spoolPattern names files that are still being written.
 const spoolPattern = ".part-*"
 
-// Spool is a file that is read while it grows: one writer, any number of
-// readers, each with a place and a pace of its own. The last write is held
-// back until the digest of the whole is right, so nobody ever gets all of a
-// wrong blob. The writer calls Write and then finish; what it does with its
-// error is its own affair, readers hear of it by themselves.
+// Spool is a file that is read while it grows: one writer and any number of
+// readers, each with its own offset and pace. The last write is held back until
+// the digest of the whole is verified, so no reader ever gets all of a wrong
+// blob. The writer calls Write and then Finish; readers learn of an error
+// themselves, so the writer need not report it to them.
 type Spool struct {
 	want   string // SHA-256 in hex
 	file   *os.File
 	sum    hash.Hash
-	remove func() error // the directory; nil: it stays
+	remove func() error // removes the directory; nil: it stays
 
 	mu      sync.Mutex // guards the fields below
 	path    string
 	written int64
-	good    int64         // what readers may have
-	ended   bool          // nothing follows
-	err     error         // why it ended early
-	grown   chan struct{} // closed at the next change; nil: nobody waits
+	good    int64         // number of bytes that readers may have
+	ended   bool          // no more bytes follow
+	err     error         // reason for an early end
+	grown   chan struct{} // closed at the next change; nil: no reader waits
 }
 
-// NewSpool makes an empty file for a blob in dir, readable by its owner only.
+// NewSpool creates an empty file for a blob in dir, readable only by its owner.
 func NewSpool(dir, sha256hex string) (*Spool, error) {
 	f, err := os.CreateTemp(dir, spoolPattern)
 	if err != nil {
@@ -49,7 +49,7 @@ func NewSpool(dir, sha256hex string) (*Spool, error) {
 	return &Spool{want: sha256hex, file: f, path: f.Name(), sum: sha256.New()}, nil
 }
 
-// TempSpool makes one in a temporary directory of its own.
+// TempSpool creates a spool in its own temporary directory.
 func TempSpool(sha256hex string) (*Spool, error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -77,14 +77,14 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Written is how many bytes the writer has given.
+// Written returns how many bytes the writer has written.
 func (s *Spool) Written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written
 }
 
-// wake needs mu.
+// wake notifies the waiting readers. The caller must hold mu.
 func (s *Spool) wake() {
 	if s.grown != nil {
 		close(s.grown)
@@ -92,8 +92,9 @@ func (s *Spool) wake() {
 	}
 }
 
-// Finish ends the writing: with the verdict about the digest, or with the
-// reason why it stopped. A file that is not right is removed. Call it once.
+// Finish ends the writing, verifies the digest if cause is nil, and returns the
+// result. The file is removed unless it is complete and correct. It must be
+// called once.
 func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
 		cause = fmt.Errorf("got sha256:%s for sha256:%s: %w", got, s.want, oci.ErrCorrupt)
@@ -112,8 +113,8 @@ func (s *Spool) Finish(cause error) error {
 	return errors.Join(cause, s.drop())
 }
 
-// keep moves a finished file to its name for good. It is on the disk before it
-// has that name, so that a crash leaves nothing that looks whole and is not.
+// keep moves a finished file to its final name. The file is synced before, so
+// that a crash leaves no file that looks complete but is not.
 func (s *Spool) keep(path string) error {
 	err := errors.Join(s.file.Sync(), s.file.Close())
 	s.mu.Lock()
@@ -128,15 +129,15 @@ func (s *Spool) keep(path string) error {
 	return nil
 }
 
-// Open returns a handle of its own for a reader. It stays good when the file
-// is renamed or removed.
+// Open returns a separate file handle for a reader. It stays valid when the
+// file is renamed or removed.
 func (s *Spool) Open() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return os.Open(s.path)
 }
 
-// Discard removes a finished file. Readers of it have it open.
+// Discard removes a finished file. Its readers keep it open.
 func (s *Spool) Discard() error { return s.drop() }
 
 func (s *Spool) drop() error {
@@ -147,17 +148,17 @@ func (s *Spool) drop() error {
 	return err
 }
 
-// has reports whether the bytes at offset can be had without waiting, or will
-// be the first ones.
+// has reports whether the bytes at offset can be read without waiting, or are
+// the first ones.
 func (s *Spool) has(offset int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return offset == 0 || s.good > offset
 }
 
-// Readable waits until there is something behind offset and returns up to
-// where the file can be read; io.EOF at its end. A context that ends is that
-// of one reader and means nothing to the others.
+// Readable waits until there are bytes after offset and returns the offset up
+// to which the file can be read; io.EOF at its end. If ctx ends, only this
+// reader is affected.
 func (s *Spool) Readable(ctx context.Context, offset int64) (int64, error) {
 	for {
 		s.mu.Lock()
