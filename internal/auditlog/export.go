@@ -51,7 +51,7 @@ func writeFields(to io.Writer, fields []string) error {
 	return err
 }
 
-// WriteJSONLines writes entries as JSON, one a line.
+// WriteJSONLines writes entries as JSON, one per line.
 func WriteJSONLines(to io.Writer, each func(do func(*Entry) error) error) error {
 	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)

@@ -11,8 +11,8 @@ import (
 const maxPending = 1 << 20
 
 // Writer is a writer that requests do not wait for: concurrent writes are collected and
-// go out together, in order. Only if the destination is so slow that maxPending is
-// exceeded, requests do wait; nothing is dropped.
+// go out together, in order. Requests wait only if the destination is so slow that
+// maxPending is exceeded; nothing is dropped.
 type Writer struct {
 	to     io.Writer
 	failed func(error)

@@ -78,8 +78,8 @@ func NewFinder(c *Catalog, templates bool) *Finder {
 
 // View returns the part of the current index for which may returns true; rights
 // identifies that set of rights. It waits at most two seconds for the list of the
-// catalog: complete is false if that was never read. The error is that of the registry if
-// the list was never read.
+// catalog: complete is false while that is read for the first time. An error means that
+// the registry failed before the list was read for the first time.
 func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
 	x, complete, err := f.index(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ type Require struct {
 // Login sets how users log in.
 type Login struct {
 	Mode        string            `hcl:"mode,optional"`                           // direct: the tools log in at the issuer itself
-	Issuer      string            `hcl:"issuer"`                                  // the identity provider
+	Issuer      string            `hcl:"issuer"`                                  // URL of the identity provider
 	ClientID    string            `hcl:"client_id"`                               // of this server at the issuer
 	SecretFile  string            `hcl:"client_secret_file,optional" path:"file"` // of this client
 	Scopes      []string          `hcl:"scopes,optional"`                         // requested from the issuer

@@ -211,7 +211,7 @@ func (k *depotAdmin) note(ctx context.Context, a web.Approval, v addr.Version) (
 	if err == nil {
 		err = rec.Approved(ctx, k.d, a.Entry, v, a.Digest)
 	}
-	if errors.Is(err, supply.ErrOutdated) { // a run was faster
+	if errors.Is(err, supply.ErrOutdated) { // a run has recorded it already
 		err = nil
 	}
 	return false, errors.Join(err, lock.Unlock(context.WithoutCancel(ctx)))

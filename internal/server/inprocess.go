@@ -38,9 +38,9 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer stop()
 		err := t.serve(w, in)
 		if body != nil {
-			_ = body.Close() // only read
+			_ = body.Close() // it was only read
 		}
-		_ = pw.CloseWithError(err) // nil is the proper end
+		_ = pw.CloseWithError(err) // nil: the body ends normally
 	})
 	select {
 	case <-w.done:

@@ -252,8 +252,8 @@ func (m *Metrics) depots() depotMetrics {
 	}
 }
 
-// ran counts a run that has ended: err if it failed as a whole, failed for the number of
-// versions that failed.
+// ran counts a run that has ended, with the number of versions that failed; err means that
+// the run failed as a whole.
 func (m depotMetrics) ran(err error, failed int) {
 	result := "succeeded"
 	if err != nil {

@@ -119,9 +119,9 @@ func (c *clouds) right(action rights.Action, organization, workspace string) rig
 	return rights.StateRight(c.o.Layout, action, organization, workspace)
 }
 
-// allow decides about a request. A request about no organization needs any right, except
-// for the action run: its body names the workspace, so its right is checked after the
-// body was read.
+// allow decides about a request. A request about no organization needs any right; the
+// action run needs a right to run somewhere, since its body names the workspace, whose
+// right is checked after the body was read.
 func (c *clouds) allow(r *http.Request, action rights.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
 		return c.guard.Allow(r, c.right(action, organization, workspace))

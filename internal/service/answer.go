@@ -34,8 +34,8 @@ func newEncoded(body []byte) encoded {
 	return encoded{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(len(body))}
 }
 
-// zipFrom is the size from which an answer is worth compressing: one packet
-// takes as long as half of it.
+// zipFrom is the size from which an answer is worth compressing: a smaller one fits into
+// one packet, which takes as long as half a packet.
 const zipFrom = 1400
 
 // Encode returns v as JSON.

@@ -53,7 +53,7 @@ type Look struct {
 	Theme  string // light or dark
 	Script bool
 	Token  string   // of the user, "" for an anonymous one
-	Hosts  []string // hosts that pages may link to, beside their own
+	Hosts  []string // hosts that pages may send requests to, beside their own
 }
 
 // apply configures a new tab, and makes w listen to its events.

@@ -32,7 +32,7 @@ const (
 type Form struct {
 	url.Values
 	// Key is the same each time that one page is sent, and different for every page, so
-	// that a repeated request takes effect once. Only forms of act have one.
+	// that a repeated request takes effect once. Only forms of [Routes.Post] have one.
 	Key string
 }
 

@@ -29,7 +29,7 @@ import (
 type Page struct {
 	Template string // file below templates
 	Status   int    // 0: 200
-	Title    string // of the window and, where Heading is empty, of the page
+	Title    string // of the window and of the page
 	Crumbs   []Link // path to this page, without the page itself
 	Command  string // command with the same output
 	NoStore  bool   // browsers must not cache the page
