@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// answered are commands of the tools, in their order; a line that begins with < has the
-// rest of it as input.
+// answered lists commands of the tools, in order; a line that begins with < is the input of
+// the command after it.
 const answered = `version
 -help
 init -help
@@ -64,10 +64,10 @@ apply -auto-approve -var=unknown=1
 destroy -auto-approve
 show -json`
 
-// volatile is what no two runs have in common.
+// volatile matches what differs between any two runs.
 var volatile = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|after \d+m?s`)
 
-// TestSameAnswers wants of each command the same exit code and the same bytes with and
+// TestSameAnswers requires of each command the same exit code and the same output with and
 // without the wrapper, in a folder that has no state in a registry.
 func TestSameAnswers(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
@@ -88,7 +88,7 @@ func TestSameAnswers(t *testing.T) {
 	})
 }
 
-// answers runs the commands in a new folder, and says what each one answered.
+// answers runs the commands in a new folder, and returns the output of each.
 func answers(t *testing.T, c *cloud, tool []string) []string {
 	t.Helper()
 	dir := filepath.Join(c.dir, "answers")

@@ -74,8 +74,8 @@ func (e *bench) run(b *testing.B, dir, command string) time.Duration {
 	return time.Since(begin)
 }
 
-// BenchmarkPlan compares a plan on a local state with the same plan on a state
-// in a registry on this machine, in turn.
+// BenchmarkPlan compares a plan on a local state with the same plan on a state in a registry
+// on this machine, alternately.
 func BenchmarkPlan(b *testing.B) {
 	e := newBench(b)
 	addr := e.serve(b)
@@ -97,12 +97,11 @@ func BenchmarkPlan(b *testing.B) {
 	b.ReportMetric(float64((remote-local).Milliseconds())/float64(n), "extra-ms")
 }
 
-// initSize is how large the package of the provider in BenchmarkInit is.
+// initSize is the size of the provider package in BenchmarkInit.
 const initSize = 18 << 20
 
-// BenchmarkInit compares tofu init with a provider through the front-end with
-// oci_mirror straight from the registry, in turn. The two take turns in going
-// first as well.
+// BenchmarkInit compares tofu init with a provider through the front-end with oci_mirror
+// directly from the registry, alternately, also in which of them goes first.
 func BenchmarkInit(b *testing.B) {
 	e := newBench(b)
 	addr := e.serve(b, "--tls-self-signed", "--hostname", "okara.test")
@@ -134,8 +133,8 @@ func BenchmarkInit(b *testing.B) {
 	b.ReportMetric(median(ratio), "front/mirror")
 }
 
-// padProvider makes a release in the folder dist: the test provider for this
-// platform, with as many random bytes beside it as its size lacks.
+// padProvider makes a release in the folder dist: the test provider for this platform, padded
+// with random bytes to the size.
 func (e *bench) padProvider(b *testing.B) {
 	b.Helper()
 	name := fmt.Sprintf("terraform-provider-time_0.14.2_%s_%s.zip", runtime.GOOS, runtime.GOARCH)

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestCIMonorepo runs the jobs of docs/publish/ci-monorepo.md as a repository with two modules
-// grows: only what has changed is published, under the version that the commits or a label
-// ask for, and a pull request is told what would be, and what breaks.
+// TestCIMonorepo runs the jobs of docs/publish/ci-monorepo.md while a repository with two
+// modules grows: only changed modules are published, with the version part that the commits or
+// a label select, and a pull request shows the planned versions and breaking changes.
 //
 // Shows: jobs 3
 func TestCIMonorepo(t *testing.T) {
@@ -47,7 +47,7 @@ func TestCIMonorepo(t *testing.T) {
 	}
 	c.versions(t, "vpc", "0.1.0")
 	c.run(t, publish, c.github(t)...)
-	c.run(t, publish, c.github(t)...) // again: nothing
+	c.run(t, publish, c.github(t)...) // again: no changes
 	c.versions(t, "vpc", "0.2.0 0.1.0")
 	c.versions(t, "dns", "0.1.0")
 	c.run(t, "okara show net/vpc/aws | grep 'change  *feat: take a name'\n")
@@ -63,7 +63,7 @@ func TestCIMonorepo(t *testing.T) {
 // monorepo is the git repository of a test.
 type monorepo struct{ ciJob }
 
-// gh stands for the GitHub command: a label on the pull request, and its comments.
+// gh replaces the GitHub command: a label on the pull request, and its comments.
 func (c *monorepo) gh(t *testing.T, label string) {
 	c.stub(t, "gh", `case "$1 $2" in
 "pr list") echo `+label+` ;;
@@ -90,7 +90,7 @@ git -c user.name=a -c user.email=a@example.com commit -qm "$MESSAGE"
 `, "MESSAGE="+message)
 }
 
-// head is the commit that a job runs for.
+// head returns the commit that a job runs for.
 func (c *monorepo) head(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("git", "-C", c.work, "rev-parse", "HEAD").Output()
@@ -104,13 +104,13 @@ func (c *monorepo) github(t *testing.T) []string {
 	return []string{"GITHUB_SHA=" + c.head(t), "GITHUB_REPOSITORY=acme/modules"}
 }
 
-// versions fails unless the module has these, highest first.
+// versions fails unless the module has exactly these versions, highest first.
 func (c *monorepo) versions(t *testing.T, module, want string) {
 	t.Helper()
 	c.run(t, `test "$(okara list net/`+module+`/aws | awk '{print $1}' | tr '\n' ' ')" = "`+want+` "`)
 }
 
-// gitLab runs its jobs with curl, which sends the comment to a server of the test.
+// gitLab runs the GitLab jobs with curl, which sends the comment to a server of the test.
 func (c *monorepo) gitLab(t *testing.T, image, comment, publish string) {
 	t.Helper()
 	var said, token string

@@ -27,7 +27,7 @@ type issuer struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
 	claims map[string]string // of the job
-	secret string            // with which the job asks for its token
+	secret string            // with which the job requests its token
 }
 
 func newIssuer(t *testing.T, claims map[string]string) *issuer {
@@ -45,7 +45,7 @@ func newIssuer(t *testing.T, claims map[string]string) *issuer {
 	answer := func(pattern string, v func(r *http.Request) any) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(v(r)) // a cut answer fails the test
+			_ = json.NewEncoder(w).Encode(v(r)) // a truncated answer fails the test
 		})
 	}
 	answer("GET /.well-known/openid-configuration", func(*http.Request) any {
@@ -69,7 +69,7 @@ func newIssuer(t *testing.T, claims map[string]string) *issuer {
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// token is a JWT, signed with ES256 (RFC 7518, section 3.4).
+// token returns a JWT, signed with ES256 (RFC 7518, section 3.4).
 func (i *issuer) token(t *testing.T, audience string) string {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "aud": audience, "sub": "job", "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
@@ -93,8 +93,8 @@ func (i *issuer) token(t *testing.T, audience string) string {
 	return text + "." + encode(signature)
 }
 
-// server runs the jobs of docs/publish/ci-server.md, whose
-// configuration is the one of the page. Only the server knows the registry.
+// server runs the jobs of docs/publish/ci-server.md with the configuration from the page. Only
+// the server knows the registry.
 func (c *ciJob) server(t *testing.T, page, publishGitHub, publishGitLab string) {
 	t.Helper()
 	job := map[string]string{"ref_type": "tag", "ref_protected": "true", "sha": strings.Repeat("5", 40), "ref": "v1.2.6"}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// scriptKey is a line of a CI file after which a script follows, indented.
+// scriptKey matches a line of a CI file that an indented script follows.
 var scriptKey = regexp.MustCompile(`^( *)(?:- )?(?:run|script|before_script): \|$`)
 
 // scripts returns the scripts in a CI file or a page, in order.
@@ -37,8 +37,8 @@ func scripts(text string) []string {
 	return list
 }
 
-// TestCI runs the scripts of docs/publish/ci.md and of the composite action as the CI
-// systems do, against a registry process.
+// TestCI runs the scripts of docs/publish/ci.md and of the composite action as the CI systems
+// do, with a registry process.
 //
 // Shows: jobs 3
 func TestCI(t *testing.T) {
@@ -71,7 +71,7 @@ type ciJob struct {
 	work          string // where scripts run; "": in the module
 }
 
-// page returns a page of docs and the scripts in it, of which it must have n.
+// page returns a page of docs and the scripts in it, which must be n.
 func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []string) {
 	t.Helper()
 	text = mustRead(t, filepath.Join(c.set.root, "docs", "publish", name))
@@ -81,7 +81,7 @@ func (c *ciJob) page(t *testing.T, name string, n int) (text string, list []stri
 	return text, list
 }
 
-// stub puts a program on the PATH of the jobs that a machine of CI would have.
+// stub puts a program on the PATH of the jobs that a CI machine would have.
 func (c *ciJob) stub(t *testing.T, name, script string) {
 	t.Helper()
 	bin := filepath.Join(c.dir, "stubs")
@@ -93,16 +93,16 @@ func (c *ciJob) stub(t *testing.T, name, script string) {
 	}
 }
 
-// image stands for the image that the jobs name: its packages are there, and what they
-// fetch as source is the okara under test.
+// image replaces the image that the jobs name: its packages are installed, and the source that
+// they download is the okara under test.
 func (c *ciJob) image(t *testing.T) {
 	t.Helper()
 	c.stub(t, "apk", "test \"$1\" = add\n")
 	c.stub(t, "go", "test \"$*\" = 'install github.com/seed-141914ff/okara/cmd/okara@main'\n")
 }
 
-// gitea runs the job against the registry as if it were the one of the server. The tag is
-// fetched from a repository on disk.
+// gitea runs the job with the registry in place of the Gitea server's own. The tag is fetched
+// from a repository on disk.
 func (c *ciJob) gitea(t *testing.T, script string) {
 	t.Helper()
 	origin := filepath.Join(c.dir, "origin", "acme")
@@ -113,8 +113,8 @@ func (c *ciJob) gitea(t *testing.T, script string) {
 	c.run(t, "okara show net/vpc/aws@1.2.7 --registry "+c.registry+"/acme\n")
 }
 
-// action runs the composite action, once with a release and once without, and uses the
-// okara that it puts on PATH.
+// action runs the composite action, once with a release and once without, and uses the okara
+// that it puts on PATH.
 func (c *ciJob) action(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.set.root, "action.yml"))
@@ -150,7 +150,7 @@ func (c *ciJob) action(t *testing.T) {
 	}
 }
 
-// module writes what the jobs work on: a module that is a root module as well.
+// module writes the module for the jobs, which is also a root module.
 func (c *ciJob) module(t *testing.T) {
 	t.Helper()
 	const text = "terraform {\n  backend \"oci\" {}\n}\n\nresource \"terraform_data\" \"vpc\" {}\n"

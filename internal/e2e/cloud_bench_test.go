@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// benchDoor is a way to keep a state: what the root module says of it, and the tool.
+// benchDoor is a way to store a state: its block in the root module, and the tool.
 type benchDoor struct{ name, block, tool string }
 
 const benchConfig = "variable \"n\" {}\nresource \"terraform_data\" \"one\" {\n  count = 50\n  input = var.n\n}\nterraform {\n%s}\n"
 
-// BenchmarkApply compares an apply that writes a state to a file, by the wrapper,
-// through `cloud`, backend "remote" and backend "http", on one server and in turn.
-// With a terraform that loads state storage from providers, which [statesVar] names,
-// it also applies by the state store, and to a file by the same tool.
+// BenchmarkApply compares an apply that writes a state to a file, by the wrapper, through
+// `cloud`, backend "remote" and backend "http", on one server and alternately. With a
+// terraform that loads state storage from providers, named by [statesVar], it also applies
+// with the state store, and to a file with the same tool.
 func BenchmarkApply(b *testing.B) {
 	e := newBench(b)
 	addr := e.serve(b)
@@ -61,7 +61,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// stateStore are the doors of a terraform that has state stores.
+// stateStore returns the ways of a terraform that has state stores.
 func (e *bench) stateStore(b *testing.B, addr string) []benchDoor {
 	b.Helper()
 	mirror := filepath.Join(e.dir, "mirror")

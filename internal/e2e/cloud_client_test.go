@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-tfe"
 )
 
-// TestCloudClient uses a server by the client library on which scripts and the tfe
-// provider stand: lists, locks, history and a rollback. Ids stay.
+// TestCloudClient uses a server with the client library of scripts and the tfe provider:
+// lists, locks, history and a rollback. IDs stay the same.
 //
 // Shows: cloud 22
 func TestCloudClient(t *testing.T) {
@@ -104,15 +104,14 @@ func TestCloudClient(t *testing.T) {
 	}
 }
 
-// rollback names the version that a workspace goes back to.
+// rollback names the version to which a workspace is rolled back.
 type rollback struct {
 	Type    string            `jsonapi:"primary,state-versions"`
 	Version *tfe.StateVersion `jsonapi:"relation,rollback-state-version"`
 }
 
-// TestCloudProvider makes the calls that the tfe provider makes for the data source
-// tfe_outputs, in its older and its newer form, and for the resource tfe_workspace in
-// its life.
+// TestCloudProvider makes the calls of the tfe provider for the data source tfe_outputs, in
+// its older and its newer form, and for the life of a resource tfe_workspace.
 //
 // Shows: cloud 19
 // Shows: cloud 22 | the library of the tfe provider: its calls for outputs and workspaces; list,
@@ -204,7 +203,7 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	if _, err := client.Variables.Create(ctx, made.ID, tfe.VariableCreateOptions{Key: new("b"), Value: new("b"), Category: new(tfe.CategoryEnv), Sensitive: new(true)}); err == nil || !strings.Contains(err.Error(), "no state keys") {
 		t.Errorf("a sensitive variable without keys: %v", err)
 	}
-	// Not found means to the provider that everybody may read the state.
+	// To the provider, not found means that every workspace may read the state.
 	if _, err := client.Workspaces.ListRemoteStateConsumers(ctx, made.ID, nil); !errors.Is(err, tfe.ErrResourceNotFound) {
 		t.Errorf("who may read the state is %v", err)
 	}
@@ -215,7 +214,7 @@ func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
 	return made.ID
 }
 
-// checkProviderOutputs reads the outputs by the calls of both forms.
+// checkProviderOutputs reads the outputs with the calls of both forms.
 func checkProviderOutputs(t *testing.T, client *tfe.Client, id string) {
 	t.Helper()
 	ctx := t.Context()

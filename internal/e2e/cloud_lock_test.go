@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// rivalsVar is set where applies that wait for each other are run.
+// rivalsVar enables tests with applies that wait for one another.
 const rivalsVar = "OKARA_TEST_RIVALS"
 
 func needRivals(t *testing.T) {
@@ -25,9 +25,9 @@ func needRivals(t *testing.T) {
 	}
 }
 
-// TestCloudRivals lets applies of one workspace by both tools begin at once at two
-// servers, all with one token. No two may be inside together, and with a lock timeout
-// each finishes: as many versions, and no lock is left.
+// TestCloudRivals starts applies of one workspace by both tools at once at two servers, all
+// with one token. No two may be inside together, and with a lock timeout each finishes: one
+// version for each, and no lock is left.
 //
 // Shows: cloud 5 | 12 applies of both tools, two servers, one token; without `-lock-timeout` exit
 // code 1
@@ -65,14 +65,14 @@ func TestCloudRivals(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// logged is a command that writes to a file when it begins and when it ends.
+// logged returns a command that writes to a file when it begins and when it ends.
 func (c *cloud) logged(who, log string) string {
 	return fmt.Sprintf("echo enter %s >>%s; sleep 0.3; echo leave %[1]s >>%[2]s", who, log)
 }
 
 var versionLine = regexp.MustCompile(`(?m)^[0-9]+ `)
 
-// versions counts those of acme/shop.
+// versions counts the versions of acme/shop.
 func (c *cloud) versions(registry string) int {
 	c.t.Helper()
 	history, err := c.okara("state", "history", registry+"/state/acme", "-w", "shop")
@@ -82,7 +82,7 @@ func (c *cloud) versions(registry string) int {
 	return len(versionLine.FindAllString(history, -1))
 }
 
-// unlocked wants no lock of the organization.
+// unlocked checks that the organization has no locks.
 func (c *cloud) unlocked(registry string) {
 	c.t.Helper()
 	if out, err := c.okara("state", "locks", registry+"/state/acme"); err != nil || strings.TrimSpace(out) != "" {
@@ -90,8 +90,8 @@ func (c *cloud) unlocked(registry string) {
 	}
 }
 
-// held makes a folder whose apply stays inside as long as the file that it returns
-// is there, and says with the second when it is inside.
+// held makes a folder whose apply stays inside while the first returned file exists, and
+// creates the second one when it is inside.
 func (c *cloud) held(folder string) (hold, inside string) {
 	c.t.Helper()
 	hold, inside = filepath.Join(c.dir, folder+".hold"), filepath.Join(c.dir, folder+".inside")
@@ -102,7 +102,7 @@ func (c *cloud) held(folder string) (hold, inside string) {
 	return hold, inside
 }
 
-// ended is how a command ended that ran beside the test.
+// ended is the result of a command that ran in the background.
 type ended struct {
 	out string
 	err error
@@ -134,8 +134,7 @@ func (c *cloud) release(hold string) {
 }
 
 // TestCloudOvertaken ends the lock of an apply by force, and the other tool applies. The
-// successor's state stays,
-// and the overtaken one keeps its own in a file.
+// successor's state is kept, and the overtaken apply writes its own to a file.
 //
 // Shows: cloud 5
 // Shows: cloud 7 | a lock that is ended in an apply, also between snapshots
@@ -168,9 +167,8 @@ func testCloudOvertaken(t *testing.T, c *cloud) {
 	other.must("second", at, "plan", "-detailed-exitcode", "-var", "text=second")
 }
 
-// TestCloudSnapshotsOvertaken is TestCloudOvertaken for an apply that stores a state
-// every 20 seconds, the least that the tools do: one before its lock is ended, and then
-// none.
+// TestCloudSnapshotsOvertaken is TestCloudOvertaken for an apply that stores a state every 20
+// seconds, the minimum of the tools: one before its lock is ended, and none afterwards.
 //
 // Shows: cloud 7
 // Shows: cloud 13
@@ -190,7 +188,7 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var steps strings.Builder // before and behind what is held
+	var steps strings.Builder // before and after the held step
 	for i, after := range []string{"terraform_data.start", "terraform_data.step0", "terraform_data.one", "terraform_data.step2", "terraform_data.step3"} {
 		if i == 1 {
 			continue
@@ -228,8 +226,8 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 	other.must("second", at, "plan", "-detailed-exitcode", "-var", "text=second")
 }
 
-// TestCloudServerKilled kills the server in an apply. Another one at its address
-// takes over, and nothing shows but a jump in the version numbers.
+// TestCloudServerKilled kills the server during an apply. Another one at its address takes
+// over, and only a gap in the version numbers is visible.
 //
 // Shows: cloud 8 | kill -9 after the lock, before and after the upload; requests to servers in turn
 func TestCloudServerKilled(t *testing.T) { eachTool(t, testCloudServerKilled) }

@@ -15,23 +15,23 @@ import (
 	"testing"
 )
 
-// spoiled is what a spoiler does to what passes.
+// spoiled is a fault of a spoiler.
 type spoiled int
 
 const (
 	sound   spoiled = iota
 	denied          // every request is refused
-	damaged         // manifests of states are not those of their digests
+	damaged         // manifests of states do not match their digests
 	stale           // tag lists do not change
 )
 
-// spoiler stands before a registry.
+// spoiler is a proxy in front of a registry that causes faults.
 type spoiler struct {
 	proxy *httputil.ReverseProxy
 
 	mu    sync.Mutex // guards the fields below
 	how   spoiled
-	lists map[string][]byte // by path, those that are shown while they are stale
+	lists map[string][]byte // by path, the lists shown while stale
 }
 
 func (s *spoiler) set(how spoiled) {
@@ -77,9 +77,9 @@ func (s *spoiler) spoil(w http.ResponseWriter, r *http.Request, list bool) {
 	_, _ = w.Write(body)
 }
 
-// TestCloudRefused puts what waiting does not mend before the tools: a registry that
-// denies the server, one whose tag lists are not fit for locks, a damaged state. Each
-// is said on the screen after one request, nothing is planned, and no lock is left.
+// TestCloudRefused gives the tools errors that do not go away by waiting: a registry that
+// denies the server, one whose tag lists are unfit for locks, a damaged state. Each is printed
+// after one request, nothing is planned, and no lock is left.
 //
 // Shows: cloud 6 | the registry denies the server; a damaged state: after one request
 // Shows: cloud 11 | locking refused, a copy, a token that only reads: the reason, after one request

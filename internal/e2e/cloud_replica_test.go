@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// towards passes requests on to a server, and is silent about one that is away.
+// towards forwards requests to a server, without logging when it is down.
 func towards(t testing.TB, addr string) *httputil.ReverseProxy {
 	t.Helper()
 	to, err := url.Parse("http://" + addr)
@@ -29,7 +29,7 @@ func towards(t testing.TB, addr string) *httputil.ReverseProxy {
 	return proxy
 }
 
-// inFront is the address of a handler that stands before servers.
+// inFront returns the address of a handler in front of servers.
 func inFront(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	front := httptest.NewServer(h)
@@ -37,7 +37,7 @@ func inFront(t testing.TB, h http.HandlerFunc) string {
 	return strings.TrimPrefix(front.URL, "http://")
 }
 
-// TestCloudReplicas sends each request of the tools to the other one of two servers.
+// TestCloudReplicas sends the requests of the tools alternately to two servers.
 //
 // Shows: cloud 8
 func TestCloudReplicas(t *testing.T) { eachTool(t, testCloudReplicas) }
@@ -64,8 +64,8 @@ func testCloudReplicas(t *testing.T, c *cloud) {
 	c.unlocked(registry)
 }
 
-// TestCloudUploadCut kills the server when a state is uploaded, before it came there
-// and after it was stored. The tool hears nothing, asks again, and is done.
+// TestCloudUploadCut kills the server when a state is uploaded, before it arrived and after it
+// was stored. The tool gets no answer, repeats the request, and succeeds.
 //
 // Shows: cloud 8
 func TestCloudUploadCut(t *testing.T) { eachTool(t, testCloudUploadCut) }
@@ -98,7 +98,7 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 				close(killed)
 				panic(http.ErrAbortHandler) // the connection ends without an answer
 			})
-			c.folder("app", `backend "remote"`, `name = "shop"`, "true") // which uploads once
+			c.folder("app", `backend "remote"`, `name = "shop"`, "true") // this backend uploads once
 			c.must("app", at, "init")
 			done := make(chan ended, 1)
 			go func() {
@@ -118,7 +118,7 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Count(history, `"operation": "tfe.v2"`); got != 1 { // beside the seal of the server that took over
+			if got := strings.Count(history, `"operation": "tfe.v2"`); got != 1 { // apart from the seal of the server that took over
 				t.Errorf("the state was stored %d times, want once:\n%s", got, history)
 			}
 			c.unlocked(registry)
@@ -127,8 +127,8 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 	}
 }
 
-// TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, in turn
-// and at once: it is one state with one lock.
+// TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, alternately and
+// at once: it is one state with one lock.
 //
 // Shows: cloud 4 | one state through all doors, in turn and at once
 func TestCloudDoors(t *testing.T) {

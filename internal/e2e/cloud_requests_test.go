@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/go-tfe"
 )
 
-// recorder passes requests on and remembers their shapes.
+// recorder forwards requests and records their shapes.
 type recorder struct {
 	proxy *httputil.ReverseProxy
 
@@ -48,9 +48,8 @@ func (r *recorder) take() []string {
 	return sent
 }
 
-// TestCloudRequests runs every command of the tools and wants exactly the requests
-// that the server is made for, and of the server no more at the registry than it is
-// allowed.
+// TestCloudRequests runs every command of the tools and requires exactly the expected requests,
+// and bounds the requests of the server to the registry.
 //
 // Shows: cloud 2 | every command and `terraform_remote_state`, with exactly its requests, and what
 // it costs at the registry; what the tools refuse themselves
@@ -75,20 +74,19 @@ func testCloudRequests(t *testing.T, c *cloud) {
 		}
 		c.folder(many, block, selects, "true")
 		w.create(prefix+"first", "many")
-		c.env = []string{"TF_WORKSPACE=first"} // nobody is there to be asked
+		c.env = []string{"TF_WORKSPACE=first"} // the tool cannot ask for one
 		c.must(many, w.at, "init")
 		c.env = nil
 		w.wants(many, s.workspaces()...)
 
-		c.must(kind, w.at, "apply", "-auto-approve") // there is nothing since the destroy
+		c.must(kind, w.at, "apply", "-auto-approve") // the state is empty since the destroy
 		w.reader(kind+"-reader", kind)
 		w.wants(kind+"-reader", reading()...)
 	}
 }
 
-// unnamed runs the commands for many workspaces in a folder with one by name. With
-// `cloud` the tools show and select that one themselves, without asking for it; else
-// they do none of it.
+// unnamed runs the commands for many workspaces in a folder that names one. With `cloud` the
+// tools show and select that workspace themselves, without a request; otherwise they refuse.
 func (w *watched) unnamed(folder string, cloud bool) {
 	w.t.Helper()
 	for _, args := range [][]string{{"workspace", "list"}, {"workspace", "select", folder}} {
@@ -106,7 +104,7 @@ func (w *watched) unnamed(folder string, cloud bool) {
 	w.refuses(folder, why, "workspace", "delete", "other")
 }
 
-// watched is a server whose requests are counted: those it gets, and those it sends to
+// watched is a server with counted requests: those that it gets, and those that it sends to
 // the registry.
 type watched struct {
 	*cloud
@@ -131,24 +129,24 @@ func watch(c *cloud) *watched {
 	return w
 }
 
-// workspaceName is a name in the shape of a request.
+// workspaceName matches the name in the shape of a request.
 var workspaceName = regexp.MustCompile(`(organizations/acme/workspaces/)[^/\s]+`)
 
-// anew forgets what was counted. The server knows a command by its connection, so the
-// next one does not get that of the last one, which the recorder would keep open.
+// anew resets the counts. The server recognizes a command by its connection, so the next
+// command must not reuse the previous connection, which the recorder would keep open.
 func (w *watched) anew() {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	w.take()
 	w.asked.take()
 }
 
-// states are the requests at the registry since the last call, without those of the
-// server's own queue of jobs, which end when they end.
+// states returns the requests to the registry since the last call, without those of the
+// server's own queue of jobs, which run in the background.
 func (w *watched) states() []string {
 	return slices.DeleteFunc(w.asked.take(), func(sent string) bool { return strings.Contains(sent, " /v2/queue/") })
 }
 
-// wants runs commands in a folder, and wants of each what it says.
+// wants runs commands in a folder, and checks the requests of each.
 func (w *watched) wants(folder string, commands ...cloudCommand) {
 	w.t.Helper()
 	for _, cmd := range commands {
@@ -168,7 +166,7 @@ func (w *watched) wants(folder string, commands ...cloudCommand) {
 	}
 }
 
-// sentIs wants the requests since the last call.
+// sentIs checks the requests since the last call.
 func (w *watched) sentIs(folder string, args, want []string) {
 	w.t.Helper()
 	got := workspaceName.ReplaceAllString(strings.Join(w.take(), "\n"), "${1}NAME")
@@ -177,8 +175,7 @@ func (w *watched) sentIs(folder string, args, want []string) {
 	}
 }
 
-// refuses runs a command that the tool refuses for a reason of its own, without a
-// request for it.
+// refuses runs a command that the tool itself refuses for a reason, without a request for it.
 func (w *watched) refuses(folder, why string, args ...string) {
 	w.t.Helper()
 	w.anew()
@@ -193,7 +190,7 @@ func (w *watched) refuses(folder, why string, args ...string) {
 
 var serialOf = regexp.MustCompile(`"serial": *[0-9]+`)
 
-// raise writes the state of a folder to raised.tfstate, with a serial that is higher.
+// raise writes the state of a folder to raised.tfstate, with a higher serial.
 func (w *watched) raise(folder string) {
 	w.t.Helper()
 	state := w.must(folder, w.at, "state", "pull")
@@ -206,7 +203,7 @@ func (w *watched) raise(folder string) {
 	}
 }
 
-// lock locks a workspace as a script does.
+// lock locks a workspace like a script would.
 func (w *watched) lock(name string) {
 	w.t.Helper()
 	found, err := w.client.Workspaces.Read(w.t.Context(), "acme", name)
@@ -227,7 +224,7 @@ func (w *watched) create(name, tag string) {
 	}
 }
 
-// remoteState shows an output of a workspace, which a `cloud` block may keep as well.
+// remoteState outputs the output of a workspace that a `cloud` block may also use.
 const remoteState = `data "terraform_remote_state" "of" {
   backend = "remote"
   config = {
@@ -253,12 +250,12 @@ func (w *watched) reader(folder, workspace string) {
 	}
 }
 
-// sameList is for how long a server shows a workspace to a command by one list, and
-// locks it by that: a command that is slower costs two lists more.
+// sameList is how long a server uses one tag list for a command, to show and to lock a
+// workspace: a slower command costs two more lists.
 const sameList = 2 * time.Second
 
-// cloudCommand is a command of the tools, what it sends, and how much the server may ask
-// the registry for it.
+// cloudCommand is a command of the tools, the requests that it sends, and the maximum number
+// of requests of the server to the registry for it.
 type cloudCommand struct {
 	args, sends []string
 	budget      int
@@ -274,15 +271,15 @@ const (
 	unlock   = "POST workspaces/*/actions/unlock"
 )
 
-// begin is what each process of a tool begins with.
+// begin are the first requests of each process of a tool.
 var begin = []string{"GET ping", "GET organizations/acme/entitlement-set"}
 
-// join puts requests behind those of the beginning.
+// join puts requests after the first ones.
 func join(parts ...[]string) []string {
 	return slices.Concat(append([][]string{begin}, parts...)...)
 }
 
-// shapes are what `cloud` and backend "remote" send otherwise.
+// shapes are requests in which `cloud` and backend "remote" differ.
 type shapes struct {
 	made, write, outputs, tags, deleted []string
 }
@@ -296,7 +293,7 @@ func shapesOf(cloud, tofu bool) shapes {
 			deleted: []string{"DELETE organizations/acme/workspaces/NAME"},
 		}
 	}
-	s := shapes{ // which sends a second copy, asks for outputs, and deletes only what manages nothing
+	s := shapes{ // sends a second copy, requests outputs, and only deletes workspaces without resources
 		made:    []string{read, "POST organizations/acme/workspaces", "PATCH workspaces/*"},
 		write:   []string{"POST workspaces/*/state-versions", "PUT uploads/*", "PUT uploads/*", "GET state-versions/*"},
 		outputs: []string{read, "GET workspaces/*/current-state-version-outputs"},
@@ -308,19 +305,19 @@ func shapesOf(cloud, tofu bool) shapes {
 	return s
 }
 
-// change is a command that writes a state.
+// change returns the requests of a command that writes a state.
 func (s shapes) change() []string {
 	return join([]string{read, read, lock, current, download}, s.write, []string{unlock})
 }
 
-// commands are those of one workspace, by name.
+// commands returns the commands for one workspace, selected by name.
 func (s shapes) commands() []cloudCommand {
 	look := []string{read, current, download}
 	plan := join([]string{read, read, lock, current, download, unlock})
-	move := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools begin twice
+	move := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools send the first requests twice
 	return []cloudCommand{
 		{[]string{"init"}, join(s.made, []string{current}), 11},
-		{[]string{"apply", "-auto-approve"}, join([]string{read, read, lock, current, current}, s.write, []string{unlock}), 20}, // the first of a server, which finds out what the registry can
+		{[]string{"apply", "-auto-approve"}, join([]string{read, read, lock, current, current}, s.write, []string{unlock}), 20}, // the first of a server, which probes the registry
 		{[]string{"plan"}, plan, 9},
 		{[]string{"apply", "-auto-approve"}, plan, 9},
 		{[]string{"apply", "-auto-approve", "-var", "text=second"}, s.change(), 14},
@@ -341,18 +338,18 @@ func (s shapes) commands() []cloudCommand {
 	}
 }
 
-// push stores what raise wrote.
+// push stores the state written by raise.
 func (s shapes) push() cloudCommand {
 	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, s.change(), 14}
 }
 
-// forceUnlock costs a list more than the lock's end needs: it ends what a server may
-// have claimed for the same lock since the first one.
+// forceUnlock costs one list more than releasing the lock: it also ends what a server may
+// have claimed for the same lock since the first list.
 func (s shapes) forceUnlock(id string) cloudCommand {
 	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 9}
 }
 
-// workspaces are the commands of a folder that selects many, one of them "first".
+// workspaces returns the commands of a folder with many workspaces, one of them "first".
 func (s shapes) workspaces() []cloudCommand {
 	return []cloudCommand{
 		{[]string{"workspace", "list"}, join([]string{list}), 1},
@@ -363,7 +360,7 @@ func (s shapes) workspaces() []cloudCommand {
 	}
 }
 
-// reading are the commands of a folder that reads what another one keeps.
+// reading returns the commands of a folder that reads the outputs of another.
 func reading() []cloudCommand {
 	return []cloudCommand{
 		{[]string{"init"}, nil, 0},

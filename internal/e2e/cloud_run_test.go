@@ -23,7 +23,7 @@ import (
 	"github.com/hashicorp/go-tfe"
 )
 
-// The callers of servers that execute runs: one who runs, and one who administers.
+// Callers of servers that execute runs: a user and an administrator.
 const (
 	runnerToken = "oks_runner_0123456789abcdefghij"
 	adminToken  = "oks_admin_0123456789abcdefghij"
@@ -53,13 +53,13 @@ organization "acme" {
 }
 `
 
-// wrapped has the tool run as the server's own user, in no sandbox: what it does can be
-// seen from the test.
+// wrapped runs the tool as the server's own user without a sandbox, so that the test can see
+// what it does.
 const wrapped = `isolation = "wrap"
   wrap      = ["/usr/bin/env", "WRAPPED=1"]`
 
-// serveRuns starts a server that executes the runs of acme, at an address, in the
-// isolation of a block executor. Commands of c are the runner's from then on.
+// serveRuns starts a server that executes the runs of acme, at an address, with the isolation
+// of a block executor. From then on commands of c use the runner's token.
 func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 	c.t.Helper()
 	key := filepath.Join(c.dir, "archive.key")
@@ -96,7 +96,7 @@ func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
 
 func (c *cloud) stateKey() string { return filepath.Join(c.dir, "state.key") }
 
-// ask sends a request with a token, and returns the status; 0 is no answer.
+// ask sends a request with a token, and returns the status; 0 means no answer.
 func ask(ctx context.Context, token, method, url string, header ...string) int {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
@@ -114,12 +114,12 @@ func ask(ctx context.Context, token, method, url string, header ...string) int {
 	return resp.StatusCode
 }
 
-// leads waits until one of some servers executes runs, and returns its place.
+// leads waits until one of the servers executes runs, and returns its index.
 func leads(t *testing.T, servers ...string) int {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 		for i, server := range servers {
-			// What was handed on is refused by who does not lead.
+			// A server that does not lead refuses forwarded requests.
 			if ask(t.Context(), runnerToken, http.MethodGet, "http://"+server+"/api/v2/organizations/acme/capacity", "Okara-Hop", "1") == http.StatusOK {
 				return i
 			}
@@ -129,8 +129,8 @@ func leads(t *testing.T, servers ...string) int {
 	return 0
 }
 
-// TestCloudRunReplicas plans and applies at the replica that executes no runs, and with
-// each request at the other one of two.
+// TestCloudRunReplicas plans and applies at the replica that does not execute runs, and with
+// requests that alternate between the two replicas.
 //
 // Shows: cloud 25
 func TestCloudRunReplicas(t *testing.T) { eachTool(t, testCloudRunReplicas) }
@@ -167,8 +167,8 @@ func testCloudRunReplicas(t *testing.T, c *cloud) {
 	}
 }
 
-// TestCloudRunIsolation runs a plan and an apply as a user of the machine, and in what
-// the operator wraps around the tool. The sandbox is that of the scripts.
+// TestCloudRunIsolation runs a plan and an apply as a user of the machine, and in a wrapper
+// set by the administrator. The scripts cover the sandbox.
 //
 // Shows: cloud 25
 func TestCloudRunIsolation(t *testing.T) {
@@ -189,7 +189,7 @@ func TestCloudRunIsolation(t *testing.T) {
 			if err := os.Mkdir(storage, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range []string{filepath.Dir(c.dir), c.dir, storage} { // which the user has to pass
+			for _, dir := range []string{filepath.Dir(c.dir), c.dir, storage} { // which the user has to traverse
 				if err := os.Chmod(dir, 0o711); err != nil {
 					t.Fatal(err)
 				}
@@ -207,9 +207,9 @@ func TestCloudRunIsolation(t *testing.T) {
 	}
 }
 
-// TestCloudRunVariables gives a run the variables of its workspace and of the sets that it
-// uses, made as the provider hashicorp/tfe makes them. What is sensitive is in no answer,
-// log or record of a change.
+// TestCloudRunVariables gives a run the variables of its workspace and of its variable sets,
+// made in the same way as by the provider hashicorp/tfe. Sensitive values are in no answer,
+// log or audit record.
 func TestCloudRunVariables(t *testing.T) { eachTool(t, testCloudRunVariables) }
 
 func testCloudRunVariables(t *testing.T, c *cloud) {
@@ -272,7 +272,7 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 		t.Fatal(err)
 	}
 	apply(`all = "of a set, two, north, (sensitive)"`, "-var", "text=of the command")
-	// A plan that was saved is shown by the tool, as text and as JSON.
+	// The tool shows a saved plan as text and as JSON.
 	c.must("app", at, "plan", "-out=saved", "-replace=terraform_data.one")
 	for flag, wants := range map[string][]string{
 		"-no-color": {`-/+ resource "terraform_data" "one"`, "Run status: planned and saved (confirmable)"},
@@ -293,8 +293,8 @@ func testCloudRunVariables(t *testing.T, c *cloud) {
 	}
 }
 
-// TestCloudRunDecided cancels a run that waits for somebody, confirms it and discards it
-// at once: one wins. The record that keeps it is none of the instances.
+// TestCloudRunDecided cancels, confirms and discards a waiting run at once: one decision
+// wins. The record of the run is not listed among the instances.
 //
 // Shows: cloud 30
 func TestCloudRunDecided(t *testing.T) {
@@ -326,7 +326,7 @@ func TestCloudRunDecided(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// What was confirmed may be cancelled, and what was cancelled may be forced to end.
+	// A confirmed run may be cancelled, and a cancelled one may be forced to end.
 	if n := len(slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return !won[a] })); n == 0 ||
 		won["discard"] && n > 1 || won["cancel"] && n > 1 && !won["apply"] || won["force-cancel"] && !won["cancel"] {
 		t.Errorf("accepted were %v", won)
@@ -339,9 +339,9 @@ func TestCloudRunDecided(t *testing.T) {
 	}
 }
 
-// TestCloudRunLost kills the server in an apply, alone or with all that its machine has
-// of the run. When it is there again the run goes on; or it is lost, its lock can be
-// ended, and the next run has its turn.
+// TestCloudRunLost kills the server during an apply, alone or with everything that its machine
+// has of the run. After a restart the run goes on; or it is lost, its lock can be ended, and
+// the next run proceeds.
 //
 // Shows: cloud 30 | the server or its whole machine dies in an apply; decisions at once; the record
 // of a workspace is no instance
@@ -384,8 +384,7 @@ func testCloudRunLost(t *testing.T, c *cloud, whole bool) {
 	c.unlocked(registry)
 }
 
-// killBelow ends every process that has to do with a folder, as a machine does that
-// loses its power.
+// killBelow kills every process related to a folder, like a power failure.
 func killBelow(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -398,7 +397,7 @@ func killBelow(t *testing.T, dir string) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")) // it may be gone, or not ours
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")) // the process may be gone, or belong to another user
 		if !strings.Contains(string(env), dir) {
 			continue
 		}
@@ -407,7 +406,7 @@ func killBelow(t *testing.T, dir string) {
 		}
 		killed++
 	}
-	if killed < 2 { // the tool, and who serves it
+	if killed < 2 { // the tool, and the server
 		t.Fatalf("%d processes of the run were found", killed)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// cloudBlock keeps a state at a server of this machine: a kind and its workspaces.
+// cloudBlock stores a state at a server on this machine: a kind and its workspaces.
 const cloudBlock = `  %s {
     hostname     = "okara.test"
     organization = "acme"
@@ -24,7 +24,7 @@ const cloudBlock = `  %s {
   }
 `
 
-// cloudConfig is where a state is kept, and what an apply does while it runs.
+// cloudConfig sets where a state is stored, and what an apply does while it runs.
 const cloudConfig = `terraform {
 %s}
 
@@ -47,7 +47,7 @@ output "text" {
 }
 `
 
-// cloud is the home of tools that keep their states at servers.
+// cloud is a home directory for tools that store their states at servers.
 type cloud struct {
 	t    testing.TB
 	set  tools
@@ -55,10 +55,10 @@ type cloud struct {
 	tool string // program
 
 	before, env []string // arguments and variables of every command
-	services    string   // more of the host, and
-	settings    string   // more of the configuration of the tools
+	services    string   // further services of the host
+	settings    string   // further configuration of the tools
 	sealed      bool     // servers that execute runs have a state key
-	snapshots   string   // how often servers want states stored while an apply runs; "": at its end
+	snapshots   string   // how often servers request states while an apply runs; "": only at its end
 }
 
 func newCloud(t testing.TB, set tools, tool string) *cloud {
@@ -66,8 +66,7 @@ func newCloud(t testing.TB, set tools, tool string) *cloud {
 	return &cloud{t: t, set: set, dir: t.TempDir(), tool: tool}
 }
 
-// other is the same home for another tool: Terraform where it is on PATH and c has
-// OpenTofu.
+// other is the same home for the other tool: Terraform, if it is on PATH and c uses OpenTofu.
 func (c *cloud) other() *cloud {
 	o := *c
 	o.tool = c.set.tofu
@@ -79,15 +78,14 @@ func (c *cloud) other() *cloud {
 	return &o
 }
 
-// serve starts a server over a registry, at an address or any, and returns the
-// process and where it listens. States are stored once, at the end of an apply,
-// however slow the machine is, unless c says more. Where the test fails, what the
-// server refused is shown.
+// serve starts a server over a registry, at an address or any, and returns the process and its
+// address. States are stored once, at the end of an apply, even on a slow machine, unless c
+// sets snapshots. If the test fails, the requests that the server refused are printed.
 func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	c.t.Helper()
 	config := filepath.Join(c.dir, name+".hcl")
 	text := fmt.Sprintf("access_log = true\ntfe {\n  snapshot_interval = %q\n}\n", cmp.Or(c.snapshots, "0s"))
-	if key := filepath.Join(c.dir, "one", "archive.key"); name != "one" { // replicas take each other's addresses of uploads
+	if key := filepath.Join(c.dir, "one", "archive.key"); name != "one" { // replicas accept one another's upload addresses
 		text += fmt.Sprintf("archives {\n  key_files = [%q]\n}\n", key)
 	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -113,11 +111,11 @@ func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	return p, addr
 }
 
-// refusedLine is what a server logs of a request that did not succeed, and of
-// anything else than requests. Tools that wait for a lock are no news.
+// refusedLine matches what a server logs of a failed request, and of events other than
+// requests. Tools that wait for a lock are normal.
 var refusedLine = regexp.MustCompile(`status=(40[0-8]|41|42|5)|level=(WARN|ERROR)`)
 
-// registry starts one, and returns where it listens.
+// registry starts a registry, and returns its address.
 func (c *cloud) registry() string {
 	c.t.Helper()
 	cmd, err := c.set.registryCommand(filepath.Join(c.dir, "registry"), true)
@@ -138,7 +136,7 @@ func (c *cloud) folder(name, block, workspaces, during string) {
 	c.configure(name, fmt.Sprintf(cloudBlock, block, workspaces), during)
 }
 
-// configure makes a folder with a configuration that keeps its state anywhere.
+// configure makes a folder with a configuration that stores its state anywhere.
 func (c *cloud) configure(name, where, during string) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, name)
@@ -156,7 +154,7 @@ func (c *cloud) run(folder, server string, args ...string) (string, error) {
 	config := filepath.Join(c.dir, folder+".tfrc")
 	var text strings.Builder
 	text.WriteString("host \"okara.test\" {\n  services = {\n")
-	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} { // for cloud, for remote, for remote that runs here by order
+	for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} { // for cloud, for remote, for remote with local operations
 		fmt.Fprintf(&text, "    %q = \"http://%s/api/v2/\"\n", service, server)
 	}
 	text.WriteString(c.services + "  }\n}\n" + c.settings)
@@ -189,7 +187,7 @@ func (c *cloud) must(folder, server string, args ...string) string {
 	return out
 }
 
-// eachTool runs a test with every tool there is.
+// eachTool runs a test with every available tool.
 func eachTool(t *testing.T, test func(t *testing.T, c *cloud)) {
 	set, err := findTools()
 	if err != nil {

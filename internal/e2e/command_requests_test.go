@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// TestCommandRequests holds what commands cost at a registry, each as a process of its
-// own, at distribution and at the built-in registry, which takes a small blob with one
-// request. The first of a kind finds nothing there, the next ones do. Budgets may only
-// shrink.
+// TestCommandRequests bounds the requests of commands, each in a separate process, to
+// distribution and to the built-in registry, which accepts a small blob in one request. The
+// first command of a kind finds nothing there, later ones do. The bounds may only be lowered.
 func TestCommandRequests(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
 		for n, registry := range []string{c.registry(), c.builtIn()} {
@@ -42,14 +41,14 @@ func TestCommandRequests(t *testing.T) {
 			}{
 				{publish("1.0.0", "--registry", host), [2]int{23, 15}},
 				{publish("1.1.0", "--registry", host), [2]int{16, 13}},
-				{publish("1.1.0", "--registry", host), [2]int{6, 6}}, // it is there
+				{publish("1.1.0", "--registry", host), [2]int{6, 6}}, // it is published already
 				{[]string{"list", "--registry", host}, [2]int{2, 2}},
 				{[]string{tool, "init"}, [2]int{4, 4}},
 				{[]string{tool, "plan"}, [2]int{11, 10}},
 				{[]string{tool, "apply", "-auto-approve"}, [2]int{16, 14}},
 				{[]string{tool, "init"}, [2]int{6, 6}},
 				{[]string{tool, "plan"}, [2]int{10, 10}},
-				{[]string{tool, "apply", "-auto-approve"}, [2]int{10, 10}}, // of nothing
+				{[]string{tool, "apply", "-auto-approve"}, [2]int{10, 10}}, // no changes
 				{[]string{tool, "apply", "-auto-approve", "-var", "text=second"}, [2]int{15, 14}},
 				{[]string{tool, "state", "list"}, [2]int{4, 4}},
 				{[]string{tool, "state", "show", "terraform_data.one"}, [2]int{8, 8}},
@@ -61,7 +60,7 @@ func TestCommandRequests(t *testing.T) {
 				began, most := time.Now(), row.most[n]
 				c.step(folder, append([]string{c.set.okara}, row.args...)...)
 				if time.Since(began) > sameList {
-					most += 2 // a slow machine looks again at the lock that it holds
+					most += 2 // a slow machine checks its lock again
 				}
 				if sent := asked.take(); len(sent) > most {
 					t.Errorf("%v cost %d requests, want at most %d\n%s", row.args, len(sent), most, strings.Join(sent, "\n"))

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// rivals is how many applies begin at once.
+// rivals is how many applies start at once.
 const rivals = 6
 
-// The critical section writes to a file of its own when it is entered and
-// left, so that an overlap shows whatever the registry says.
+// The critical section writes to a separate file on entry and exit, so that an overlap is
+// visible independent of the registry.
 const criticalConfig = `terraform {
   backend "oci" {
     repository = %q
@@ -32,9 +32,9 @@ resource "terraform_data" "critical" {
 }
 `
 
-// TestConcurrentApply lets several applies of one workspace begin at once, in
-// folders of their own as on different machines. No two may be in the critical
-// section together, and with a lock timeout each must finish.
+// TestConcurrentApply starts several applies of one workspace at once, in separate folders as
+// on different machines. No two may be in the critical section together, and with a lock
+// timeout each must finish.
 func TestConcurrentApply(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -47,7 +47,7 @@ func TestConcurrentApply(t *testing.T) {
 		{"no-deletes", false, 2, "    lock_timeout = \"10m\"\n", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // the test mostly waits
 			testConcurrentApply(t, tt.deletes, tt.rounds, tt.block, tt.apply...)
 		})
 	}
@@ -112,7 +112,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int, block string, f
 	}
 }
 
-// checkSections fails if anybody entered before the one inside had left.
+// checkSections fails if a second apply entered before the first one left.
 func checkSections(t testing.TB, log string, entries int) {
 	t.Helper()
 	text, err := os.ReadFile(log)

@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// What okara may cost before it does anything. Each may only shrink.
+// Bounds on the fixed cost of okara. They may only be lowered.
 const (
 	maxBinary   = 60 << 20  // bytes of the program without symbols
-	maxInitSum  = 5_000_000 // bytes that all packages take when a command starts
-	maxInits    = 510       // packages that do something at a start
-	maxLiveHeap = 6 << 20   // bytes alive in a server that does nothing
+	maxInitSum  = 5_000_000 // bytes that all packages allocate when a command starts
+	maxInits    = 510       // packages with initialization work
+	maxLiveHeap = 6 << 20   // live bytes in an idle server
 )
 
-// A package that takes more than this when it starts needs a row in heavy.
+// A package that exceeds these bounds at startup needs a row in heavy.
 const (
 	maxInitBytes  = 50_000
 	maxInitAllocs = 1_000
 
-	besideBytes = 40_000 // what the runtime may count that runs beside an init
+	besideBytes = 40_000 // what the runtime may count of code that runs during an init
 )
 
-// heavy are the packages that take more at each start, and why that is so. None is
-// okara's own. A row goes once its package takes less than half of the bounds.
+// heavy lists the packages that exceed the bounds, with the reason. None of them is okara's
+// own. A row is removed when its package uses less than half of the bounds.
 const heavy = `
 github.com/distribution/reference: expressions of names; the built-in registry
 github.com/hashicorp/vault/api: settings from the environment; keys of states
@@ -54,8 +54,8 @@ github.com/aws/aws-sdk-go-v2/service/signin/internal/endpoints: places; keys of 
 google.golang.org/genproto/googleapis/api/annotations: messages of gRPC; keys of states
 `
 
-// TestCost counts what no clock is needed for: what a start takes, what a server that
-// does nothing keeps, and how large the program is.
+// TestCost measures costs that need no clock: startup, an idle server, and the size of the
+// program.
 func TestCost(t *testing.T) {
 	okara := filepath.Join(t.TempDir(), "okara")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", okara, "./cmd/okara")
@@ -76,7 +76,7 @@ func TestCost(t *testing.T) {
 	checkIdle(t, okara)
 }
 
-// checkInits holds the work of package initialisation against its bounds.
+// checkInits compares the work of package initialization with its bounds.
 func checkInits(t *testing.T, okara string) {
 	t.Helper()
 	reasons := map[string]bool{}
@@ -106,8 +106,8 @@ func checkInits(t *testing.T, okara string) {
 	t.Logf("%d packages take %d bytes at a start", len(taken), sum)
 }
 
-// fewestInits returns bytes and allocations of each package that does something at a
-// start: the least of several starts, since what runs beside an init counts as its own.
+// fewestInits returns bytes and allocations of each package with initialization work: the
+// minimum of several starts, since code that runs during an init is counted with it.
 func fewestInits(t *testing.T, okara string) map[string][2]int {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, (\d+) allocs$`)
@@ -131,7 +131,7 @@ func fewestInits(t *testing.T, okara string) map[string][2]int {
 	return fewest
 }
 
-// checkCollections holds that nothing is collected before a command does anything.
+// checkCollections checks that no garbage collection runs before a command does its work.
 func checkCollections(t *testing.T, okara string) {
 	t.Helper()
 	for _, arg := range []string{"--version", "--help"} {
@@ -147,7 +147,7 @@ func checkCollections(t *testing.T, okara string) {
 	}
 }
 
-// checkIdle looks at what a server keeps that has just started.
+// checkIdle checks the live memory of a server that has just started.
 func checkIdle(t *testing.T, okara string) {
 	t.Helper()
 	cmd := exec.Command(okara, "serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir())
@@ -156,7 +156,7 @@ func checkIdle(t *testing.T, okara string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.stop(); err != nil { // it has said all by then
+	if err := p.stop(); err != nil { // then its output is complete
 		t.Error(err)
 	}
 	m := regexp.MustCompile(`live_heap=(\d+)`).FindStringSubmatch(p.log.String())

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// runRequests tells what a run does from what it asks its registry for.
+// runRequests recognizes the steps of a run by its requests to the registry.
 type runRequests struct {
 	mu   sync.Mutex // guards done
 	done map[string]bool
@@ -20,9 +20,8 @@ type runRequests struct {
 
 var instancePath = regexp.MustCompile(`^/v2/okara/instances/crash/([a-z-]+)/[a-z0-9]+/(.*)$`)
 
-// step names the gate that a request comes to: source, when the child fetches the
-// module under its lock; result, when it writes that; unlock, the first thing that
-// it changes afterwards.
+// step names the gate that a request reaches: source, when the child fetches the module
+// under its lock; result, when it writes the result; unlock, its first change afterwards.
 func (s *runRequests) step(r *http.Request) (name, step string) {
 	m := instancePath.FindStringSubmatch(r.URL.Path)
 	if m == nil {
@@ -51,7 +50,7 @@ func (s *runRequests) answered(name, step string) {
 	s.done[name+"/"+step] = true
 }
 
-// answerTool answers what the tool asks for in init and in plan.
+// answerTool answers the tool's requests in init and in plan.
 func (w *crashWorld) answerTool(rw http.ResponseWriter, r *http.Request) {
 	step, _, _ := strings.Cut(r.PathValue("step"), ".")
 	if !w.pass(r.Context(), r.PathValue("case"), step) {
@@ -73,8 +72,8 @@ func (w *crashWorld) answerTool(rw http.ResponseWriter, r *http.Request) {
 	_, _ = rw.Write(b.Bytes()) // the tool is dead
 }
 
-// crashModule is a module whose resources are files: what exists is what these say.
-// It comes to gates in init, plan, apply and destroy.
+// crashModule is a module whose resources are files, which show what exists. It reaches gates
+// in init, plan, apply and destroy.
 const crashModule = `# case CASE
 variable "secret" {
   type      = string

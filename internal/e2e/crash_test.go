@@ -18,28 +18,28 @@ import (
 	"testing"
 )
 
-// The steps of a run at which something is killed. In source, result and unlock no
-// tool runs.
+// Steps of a run at which something is killed. In source, result and unlock the tool does
+// not run.
 var (
 	childSteps = []string{"source", "init", "plan", "between", "apply", "result", "unlock", "destroy"}
 	toolSteps  = []string{"init", "plan", "between", "apply", "destroy"}
 )
 
-// crash is one instance, of whose run something is killed at a step.
+// crash is one instance, with a process of its run killed at a step.
 type crash struct {
 	*crashWorld
 	name, victim, step string
 
 	id       string
-	child    int             // process of the first attempt
+	child    int             // process ID of the first attempt
 	reported map[string]bool // why it waited
 	err      error
 }
 
-// TestCrash kills the server, the child and the tool by SIGKILL at each step of a
-// run. Afterwards the run ends by itself, the state lists exactly what exists, what
-// is destroyed is gone, and neither a process nor a folder is left. The tool is that
-// of OKARA_TEST_TOFU, as `make interop` has it, or else the pinned one.
+// TestCrash kills the server, the child and the tool with SIGKILL at each step of a run.
+// Afterwards the run ends by itself, the state lists exactly what exists, destroyed resources
+// are gone, and no process or folder is left. The tool is the one in OKARA_TEST_TOFU, which
+// `make interop` sets, or else the pinned one.
 //
 // Shows: crash K4 | the server, while the child lives, at eight steps
 // Shows: crash K7 | the child, at eight steps
@@ -67,7 +67,7 @@ func testCrash(t *testing.T, program string) {
 	})
 }
 
-// TestCrashTerraform is the same with terraform; `make test` kills tofu alone.
+// TestCrashTerraform is the same with terraform; `make test` only tests tofu.
 func TestCrashTerraform(t *testing.T) {
 	needInterop(t, "OKARA_TEST_CRASH")
 	needTerraform(t)
@@ -97,7 +97,7 @@ func (w *crashWorld) crashes(victim string, steps []string) []*crash {
 	return list
 }
 
-// each does something for all crashes at once, and says which failed.
+// each calls do for all crashes at once, and reports which failed.
 func each(t *testing.T, list []*crash, what string, do func(*crash) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -117,8 +117,8 @@ func each(t *testing.T, list []*crash, what string, do func(*crash) error) {
 	}
 }
 
-// crashServer kills the server once, while runs halt at every step. They end
-// without it; the next one reads how.
+// crashServer kills the server once, while runs wait at every step. The runs end without it;
+// the next server reads the results.
 func (w *crashWorld) crashServer(list []*crash) {
 	w.mustStart()
 	each(w.t, list, "before the crash", (*crash).reach)
@@ -134,7 +134,7 @@ func (w *crashWorld) crashServer(list []*crash) {
 	w.checkRest()
 }
 
-// crashRuns kills child or tool of each run.
+// crashRuns kills the child or the tool of each run.
 func (w *crashWorld) crashRuns(list []*crash) {
 	w.mustStart()
 	each(w.t, list, "a run that is killed", func(c *crash) error {
@@ -166,7 +166,7 @@ func (w *crashWorld) mustStart() {
 	}
 }
 
-// lives reports whether a process runs; one that only waits to be reaped does not.
+// lives reports whether a process runs; a zombie does not.
 func lives(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, ok := strings.Cut(string(b), ") ")
@@ -221,11 +221,11 @@ func (c *crash) destroy() error {
 	return err
 }
 
-// show returns the instance.
+// show returns the phase of the instance, and why it waits.
 func (c *crash) show() (phase, reason string, err error) {
 	status, b, err := c.call(http.MethodGet, "instances/"+c.id, "")
 	if err != nil || status != http.StatusOK {
-		return "", "", err // nobody leads yet
+		return "", "", err // no leader yet
 	}
 	var doc struct {
 		Phase, Reason string
@@ -238,11 +238,11 @@ func (c *crash) show() (phase, reason string, err error) {
 	return doc.Phase, doc.Reason, err
 }
 
-// sound is an error once the instance has failed for good.
+// sound returns an error if the instance has failed permanently.
 func (c *crash) sound() error {
 	phase, reason, err := c.show()
 	if err == nil && (phase == "failed" || phase == "destroy_failed") {
-		_, log, _ := c.call(http.MethodGet, "instances/"+c.id+"/runs/1/log", "") // as far as there is one
+		_, log, _ := c.call(http.MethodGet, "instances/"+c.id+"/runs/1/log", "") // as far as it exists
 		err = fmt.Errorf("%s: %s\n%s", phase, reason, log)
 	}
 	return err
@@ -264,8 +264,8 @@ func (c *crash) await(want string) error {
 	return err
 }
 
-// recover waits until the run has ended, compares the state with what exists, and
-// destroys it.
+// recover waits until the run has ended, compares the state with what exists, and destroys
+// the instance.
 func (c *crash) recover() error {
 	if c.step == "destroy" {
 		return errors.Join(c.await("destroyed"), c.compare(), c.attempts(2, c.victim != "server"), c.readLog(2))
@@ -276,20 +276,20 @@ func (c *crash) recover() error {
 	return errors.Join(c.destroy(), c.await("destroyed"), c.compare())
 }
 
-// readLog reads the log of a run, in which the tool printed secrets. That of an
-// instance that is gone may be gone, too.
+// readLog reads the log of a run, in which the tool printed secrets. The log of an ended
+// instance may be gone.
 func (c *crash) readLog(n int) error {
 	status, b, err := c.call(http.MethodGet, fmt.Sprintf("instances/%s/runs/%d/log", c.id, n), "")
 	switch {
 	case err != nil:
-	case n == 2 && (status == http.StatusNotFound || status == http.StatusOK): // it is cut, or will be
+	case n == 2 && (status == http.StatusNotFound || status == http.StatusOK): // the record is shortened, or will be
 	case status != http.StatusOK || !strings.Contains(string(b), "terraform_data.a"):
 		err = fmt.Errorf("log of run %d: %d %s", n, status, b)
 	}
 	return err
 }
 
-// compare compares what the state lists with what there is, by its ids.
+// compare compares the IDs that the state lists with those that exist.
 func (c *crash) compare() error {
 	b, err := c.okaraCommand("state", "pull", c.registry+"/instances/crash/"+c.name+"/"+c.id)
 	if err != nil {
@@ -323,8 +323,8 @@ func (c *crash) compare() error {
 	return nil
 }
 
-// madeOnce: nothing is made twice, but what a tool made that was itself killed
-// before it stored a state.
+// madeOnce checks that nothing was made twice, except by a tool that was killed before it
+// stored a state.
 func (c *crash) madeOnce() error {
 	if c.victim == "tool" && c.step == "apply" {
 		return nil
@@ -336,7 +336,7 @@ func (c *crash) madeOnce() error {
 	return nil
 }
 
-// attempts: a run whose child or tool was killed before its result has another one.
+// attempts checks that a run had a second attempt only if another says so, as after a kill.
 func (c *crash) attempts(n int, another bool) error {
 	status, b, err := c.call(http.MethodGet, fmt.Sprintf("instances/%s/runs/%d", c.id, n), "")
 	if err != nil || status != http.StatusOK {
@@ -356,14 +356,14 @@ func (c *crash) attempts(n int, another bool) error {
 	return nil
 }
 
-// checkRest looks for what is left of all runs: processes, folders, secrets.
+// checkRest looks for leftovers of all runs: processes, folders, secrets.
 func (w *crashWorld) checkRest() {
 	w.t.Helper()
 	if err := w.server.stop(); err != nil {
 		w.t.Errorf("the server: %v", err)
 	}
 	for _, pid := range w.processes() {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may end meanwhile
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may end meanwhile
 		w.t.Errorf("process %d is left: %q", pid, line)
 	}
 	left, err := filepath.Glob(w.path("storage", "runs", "*", "*"))
@@ -373,7 +373,7 @@ func (w *crashWorld) checkRest() {
 	w.checkSecrets()
 }
 
-// checkSecrets looks for the planted ones in whatever servers wrote and answered.
+// checkSecrets looks for the planted secrets in everything that servers wrote and answered.
 func (w *crashWorld) checkSecrets() {
 	w.t.Helper()
 	ledger, err := w.okaraCommand("state", "pull", "-w", "ledger", w.registry+"/ledger")
@@ -392,7 +392,7 @@ func (w *crashWorld) checkSecrets() {
 	for i, log := range w.logs {
 		texts[fmt.Sprintf("log of server %d", i+1)] = log.String()
 	}
-	// The ledger, which is read here with the keys, has the template's own words.
+	// The ledger, which is read here with the keys, contains the template's text.
 	for _, secret := range []string{plantedStateKey, plantedCredential, plantedInput, crashToken, "okr_"} {
 		for _, name := range slices.Sorted(maps.Keys(texts)) {
 			if i := strings.Index(texts[name], secret); i >= 0 && (name != "ledger" || secret != plantedInput) {

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Secrets that a crashWorld plants: nothing that it writes or answers may have one.
+// Secrets that a crashWorld plants: nothing that it writes or answers may contain one.
 const (
 	plantedStateKey   = "smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 	plantedCredential = "planted-in-a-credential"
@@ -31,20 +31,20 @@ const (
 	crashToken        = "oks_anna_0123456789abcdefghij"
 )
 
-// crashWorld is a server whose runs halt where a test wants them to: at a gate. A
-// gate is shut by a file; who comes to it leaves another one, and waits until the
-// first is gone. The server reaches its registry through a gate, too.
+// crashWorld is a server whose runs stop where a test wants them to: at a gate. A file shuts
+// a gate; a process that reaches it leaves another file, and waits until the first is removed.
+// The server reaches its registry through a gate as well.
 type crashWorld struct {
 	t    *testing.T
 	set  tools
 	dir  string
-	tool string // that the server starts: the real one, behind a gate
+	tool string // started by the server: the real tool, behind a gate
 
-	okara    string // a copy, whose processes are known by its name
+	okara    string // a copy, whose processes are recognized by its name
 	registry string // with the gates before it
 	server   *process
 	url      string
-	answers  lockedBuffer // all that the API answered
+	answers  lockedBuffer // all answers of the API
 	logs     []*lockedBuffer
 }
 
@@ -95,7 +95,7 @@ func (w *crashWorld) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// copyProgram gives a program another name.
+// copyProgram copies a program to another name.
 func copyProgram(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -107,7 +107,7 @@ func copyProgram(from, to string) error {
 	return os.WriteFile(to, b, 0o700)
 }
 
-// startRegistry starts a registry behind a proxy that knows the requests of runs.
+// startRegistry starts a registry behind a proxy that recognizes the requests of runs.
 func (w *crashWorld) startRegistry() {
 	cmd, err := w.set.registryCommand(w.path("registry"), true)
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *crashWorld) startRegistry() {
 	mux.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) {
 		name, step := seen.step(r)
 		if step != "" && !w.pass(r.Context(), name, step) {
-			panic(http.ErrAbortHandler) // whoever asked is dead
+			panic(http.ErrAbortHandler) // the client is dead
 		}
 		proxy.ServeHTTP(rw, r)
 		seen.answered(name, step)
@@ -139,7 +139,7 @@ func (w *crashWorld) startRegistry() {
 	w.registry = strings.TrimPrefix(front.URL, "http://") + "/okara"
 }
 
-// gateScript is a gate in a shell script.
+// gateScript returns the shell commands of a gate.
 func gateScript(dir, name, step string) string {
 	gate := fmt.Sprintf("%s/%s.%s", dir, name, step)
 	return fmt.Sprintf(`if [ -e "%[1]s.shut" ]; then : > "%[1]s.here"; while [ -e "%[1]s.shut" ]; do sleep 0.05; done; fi`, gate)
@@ -174,7 +174,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// crashLimit is for what a busy machine may take its time for.
+// crashLimit allows for busy machines.
 const crashLimit = 15 * time.Minute
 
 // until waits for something.
@@ -190,7 +190,7 @@ func until(what string, done func() (bool, error)) error {
 	}
 }
 
-// start starts the server, also anew.
+// start starts the server, also again.
 func (w *crashWorld) start() error {
 	cmd := exec.Command(w.okara, "serve", "--listen", "127.0.0.1:0", "--config", w.path("okara.hcl"), "--token-file", w.path("tokens"))
 	cmd.Dir = w.dir
@@ -209,7 +209,7 @@ func (w *crashWorld) start() error {
 	})
 }
 
-// call asks the API; 0: nobody answers.
+// call makes an API request; 0: no answer.
 func (w *crashWorld) call(method, path, body string) (int, []byte, error) {
 	req, err := http.NewRequest(method, w.url+"/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
@@ -226,7 +226,7 @@ func (w *crashWorld) call(method, path, body string) (int, []byte, error) {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, nil, nil // it was killed
+		return 0, nil, nil // was killed
 	}
 	_, _ = w.answers.Write(b)
 	return resp.StatusCode, b, nil
@@ -246,10 +246,10 @@ func (w *crashWorld) okaraCommand(args ...string) ([]byte, error) {
 	return b, nil
 }
 
-// processes are all that this world started and that live.
+// processes returns all live processes that this world started.
 func (w *crashWorld) processes() []int {
 	var list []int
-	names, _ := filepath.Glob("/proc/[0-9]*") // of a good pattern
+	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, name := range names {
 		pid, err := strconv.Atoi(filepath.Base(name))
 		line, lerr := os.ReadFile(filepath.Join(name, "cmdline"))
@@ -260,7 +260,7 @@ func (w *crashWorld) processes() []int {
 	return list
 }
 
-// pid reads whose process it is from the folder of a run.
+// pid reads a process ID from the folder of a run.
 func (w *crashWorld) pid(id, file string) (int, error) {
 	names, err := filepath.Glob(w.path("storage", "runs", id, "*-1", file))
 	if err != nil || len(names) != 1 {

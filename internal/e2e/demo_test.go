@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestServeDemo tries okara serve --demo as each of its two people, with the real tool:
-// what is published, who may what, what waits for approval, an instance that gets ready,
-// and that nothing of it stays.
+// TestServeDemo tries okara serve --demo as each of its two users, with the real tool: what is
+// published, the users' rights, what waits for approval, an instance that gets ready, and
+// that nothing is left behind.
 func TestServeDemo(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -78,15 +78,15 @@ func TestServeDemo(t *testing.T) {
 	d.end()
 }
 
-// TestServeDemoEndsRuns ends a sample in the middle of what it runs: neither a process nor
-// a file of it stays.
+// TestServeDemoEndsRuns ends a sample in the middle of its runs: neither processes nor files
+// are left behind.
 func TestServeDemoEndsRuns(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // a sandbox reads the tool as somebody else
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // a sandbox reads the tool as a different user
 		t.Fatal(err)
 	}
 	tool := filepath.Join(dir, "tofu")
@@ -96,7 +96,7 @@ func TestServeDemoEndsRuns(t *testing.T) {
 	}
 	set.tofu = tool
 	d := newDemo(t, set)
-	for end := time.Now().Add(5 * time.Minute); len(d.going()) == 0; time.Sleep(100 * time.Millisecond) { // what it runs
+	for end := time.Now().Add(5 * time.Minute); len(d.going()) == 0; time.Sleep(100 * time.Millisecond) { // until a run is in progress
 		if time.Now().After(end) {
 			t.Fatalf("nothing runs: %s", d.notes.String())
 		}
@@ -104,7 +104,7 @@ func TestServeDemoEndsRuns(t *testing.T) {
 	d.end()
 }
 
-// demo is a sample server with a folder for temporary files of its own.
+// demo is a sample server with a separate folder for temporary files.
 type demo struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -128,14 +128,14 @@ func newDemo(t *testing.T, set tools) *demo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.cmd.Process.Kill() }) // where it has not ended by itself
+	t.Cleanup(func() { _ = d.cmd.Process.Kill() }) // in case it has not ended by itself
 	if err := json.NewDecoder(out).Decode(&d.output); err != nil || len(d.output.People) != 2 {
 		t.Fatalf("%+v: %v: %s", d.output, err, d.notes.String())
 	}
 	return d
 }
 
-// end interrupts the server and wants nothing of it to stay.
+// end interrupts the server and checks that nothing is left behind.
 func (d *demo) end() {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -152,7 +152,7 @@ func (d *demo) end() {
 		if len(going) == 0 {
 			break
 		}
-		if time.Now().After(end) { // far more than a killed process takes, and less than one that goes on
+		if time.Now().After(end) { // far longer than a killed process takes, and shorter than a run that goes on
 			d.t.Errorf("they go on: %q", going)
 			break
 		}
@@ -164,14 +164,14 @@ func (d *demo) end() {
 	}
 }
 
-// going are the processes that are in the folder of the sample, or name it.
+// going lists the processes that are in the folder of the sample, or name it.
 func (d *demo) going() (all []string) {
 	d.t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	for _, process := range processes { // what has ended meanwhile is none
+	for _, process := range processes { // processes that have ended meanwhile do not count
 		at, _ := os.Readlink(filepath.Join(process, "cwd"))
 		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
 		if strings.HasPrefix(at, d.tmp) || strings.Contains(string(command), d.tmp) {

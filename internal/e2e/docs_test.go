@@ -14,20 +14,20 @@ import (
 	"testing"
 )
 
-// block is a fenced block of a page: its language, its second word, its text.
+// block matches a fenced block of a page: its language, its second word, its text.
 var block = regexp.MustCompile("(?ms)^```(\\w+) ([^\\n]+)\\n(.*?)^```$")
 
-// documented finds the addresses that the pages use for local servers; the
-// default one is where okara serve listens by itself.
+// documented matches the addresses that the pages use for local servers; the default one is
+// where okara serve listens by default.
 var documented = regexp.MustCompile(`127\.0\.0\.1:808\d`)
 
 const defaultAddress = "127.0.0.1:8080"
 
-// TestDocs does what the pages and the README say. The blocks of one page marked
-// "sh run" run as one script, in order, and those marked "sh serve" are servers
-// that run beside it from there on; a page without one has okara serve. A block
-// such as "hcl app/main.tf" is that file, and the folder dist holds a provider as
-// GoReleaser leaves it, release okara's own.
+// TestDocs executes the pages and the README. The blocks of one page marked "sh run" run as
+// one script, in order, and those marked "sh serve" are servers that run in the background
+// from there on; a page without one has okara serve. A block such as "hcl app/main.tf" is that
+// file; the folder dist has a provider as built by GoReleaser, the folder release has okara's
+// own.
 //
 // Shows: copies 5
 func TestDocs(t *testing.T) {
@@ -55,8 +55,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// serveAll begins the script of a page: serve starts a server and waits until it
-// says where it listens; all of them end with the script.
+// serveAll begins the script of a page: serve starts a server and waits until it reports its
+// address; all of them end with the script.
 const serveAll = `set -eu
 servers=
 trap 'code=$?; set +x; kill $servers; wait; [ $code = 0 ] || cat serve-*.log; exit $code' EXIT
@@ -112,8 +112,8 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 	}
 }
 
-// freeAddress returns an address on loopback where nothing listens. Its port is
-// below those that a kernel hands out by itself, so nothing takes it meanwhile.
+// freeAddress returns a free address on loopback. Its port is below those that the kernel
+// assigns automatically, so that it stays free.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -26,9 +26,9 @@ import (
 	"time"
 )
 
-// grown is a registry with more in it than anybody would want to publish for a test: its
-// answers are made when they are asked for. A request for anything else goes to a registry
-// that has one module, of which all others are copies under other names.
+// grown is a registry with more content than a test could publish: answers are generated on
+// request. All other requests go to a registry with one module, of which all the others are
+// copies under other names.
 type grown struct {
 	modules, versions, states int
 
@@ -72,7 +72,7 @@ func newGrown(t *testing.T, modules, versions, states int, host string) *grown {
 	return g
 }
 
-// grownName is the address of a module: a hundred in each namespace.
+// grownName returns the address of a module: a hundred in each namespace.
 func grownName(i int) string { return fmt.Sprintf("team%04d/part%06d/aws", i/100, i) }
 
 func (g *grown) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func grownEmpty() map[string]any {
 	return map[string]any{"mediaType": "application/vnd.oci.empty.v1+json", "digest": "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", "size": 2, "data": "e30="}
 }
 
-// list answers with the tags of the catalog or of a module, 1,000 at a time.
+// list answers the tags of the catalog or of a module, 1,000 at a time.
 func (g *grown) list(w http.ResponseWriter, r *http.Request, repository string) {
 	switch {
 	case repository == "catalog":
@@ -139,10 +139,10 @@ func (g *grown) page(w http.ResponseWriter, r *http.Request, field string, all i
 		w.Header().Set("Link", fmt.Sprintf("<%s?n=1000&last=%d>; rel=\"next\"", r.URL.Path, after))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": "x", field: names}) // who asks finds a cut answer
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": "x", field: names}) // the client detects a truncated answer
 }
 
-// version is the module that there is, under another name.
+// version answers the existing module under another name.
 func (g *grown) version(w http.ResponseWriter, r *http.Request, address, version string) {
 	annotations := map[string]any{}
 	maps.Copy(annotations, g.template["annotations"].(map[string]any))
@@ -168,10 +168,10 @@ func (g *grown) manifest(w http.ResponseWriter, r *http.Request, m any) {
 	}
 }
 
-// TestGrowth starts a server before a registry with many modules, versions and states, and
-// uses it: what is there is found and installed, a list of one module costs what it costs in
-// a small registry, and of the rest each thing is asked for once. OKARA_TEST_GROWTH has the
-// numbers MODULES,VERSIONS,STATES of docs/operate/growth.md, whose figures it prints.
+// TestGrowth starts a server with a registry of many modules, versions and states, and uses
+// it: everything is found and installed, a list of one module costs the same as in a small
+// registry, and everything else is requested only once. OKARA_TEST_GROWTH has the numbers
+// MODULES,VERSIONS,STATES of docs/operate/growth.md, whose figures it prints.
 func TestGrowth(t *testing.T) {
 	modules, versions, states := 2000, 10, 1000
 	if s := os.Getenv("OKARA_TEST_GROWTH"); s != "" {
@@ -198,7 +198,7 @@ func TestGrowth(t *testing.T) {
 	u.want("/healthz", "")
 	before := g.manifests.Load() + g.lists.Load()
 	u.want("/v1/modules/"+grownName(modules-1)+"/versions", "1."+strconv.Itoa(versions-1)+".0")
-	if n := g.manifests.Load() + g.lists.Load() - before; n > 4 { // a sweep looks at three a second
+	if n := g.manifests.Load() + g.lists.Load() - before; n > 4 { // the background scan reads three a second
 		t.Errorf("the versions of one module cost %d requests", n)
 	}
 	t.Logf("first list of versions %v after the start", time.Since(began).Round(time.Millisecond))
@@ -215,7 +215,7 @@ func TestGrowth(t *testing.T) {
 	t.Logf("requests: %d entries and %d pages of the catalog, %d lists, %d manifests, %d others", g.catalog.Load(), g.pages.Load(), g.lists.Load(), g.manifests.Load(), g.others.Load())
 }
 
-// startTemplate is a registry with the module that others are copies of.
+// startTemplate starts a registry with the module that the others copy.
 func startTemplate(t *testing.T, set tools) (host string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func startTemplate(t *testing.T, set tools) (host string) {
 	return host
 }
 
-// grownUser asks a server.
+// grownUser makes requests to a server.
 type grownUser struct {
 	t    *testing.T
 	base string
@@ -260,7 +260,7 @@ func (u grownUser) want(path, part string) {
 	}
 }
 
-// untilFound asks again until the answer has what is looked for, for ten minutes at most.
+// untilFound repeats a request until the answer contains a text, for ten minutes at most.
 func (u grownUser) untilFound(path, part string) time.Time {
 	u.t.Helper()
 	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -274,7 +274,7 @@ func (u grownUser) untilFound(path, part string) time.Time {
 	}
 }
 
-// timed tells the median and the longest of a hundred answers.
+// timed prints the median and the maximum time of a hundred answers.
 func (u grownUser) timed(what, path string) {
 	u.t.Helper()
 	var all []time.Duration
@@ -287,7 +287,7 @@ func (u grownUser) timed(what, path string) {
 	u.t.Logf("%s: median %v, longest %v", what, all[50].Round(10*time.Microsecond), all[99].Round(10*time.Microsecond))
 }
 
-// memory is a line of /proc/PID/status in MiB, 0 where there is none.
+// memory returns a line of /proc/PID/status in MiB; 0 if there is none.
 func memory(t *testing.T, pid int, line string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

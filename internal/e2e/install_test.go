@@ -25,7 +25,7 @@ import (
 	"testing"
 )
 
-// aRelease is what a release of okara is, of this platform, as a place of releases has it.
+// aRelease is a release of okara for this platform, as a download server has it.
 type aRelease struct {
 	key   []byte // PEM
 	files map[string][]byte
@@ -65,7 +65,7 @@ func newRelease(t *testing.T, version string, program []byte) aRelease {
 	}}
 }
 
-// ServeHTTP answers as GitHub does: latest leads to the page of a tag.
+// ServeHTTP answers like GitHub: latest redirects to the page of a tag.
 func (r aRelease) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch b, ok := r.files[req.URL.Path]; {
 	case ok:
@@ -88,8 +88,7 @@ func hasTools(names ...string) bool {
 	return true
 }
 
-// TestInstall runs install.sh against releases: it installs what is signed, and nothing
-// else.
+// TestInstall runs install.sh with releases: it installs signed ones only.
 func TestInstall(t *testing.T) {
 	if !hasTools("curl", "openssl") {
 		t.Skip("install.sh is run with curl and openssl, of which one is not here")
@@ -103,7 +102,7 @@ func TestInstall(t *testing.T) {
 		name  string
 		spoil func(r *aRelease)
 		env   []string
-		want  string // on stdout; "" where nothing is installed
+		want  string // on stdout; "": nothing is installed
 		says  string
 	}{
 		{name: "the newest", want: "okara v1.2.3"},
@@ -154,8 +153,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestService checks the settings that packages come with, as okara reads them, and the
-// service, as systemd does where it is here.
+// TestService checks the settings in packages, as okara reads them, and the service file, with
+// systemd if it is available.
 func TestService(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"testing"
 )
 
-// attempts runs attempts of one instance by `okara instance-run`, as a server
-// starts it.
+// attempts runs attempts of one instance with `okara instance-run`, like a server.
 type attempts struct {
 	t      *testing.T
 	set    tools
@@ -31,7 +30,7 @@ type attempts struct {
 	client *http.Client
 	env    []string
 
-	order map[string]any // what all attempts have
+	order map[string]any // common to all attempts
 	spec  map[string]any
 	n     int
 }
@@ -90,7 +89,7 @@ func (a *attempts) okara(args ...string) string {
 	return string(out)
 }
 
-// module makes the files the source of the next attempts.
+// module makes the files the source of the following attempts.
 func (a *attempts) module(files map[string]string) {
 	a.t.Helper()
 	var b bytes.Buffer
@@ -114,7 +113,7 @@ func (a *attempts) module(files map[string]string) {
 		a.t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode == http.StatusAccepted { // no upload in one request
+	if resp.StatusCode == http.StatusAccepted { // the registry does not take an upload in one request
 		at, err := resp.Location()
 		if err != nil {
 			a.t.Fatal(err)
@@ -137,7 +136,7 @@ func (a *attempts) module(files map[string]string) {
 	a.spec["source"] = map[string]any{"module": "net/vpc/aws", "version": "1.0.0", "archive": id}
 }
 
-// outcome is what is read of a result.
+// outcome has the fields of a result that the test reads.
 type outcome struct {
 	Outcome, Plan, Lock, Error string
 	PlanText                   string `json:"plan_text"`
@@ -205,8 +204,7 @@ output "secret" {
 }
 `
 
-// TestInstanceRun runs a module with stock tools: apply, plan and approval, drift,
-// destroy.
+// TestInstanceRun runs a module with stock tools: apply, plan and approval, drift, destroy.
 //
 // Shows: platform 15
 // Shows: platform-mistakes 5
@@ -251,7 +249,7 @@ func testInstanceRun(t *testing.T, program string) {
 	}
 	lock := o.Lock
 	a.spec["source"].(map[string]any)["lock"] = lock
-	// A plan is applied exactly as it was approved, and only once.
+	// A plan is applied exactly as approved, and only once.
 	a.spec["variables"].(map[string]any)["more"] = 1
 	o = a.run("plan", map[string]any{"approve": true})
 	if o.Outcome != "done" || o.Plan == "" || o.State || o.Counts == nil || o.Counts.Add != 1 || o.Lock != lock || !strings.Contains(o.PlanText, "terraform_data.a[1]") {
@@ -267,7 +265,7 @@ func testInstanceRun(t *testing.T, program string) {
 	if o = a.run("drift", nil); o.Outcome != "done" || o.Counts == nil || o.Counts.Change != 0 || o.State {
 		t.Errorf("no drift: %+v", o)
 	}
-	// Somebody changes the state by hand.
+	// The state is changed by hand.
 	writeFile(t, filepath.Join(a.dir, "changed.tfstate"), strings.Replace(a.okara("state", "pull", a.spec["repository"].(string)), "hello", "good bye", 1))
 	a.okara("state", "push", "--force", a.spec["repository"].(string), "changed.tfstate")
 	if o = a.run("drift", nil); o.Outcome != "done" || o.Counts == nil || o.Counts.Change == 0 {
@@ -283,7 +281,7 @@ func testInstanceRun(t *testing.T, program string) {
 	if held := a.okara("state", "locks", a.spec["repository"].(string)); strings.Contains(held, "instance-run") {
 		t.Errorf("locks are left: %s", held)
 	}
-	// A lock file that does not fit is not changed.
+	// A lock file that does not fit is left unchanged.
 	a.module(map[string]string{"main.tf": strings.Replace(instanceModule, "~> 0.14.0", ">= 99", 1)})
 	a.spec["source"].(map[string]any)["lock"] = lock
 	if o = a.run("apply", nil); o.Outcome != "failed" || !strings.Contains(o.Error, "init") {

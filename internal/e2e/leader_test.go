@@ -31,7 +31,7 @@ type replicas struct {
 	up    map[string]*process
 }
 
-// launchedOne is what is read of an instance.
+// launchedOne has the fields of an instance that the tests read.
 type launchedOne struct {
 	ID      string
 	Phase   string
@@ -40,7 +40,7 @@ type launchedOne struct {
 	Extends int
 }
 
-// Module waits, once it has begun, until it is let go.
+// waitingModule waits, once its apply has begun, until the test releases it.
 const waitingModule = `
 variable "id" { type = string }
 variable "size" { default = "small" }
@@ -106,7 +106,7 @@ executor "local" {
 }
 `
 
-// The people of the test, by name.
+// Tokens of the users of the test, by name.
 var people = map[string]string{
 	"anna":  "oks_anna_0123456789abcdefghij",
 	"ben":   "oks_ben_0123456789abcdefghij",
@@ -148,7 +148,7 @@ func newReplicas(t *testing.T) *replicas {
 			t.Fatal(err)
 		}
 		_, r.ports[name], _ = net.SplitHostPort(l.Addr().String())
-		if err := l.Close(); err != nil { // the port is the replica's from now on
+		if err := l.Close(); err != nil { // the replica uses the port from now on
 			t.Fatal(err)
 		}
 		writeFile(t, filepath.Join(r.dir, name+".hcl"), fmt.Sprintf(waitingConfig, r.host, r.ports[name], r.dir, set.tofu))
@@ -189,7 +189,7 @@ func (r *replicas) okara(args ...string) string {
 	return string(out)
 }
 
-// ask asks a replica; 0 is no answer.
+// ask makes a request to a replica; 0 means no answer.
 func (r *replicas) ask(name, who, method, path, body string, header ...string) (int, []byte) {
 	req, err := http.NewRequest(method, "http://127.0.0.1:"+r.ports[name]+"/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *replicas) ask(name, who, method, path, body string, header ...string) (
 		return 0, nil
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(resp.Body) // what is cut off is no JSON
+	b, _ := io.ReadAll(resp.Body) // a truncated body is not JSON
 	return resp.StatusCode, b
 }
 
@@ -221,7 +221,7 @@ func (r *replicas) until(what string, done func() bool) {
 	}
 }
 
-// call repeats a change under its key until somebody who leads answers.
+// call repeats a change with its key until a leader answers.
 func (r *replicas) call(name, who, method, path, body, key string, want int) launchedOne {
 	r.t.Helper()
 	var one launchedOne
@@ -244,7 +244,7 @@ func (r *replicas) leader(names ...string) (leader string) {
 	r.t.Helper()
 	r.until("a leader", func() bool {
 		for _, name := range names {
-			// Who gets what was handed on and does not lead refuses it.
+			// A replica that does not lead refuses a forwarded request.
 			if status, _ := r.ask(name, "carla", "GET", "me", "", "Okara-Hop", "1"); status == http.StatusOK {
 				leader = name
 				return true
@@ -255,7 +255,7 @@ func (r *replicas) leader(names ...string) (leader string) {
 	return leader
 }
 
-// phase waits until an instance has a phase, as a replica tells it.
+// phase waits until an instance has a phase, according to a replica.
 func (r *replicas) phase(name, id, phase string) (one launchedOne) {
 	r.t.Helper()
 	r.until(id+" "+phase, func() bool {
@@ -277,11 +277,11 @@ func (r *replicas) begun(id string) {
 
 // begins counts the applies of an instance that began.
 func (r *replicas) begins(id string) int {
-	b, _ := os.ReadFile(filepath.Join(r.dir, id+".begun")) // none yet
+	b, _ := os.ReadFile(filepath.Join(r.dir, id+".begun")) // no file yet
 	return bytes.Count(b, []byte("begun\n"))
 }
 
-// once waits until an instance is ready, by the one attempt that was begun.
+// once waits until an instance is ready, and checks that only one attempt began.
 func (r *replicas) once(at, id string) {
 	r.t.Helper()
 	r.phase(at, id, "ready")
@@ -300,7 +300,7 @@ func (r *replicas) letGo(id string) {
 	writeFile(r.t, filepath.Join(r.dir, id+".go"), "")
 }
 
-// resources is how many the state of an instance has.
+// resources returns how many resources the state of an instance has.
 func (r *replicas) resources(template, id string) int {
 	r.t.Helper()
 	var s struct{ Resources []any }
@@ -310,14 +310,14 @@ func (r *replicas) resources(template, id string) int {
 	return len(s.Resources)
 }
 
-// instancesVar lets `make interop` run whole lives of instances: leases of half a
-// minute pass in them, which is too long for `make test`.
+// instancesVar makes `make interop` run whole lives of instances: they wait for leases of
+// half a minute, which is too long for `make test`.
 const instancesVar = "OKARA_TEST_INSTANCES"
 
-// TestLeader stops the process that leads by SIGSTOP, past its lease, and kills the
-// one after it by SIGKILL, each in the middle of an apply: no run is lost or begun
-// twice, and who wakes up leads no more. Beside that twenty claim two members on
-// both, a plan is approved, and what is protected stays until it is not.
+// TestLeader stops the leading process with SIGSTOP for longer than its lease, and kills the
+// next leader with SIGKILL, each in the middle of an apply: no run is lost or started twice,
+// and a process that resumes no longer leads. In addition twenty users claim two members on
+// both replicas, a plan is approved, and a protected instance stays until it is unprotected.
 //
 // Shows: platform 14
 // Shows: platform-mistakes 2
@@ -334,7 +334,7 @@ func TestLeader(t *testing.T) {
 	first := r.leader("a", "b")
 	second := map[string]string{"a": "b", "b": "a"}[first]
 	t.Logf("%s leads", first)
-	all := map[string]string{} // instances: template
+	all := map[string]string{} // template by instance
 	for _, id := range r.claims() {
 		all[id] = "demo/pooled"
 	}
@@ -358,7 +358,7 @@ func TestLeader(t *testing.T) {
 	if err := r.up[first].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	one := r.call(first, "anna", "POST", "instances/"+slow.ID+"/extend", "{}", "k2", 200) // repeated, at who was away
+	one := r.call(first, "anna", "POST", "instances/"+slow.ID+"/extend", "{}", "k2", 200) // repeated, at the replica that was stopped
 	if one.Extends != 1 {
 		t.Errorf("extended %d times by one request", one.Extends)
 	}
@@ -400,7 +400,7 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// claims lets twenty claim the two members of a pool at one moment, on both replicas.
+// claims lets twenty users claim the two members of a pool at once, on both replicas.
 func (r *replicas) claims() []string {
 	r.t.Helper()
 	r.until("a full pool", func() bool {
@@ -437,8 +437,8 @@ func (r *replicas) claims() []string {
 	return ids
 }
 
-// approved makes an instance whose plan somebody else approves, updates it likewise,
-// and protects it.
+// approved makes an instance whose plan another user approves, updates it in the same way, and
+// protects it.
 func (r *replicas) approved(at string, all map[string]string) string {
 	r.t.Helper()
 	one := r.call(at, "anna", "POST", "instances", `{"template":"demo/guarded","parameters":{"size":"small"}}`, "k4", 201)

@@ -19,10 +19,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// startLimit bounds how long a server may take to say where it listens.
+// startLimit bounds how long a server may take to report its address.
 const startLimit = 5 * time.Minute
 
-// processesKey is where a script keeps its servers.
+// processesKey is the key under which a script stores its servers.
 type processesKey struct{}
 
 // processes are the servers of one script, by the name of their variable.
@@ -36,17 +36,17 @@ func (p *processes) killAll() {
 	}
 }
 
-// process is a server that prints where it listens.
+// process is a server that prints its address.
 type process struct {
 	cmd  *exec.Cmd
 	done chan error // gets the result of Wait once
 	log  *lockedBuffer
 }
 
-// listening finds the address in okara's first lines and in distribution's log.
+// listening matches the address in okara's first lines and in distribution's log.
 var listening = regexp.MustCompile(`(?:listening on |https?://)([0-9a-z.\[\]:]+:[0-9]+)`)
 
-// start runs a server and waits until it says where it listens.
+// start runs a server and waits until it reports its address.
 func start(cmd *exec.Cmd) (*process, string, error) {
 	r, w := io.Pipe()
 	p := &process{cmd: cmd, done: make(chan error, 1), log: &lockedBuffer{}}
@@ -130,10 +130,10 @@ storage:
 http: {addr: "127.0.0.1:0", secret: e2e, draintimeout: 5s}
 `
 
-// users is a htpasswd file: user ci, password "correct horse".
+// users is an htpasswd file: user ci, password "correct horse".
 const users = "ci:$2a$04$EChrMMRbXYdlT/cqwSbhA.vAJaJm28Ep/YGoe4eW5ulIOP3jFKDkO\n"
 
-// startRegistry is the script command: registry VAR [nodelete|htpasswd].
+// startRegistry implements the script command registry VAR [nodelete|htpasswd].
 func (s tools) startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
 		ts.Fatalf("usage: registry VAR [nodelete|htpasswd]")
@@ -147,14 +147,14 @@ func (s tools) startRegistry(ts *testscript.TestScript, neg bool, args []string)
 	keep(ts, args[0], cmd)
 }
 
-// registryCommand is a distribution process that keeps its data in dir.
+// registryCommand returns the command of a distribution process that stores its data in dir.
 func (s tools) registryCommand(dir string, deletes bool) (*exec.Cmd, error) {
 	config := dir + ".yml"
 	err := os.WriteFile(config, fmt.Appendf(nil, registryConfig, dir, deletes), 0o600)
 	return exec.Command(s.registry, "serve", config), err
 }
 
-// runRegistry runs a registry of its own for a test, which keeps what it has in dir.
+// runRegistry runs a separate registry for a test, which stores its data in dir.
 func (s tools) runRegistry(t testing.TB, dir string) (host string) {
 	t.Helper()
 	cmd, err := s.registryCommand(filepath.Join(dir, "registry"), true)
@@ -169,7 +169,7 @@ func (s tools) runRegistry(t testing.TB, dir string) (host string) {
 	return host
 }
 
-// addUsers makes the registry of dir want a password.
+// addUsers makes the registry of dir require a password.
 func addUsers(dir string) error {
 	if err := os.WriteFile(dir+".htpasswd", []byte(users), 0o600); err != nil {
 		return err
@@ -182,7 +182,7 @@ func addUsers(dir string) error {
 	return os.WriteFile(dir+".yml", config, 0o600)
 }
 
-// startOkara is the script command: serve VAR [args...].
+// startOkara implements the script command serve VAR [args...].
 func (s tools) startOkara(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve VAR [args...]")
@@ -198,7 +198,7 @@ func (s tools) startOkara(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0]+"_URL", scheme+addr)
 }
 
-// keep starts a server for a script and remembers it under the variable's name.
+// keep starts a server for a script and stores it under the variable's name.
 func keep(ts *testscript.TestScript, name string, cmd *exec.Cmd) string {
 	cmd.Dir = ts.Getenv("WORK")
 	for _, v := range []string{"HOME", "PATH", "TMPDIR", "XDG_DATA_HOME"} {
@@ -218,8 +218,7 @@ func keep(ts *testscript.TestScript, name string, cmd *exec.Cmd) string {
 	return addr
 }
 
-// halt is the script command: halt VAR. A server that is asked to end must end
-// without an error.
+// halt implements the script command halt VAR. On SIGTERM a server must end without an error.
 func halt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: halt VAR")

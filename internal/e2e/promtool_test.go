@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPromtool has promtool check the alerts for a server, when they fire, and how to
-// scrape. make interop builds it.
+// TestPromtool lets promtool check the alerts for a server, when they fire, and the scrape
+// configuration. make interop builds it.
 func TestPromtool(t *testing.T) {
 	program := os.Getenv("OKARA_TEST_PROMTOOL")
 	if program == "" {

@@ -24,15 +24,15 @@ import (
 	"testing"
 )
 
-// releaseVar names a folder with two builds of one commit, as make release-check leaves
-// them: 1 and 2, and key.pub, which signed them.
+// releaseVar names a folder with two builds of one commit from make release-check: 1 and 2,
+// and key.pub, the key that signed them.
 const releaseVar = "OKARA_TEST_RELEASE"
 
-// ofRelease matches what users fetch; the rest is GoReleaser's own.
+// ofRelease matches the files for users; the rest belongs to GoReleaser.
 var ofRelease = regexp.MustCompile(`^okara_.*(\.tar\.gz|\.zip|\.deb|\.rpm|\.apk|\.cdx\.json|_SHA256SUMS)$`)
 
-// TestRelease looks at a release as make release-check builds it: two builds have the same
-// bytes, and what the deb installs does what the README says.
+// TestRelease checks a release built by make release-check: two builds have the same bytes,
+// and the installed deb works as the README says.
 func TestRelease(t *testing.T) {
 	folder := os.Getenv(releaseVar)
 	if folder == "" {
@@ -60,7 +60,7 @@ func TestRelease(t *testing.T) {
 	t.Run("install.sh", func(t *testing.T) { installs(t, set, folder) })
 }
 
-// releaseFiles are what users fetch of a build.
+// releaseFiles returns the files for users in a build.
 func releaseFiles(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -76,7 +76,7 @@ func releaseFiles(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// installed unpacks the deb of this machine and does what the README says.
+// installed unpacks the deb for this machine and follows the README.
 func (s tools) installed(t *testing.T, files map[string][]byte) {
 	arch := goEnv(t, "GOARCH")
 	root := t.TempDir()
@@ -108,7 +108,7 @@ func (s tools) installed(t *testing.T, files map[string][]byte) {
 	s.runPage(t, block.FindAllStringSubmatch(mustRead(t, filepath.Join(s.root, "README.md")), -1))
 }
 
-// dataOf is the archive of files in a deb, an ar(5) archive.
+// dataOf returns the archive of files in a deb, an ar(5) archive.
 func dataOf(t *testing.T, deb []byte) io.Reader {
 	t.Helper()
 	const magic, header = "!<arch>\n", 60
@@ -158,7 +158,7 @@ func unpack(t *testing.T, r io.Reader, root string) {
 	}
 }
 
-// installs has install.sh fetch the release from a server.
+// installs lets install.sh download the release from a server.
 func installs(t *testing.T, s tools, folder string) {
 	if !hasTools("curl", "openssl") {
 		t.Skip("install.sh is run with curl and openssl, of which one is not here")

@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The pinned tools, as the Makefile of the repository builds them.
+// Versions of the pinned tools, as built by the Makefile of the repository.
 const (
 	tofuVersion     = "1.12.6"
 	timeVersion     = "0.14.2"
@@ -27,8 +27,8 @@ const (
 // tools are the absolute names of the programs under test.
 type tools struct {
 	root, okara, tofu, registry, dist, jq string
-	provider                              string // a release of okara's own, as dist is one of another
-	key                                   string // file of an OpenPGP key, made for this run of the tests
+	provider                              string // a release of okara's own provider
+	key                                   string // file with an OpenPGP key, made for this test run
 }
 
 func findTools() (tools, error) {
@@ -69,7 +69,7 @@ func (s *tools) newKey(t testing.TB) {
 	s.key = made.Private
 }
 
-// TestMain builds what is missing, which takes minutes the first time.
+// TestMain builds missing tools, which takes minutes the first time.
 func TestMain(m *testing.M) {
 	build := exec.Command("make", "-s", "-C", "../..", "tools")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
@@ -95,7 +95,7 @@ func TestBoth(t *testing.T) {
 	runScripts(t, "both", "")
 }
 
-// These name the programs that only `make interop` builds.
+// Variables with programs that only `make interop` builds.
 const (
 	trivyVar  = "OKARA_TEST_TRIVY"
 	cosignVar = "OKARA_TEST_COSIGN"
@@ -124,7 +124,7 @@ func needInterop(t *testing.T, name string) {
 	}
 }
 
-// needTerraform skips a test where no terraform that okara supports is on PATH.
+// needTerraform skips a test if no supported terraform is on PATH.
 func needTerraform(t *testing.T) {
 	t.Helper()
 	name, err := exec.LookPath("terraform")
@@ -174,8 +174,8 @@ func runScripts(t *testing.T, folder, tool string) {
 	})
 }
 
-// setup gives a script an empty home and the tools on its PATH; nothing of the
-// caller's configuration reaches it.
+// setup gives a script an empty home and the tools on its PATH, without any of the caller's
+// configuration.
 func (s tools) setup(env *testscript.Env, tool string) error {
 	home := filepath.Join(env.WorkDir, ".home")
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -203,7 +203,7 @@ func (s tools) setup(env *testscript.Env, tool string) error {
 	return os.WriteFile(filepath.Join(env.WorkDir, "cli.tfrc"), nil, 0o600)
 }
 
-// save keeps what the last command wrote in a variable: save stdout VAR.
+// save stores the output of the last command in a variable: save stdout VAR.
 func save(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: save stdout|FILE VAR")
@@ -211,7 +211,7 @@ func save(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], strings.TrimSpace(ts.ReadFile(args[0])))
 }
 
-// post sends a file as a backend would, and wants a status.
+// post sends a file as a backend would, and expects a status.
 func post(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: post URL FILE STATUS [USER:PASSWORD]")

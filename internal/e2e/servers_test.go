@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// serversVar says how many applies TestServers makes in each of its worlds; `make
+	// serversVar says how many applies TestServers makes in each of its contests; `make
 	// interop` sets it.
 	serversVar = "OKARA_TEST_SERVERS"
-	// sharedVar names a registry, as HOST or HOST/PATH, that TestServers uses beside
+	// sharedVar names a registry, as HOST or HOST/PATH, that TestServers uses in addition to
 	// those that it starts.
 	sharedVar = "OKARA_TEST_REGISTRY"
-	// olderVar is the program of a distribution 2.8; else docker-registry on PATH.
+	// olderVar is the program of a distribution 2.8; by default docker-registry on PATH.
 	olderVar = "OKARA_TEST_DISTRIBUTION_2"
 )
 
-// fleet are servers on one registry, of which any answers a request. A balancer before
-// them, which is at, picks one that is there for each.
+// fleet is a set of servers on one registry, any of which can answer a request. The load
+// balancer at address at picks a live one for each.
 type fleet struct {
 	c        *cloud
 	registry string
@@ -56,8 +56,8 @@ func (c *cloud) fleet(registry string, servers int) *fleet {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "any.test", r.In.Host
 		},
-		// Each request has a connection of its own: one that is kept may be that of a
-		// server which is dead, and nobody knows then whether the request came there.
+		// Each request has a separate connection: a reused one may lead to a dead server, and
+		// then it is unknown whether the request arrived.
 		Transport:    insistent{&http.Transport{DisableKeepAlives: true, DialContext: f.dial}},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
@@ -65,8 +65,8 @@ func (c *cloud) fleet(registry string, servers int) *fleet {
 	return f
 }
 
-// insistent asks another server where one died that was to answer a read, as balancers
-// do. Other requests are for the tool to repeat.
+// insistent repeats a read at another server if the first one died, like load balancers.
+// Other requests have to be repeated by the tool.
 type insistent struct{ base http.RoundTripper }
 
 func (i insistent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -86,7 +86,7 @@ func (f *fleet) start(i int) {
 	f.servers[i], f.addrs[i] = p, addr
 }
 
-// restart kills a server and starts it anew, without memory.
+// restart kills a server and starts it again, with empty caches.
 func (f *fleet) restart(i int) {
 	f.c.t.Helper()
 	f.mu.Lock()
@@ -96,7 +96,7 @@ func (f *fleet) restart(i int) {
 	f.start(i)
 }
 
-// dial connects to any server that is there.
+// dial connects to any live server.
 func (f *fleet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	f.mu.Lock()
 	addrs := slices.Clone(f.addrs)
@@ -126,8 +126,8 @@ func (f *fleet) kill(done <-chan struct{}) int {
 	}
 }
 
-// httpDoor keeps a state at the http backend of a fleet. A request is in vain if its
-// server is killed; the tool asks twice more by itself, and here a few times more.
+// httpDoor configures the http backend of a fleet. A request is lost if its server is killed;
+// the tool retries twice by default, and here a few times more.
 func (f *fleet) httpDoor() string {
 	return fmt.Sprintf(`  backend "http" {
     address        = "http://%[1]s/state/acme/shop"
@@ -139,9 +139,9 @@ func (f *fleet) httpDoor() string {
 }
 
 // TestServers lets applies of stock OpenTofu contend for one state through two and three
-// servers, of which any answers a request, and which are killed and started anew every
-// few seconds. No two applies are inside together, none fails, each writes on what the
-// one before it wrote, and no lock is left.
+// servers, any of which can answer a request, and which are killed and restarted every few
+// seconds. No two applies are inside together, none fails, each writes on top of the previous
+// one, and no lock is left.
 //
 // Shows: servers 1 | stock OpenTofu by `http` and `cloud`, two and three servers, requests to any
 // of them, one after the other killed and started anew; on distribution 3.1, the built-in registry,
@@ -163,7 +163,7 @@ func TestServers(t *testing.T) {
 		for _, door := range []string{"http", "cloud"} {
 			t.Run(r.name+"/"+door, func(t *testing.T) {
 				if applies < 100 {
-					t.Parallel() // most of it is waiting
+					t.Parallel() // the test mostly waits
 				}
 				c := newCloud(t, set, set.tofu)
 				w := contest{cloud: c, door: door, applies: applies, runs: 5, servers: 2}
@@ -176,7 +176,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// sharedRegistry is a kind of registry that servers share.
+// sharedRegistry is a kind of registry that the servers share.
 type sharedRegistry struct {
 	name  string
 	start func(*cloud) string // returns HOST or HOST/PATH
@@ -205,7 +205,7 @@ func sharedRegistries(t *testing.T, set tools) []sharedRegistry {
 	return list
 }
 
-// builtIn starts a server of okara that is only the registry of others.
+// builtIn starts an okara server that is only the registry of others.
 func (c *cloud) builtIn() string {
 	c.t.Helper()
 	cmd := exec.Command(c.set.okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(c.dir, "built-in"))
@@ -218,7 +218,7 @@ func (c *cloud) builtIn() string {
 	return addr
 }
 
-// contest is one world of TestServers.
+// contest is one configuration of TestServers.
 type contest struct {
 	*cloud
 	door    string // http or cloud
@@ -246,7 +246,7 @@ func (w contest) run(registry string) {
 	for i := range w.runs {
 		group.Go(func() {
 			for left.Add(-1) >= 0 && !w.t.Failed() {
-				// What is written tells whose it is, and differs each time.
+				// The text names the writer, and differs each time.
 				out, err := w.cloud.run(fmt.Sprint(i), f.at, "apply", "-auto-approve", "-lock-timeout=1h", "-var", fmt.Sprintf("text=%d-%d", i, time.Now().UnixNano()))
 				if err != nil {
 					failed.Add(1)
@@ -255,7 +255,7 @@ func (w contest) run(registry string) {
 			}
 		})
 	}
-	w.t.Cleanup(group.Wait) // before their folders go, if a server does not start
+	w.t.Cleanup(group.Wait) // before their folders are removed, if a server does not start
 	go func() {
 		group.Wait()
 		close(done)
@@ -273,8 +273,8 @@ func (w contest) run(registry string) {
 
 var stateSerial = regexp.MustCompile(`"serial": *([0-9]+)`)
 
-// checkState wants the state of who was inside last, on top of all others: each apply
-// counts its serial on.
+// checkState requires the state of the last apply inside, on top of all others: each apply
+// increments the serial.
 func (w contest) checkState(f *fleet, log string) {
 	w.t.Helper()
 	text, err := os.ReadFile(log)

@@ -18,11 +18,10 @@ import (
 	"time"
 )
 
-// statesVar is a terraform that loads state storage from providers, as `make interop`
-// builds one.
+// statesVar is a terraform that loads state storage from providers, as built by `make interop`.
 const statesVar = "OKARA_TEST_STATES"
 
-// storeBlock keeps a state by the state store of okara's provider.
+// storeBlock stores a state in the state store of okara's provider.
 const storeBlock = `  required_providers {
     okara = {
       source = "okara.test/okara/okara"
@@ -36,8 +35,8 @@ const storeBlock = `  required_providers {
 
 const storeKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
 
-// newStore is the home of such a terraform, with okara's provider in a mirror, and
-// of the OpenTofu that the other doors have.
+// newStore returns a home for such a terraform, with okara's provider in a mirror, and one for
+// the OpenTofu of the other backends.
 func newStore(t testing.TB) (store, tofu *cloud) {
 	t.Helper()
 	set, err := findTools()
@@ -65,9 +64,8 @@ func (c *cloud) wrapper() *cloud {
 	return &w
 }
 
-// TestStateStore is a day of somebody who keeps states by the provider: plans that
-// are saved, workspaces, locks that are ended by force. The states are those that
-// okara shows.
+// TestStateStore is a typical day of a user who stores states with the provider: saved plans,
+// workspaces, locks ended by force. okara shows the same states.
 func TestStateStore(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -113,7 +111,7 @@ func TestStateStore(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// forceUnlock kills an apply, meets its lock and ends it.
+// forceUnlock kills an apply, finds its lock and ends it.
 func (c *cloud) forceUnlock(repository string) {
 	c.t.Helper()
 	pid := filepath.Join(c.dir, "pid")
@@ -139,7 +137,7 @@ func (c *cloud) forceUnlock(repository string) {
 	c.must("app", "", "apply", "-auto-approve")
 }
 
-// kill waits until a file has the number of a process, and ends that.
+// kill waits until a file contains a process ID, and ends that process.
 func (c *cloud) kill(file string, signal syscall.Signal) {
 	c.t.Helper()
 	pid := 0
@@ -156,9 +154,9 @@ func (c *cloud) kill(file string, signal syscall.Signal) {
 	}
 }
 
-// TestStateStoreRivals lets applies of one workspace begin at once, while some of
-// those inside are killed by SIGKILL. What they held is taken over when the lease is
-// over; no two are ever inside together.
+// TestStateStoreRivals starts applies of one workspace at once, and kills some of those inside
+// with SIGKILL. Their lock is taken over when the lease has expired; no two are ever inside
+// together.
 //
 // Shows: jobs 6a | the same by the state store of okara's provider, and through four doors at once
 // ([state store](use/state-store.md)), by `make interop`
@@ -170,7 +168,7 @@ func TestStateStoreRivals(t *testing.T) {
 	}
 	for _, r := range sharedRegistries(t, set) {
 		t.Run(r.name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // the test mostly waits
 			c, _ := newStore(t)
 			registry := r.start(c)
 			log := filepath.Join(c.dir, "log")
@@ -185,8 +183,8 @@ func TestStateStoreRivals(t *testing.T) {
 	}
 }
 
-// storeRivals runs the applies, and each that is killed once more. It returns how
-// many were inside.
+// storeRivals runs the applies, and repeats each that is killed. It returns how many were
+// inside.
 func (c *cloud) storeRivals(registry, log string, kills int) (entered int) {
 	c.t.Helper()
 	pid := func(rival int) string { return filepath.Join(c.dir, fmt.Sprintf("pid.%d", rival)) }
@@ -235,7 +233,7 @@ func (c *cloud) storeRivals(registry, log string, kills int) (entered int) {
 	return entered
 }
 
-// insider is who has entered and not left.
+// insider returns the apply that has entered and not left.
 func insider(log string) (rival int, inside bool) {
 	text, _ := os.ReadFile(log) // not there yet
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -244,8 +242,8 @@ func insider(log string) (rival int, inside bool) {
 	return rival, inside && err == nil
 }
 
-// TestStateStoreDoors lets the state store, the wrapper, `cloud` and the http
-// backend contend for one workspace. It is one state and one lock.
+// TestStateStoreDoors lets the state store, the wrapper, `cloud` and the http backend contend
+// for one workspace. It is one state with one lock.
 //
 // Shows: jobs 6a
 func TestStateStoreDoors(t *testing.T) {
@@ -273,7 +271,7 @@ func TestStateStoreDoors(t *testing.T) {
 	for i, d := range doors {
 		d.home.configure(d.name, d.where, c.logged(d.name, log))
 		d.home.must(d.name, server, "init")
-		if i == 0 { // the workspace is there from now on
+		if i == 0 { // the workspace exists from now on
 			d.home.must(d.name, server, "apply", "-auto-approve", "-var", "text=begin")
 		}
 	}
@@ -292,7 +290,7 @@ func TestStateStoreDoors(t *testing.T) {
 	group.Wait()
 	entries := 1 + rounds*len(doors)
 	checkSections(t, log, entries)
-	if got := tofu.versions(registry); got < entries { // each apply stores one state at least
+	if got := tofu.versions(registry); got < entries { // each apply stores at least one state
 		t.Errorf("%d versions of %d applies", got, entries)
 	}
 	want := doors[0].home.must("cloud", server, "output", "-no-color", "-raw", "text")
@@ -304,8 +302,8 @@ func TestStateStoreDoors(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreSealed keeps an encrypted state, which another door opens by the same
-// key and nobody without it.
+// TestStateStoreSealed stores an encrypted state, which another backend opens with the same
+// key and which cannot be opened without it.
 func TestStateStoreSealed(t *testing.T) {
 	needInterop(t, statesVar)
 	c, tofu := newStore(t)
@@ -329,9 +327,9 @@ func TestStateStoreSealed(t *testing.T) {
 	}
 }
 
-// TestStateStoreLease stops the registry while an apply goes on under a lease: the
-// provider interrupts the tool before others may take the lock over. Without that the
-// apply would go on to its end.
+// TestStateStoreLease stops the registry while an apply continues under a lease: the provider
+// interrupts the tool before another apply may take over the lock. Otherwise the apply would
+// continue to its end.
 func TestStateStoreLease(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -379,8 +377,8 @@ func TestStateStoreLease(t *testing.T) {
 	}
 }
 
-// TestStateStoreInterrupted interrupts Terraform, which interrupts its provisioner: the
-// state of what was done is stored, and the lock released.
+// TestStateStoreInterrupted interrupts Terraform, which interrupts its provisioner: the state
+// of the completed work is stored, and the lock released.
 func TestStateStoreInterrupted(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -407,7 +405,7 @@ func TestStateStoreInterrupted(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreLarge moves a state of 64 MiB through the provider.
+// TestStateStoreLarge writes and reads a state of 64 MiB through the provider.
 func TestStateStoreLarge(t *testing.T) {
 	needInterop(t, statesVar)
 	c, _ := newStore(t)
@@ -427,8 +425,7 @@ func TestStateStoreLarge(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreMigrate moves a state in from a file and from the http backend, and
-// out again.
+// TestStateStoreMigrate migrates a state from a file and from the http backend, and back.
 func TestStateStoreMigrate(t *testing.T) {
 	needInterop(t, statesVar)
 	c, tofu := newStore(t)
@@ -474,8 +471,8 @@ func TestStateStoreMigrate(t *testing.T) {
 	c.unlocked(registry)
 }
 
-// TestStateStoreServed begins with nothing but a registry that serves the provider
-// itself: okara locks it, so that the tool trusts it without asking anybody.
+// TestStateStoreServed starts with only a registry that serves the provider itself: okara
+// writes the lock file, so that the tool trusts the provider without another source.
 func TestStateStoreServed(t *testing.T) {
 	needInterop(t, statesVar)
 	c, tofu := newStore(t)

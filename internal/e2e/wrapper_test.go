@@ -19,9 +19,8 @@ import (
 	"testing"
 )
 
-// wrappedModule shows what a provider and a provisioner see. The keys of
-// the state that the provisioner pushes are in KMS, so that it asks for a role as
-// providers do, by the AWS SDK.
+// wrappedModule shows what a provider and a provisioner see. The keys of the state that the
+// provisioner pushes are in KMS, so that okara requests a role with the AWS SDK like providers.
 const wrappedModule = `terraform {
   %[1]s
   required_providers {
@@ -39,9 +38,9 @@ resource "terraform_data" "see" {
 `
 
 // TestToolEnvironment shows that providers and provisioners under okara tofu and okara
-// terraform have the environment of the stock tool and OKARA_RUN, that instance roles
-// are theirs, and that the backend itself asks for none; in a folder that an older
-// okara initialized too.
+// terraform have the environment of the stock tool and OKARA_RUN, that they can use instance
+// roles, and that the backend itself requests none; also in a folder that an older okara
+// initialized.
 //
 // Shows: mistakes 37 | `okara tofu` turned the metadata service off for providers and provisioners
 // | their environment is the tool's, and `OKARA_RUN`
@@ -86,15 +85,15 @@ func TestToolEnvironment(t *testing.T) {
 			}
 		}
 		c.recordOfOldInit("under")
-		c.step("under", c.set.okara, name, "init") // asks for nothing
+		c.step("under", c.set.okara, name, "init") // requests no role
 		c.step("under", c.set.okara, name, "plan", "-detailed-exitcode")
 	})
 }
 
-// roles is a metadata service that counts, and a KMS that does not encrypt.
+// roles is a metadata service that counts requests, and a KMS that does not encrypt.
 type roles struct {
 	url   string
-	asked atomic.Int64 // for credentials of the role
+	asked atomic.Int64 // requests for credentials of the role
 }
 
 func newRoles(t *testing.T) *roles {
@@ -120,8 +119,8 @@ func newRoles(t *testing.T) *roles {
 	return r
 }
 
-// wrapProvider puts a provider into the CLI configuration that writes its
-// environment down before it is the time provider.
+// wrapProvider puts into the CLI configuration a provider that writes down its environment
+// and then becomes the time provider.
 func (c *cloud) wrapProvider() {
 	c.t.Helper()
 	zips, err := filepath.Glob(filepath.Join(c.set.dist, "*_"+runtime.GOOS+"_"+runtime.GOARCH+".zip"))
@@ -200,10 +199,10 @@ func (c *cloud) step(folder string, args ...string) string {
 	return string(out)
 }
 
-// differs are variables that name a folder, a process or a connection.
+// differs matches variables that name a folder, a process or a connection.
 var differs = regexp.MustCompile(`^(PWD|OLDPWD|SHLVL|_|PLUGIN_\w+|TF_REATTACH_PROVIDERS)=`)
 
-// environment is what a program wrote down, sorted.
+// environment returns what a program wrote down, sorted.
 func (c *cloud) environment(file string) []string {
 	c.t.Helper()
 	text, err := os.ReadFile(file)
@@ -215,7 +214,7 @@ func (c *cloud) environment(file string) []string {
 	return all
 }
 
-// recordOfOldInit makes the record of the backend that of an okara which still gave it
+// recordOfOldInit changes the backend's record to that of an older okara, which still set
 // skip_metadata_api_check.
 func (c *cloud) recordOfOldInit(folder string) {
 	c.t.Helper()
