@@ -66,7 +66,7 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// checkWays checks the enumerations.
+// checkWays checks the approval mode, the outputs, the gate and the health checks.
 func (s *Spec) checkWays() error {
 	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
 		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
