@@ -19,7 +19,7 @@ import (
 // issues itself at /token, each for the repositories and actions that were requested and
 // allowed.
 type Issuer struct {
-	Users  map[string]string                          // name to password; a refresh token is its own user named by itself
+	Users  map[string]string                          // name to password; a refresh token is both the name and the password of a user
 	Allow  func(user, repository, action string) bool // nil: known users have all rights, others none
 	Basic  bool                                       // no tokens
 	TTL    time.Duration                              // of a token; 0: five minutes
