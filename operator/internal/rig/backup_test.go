@@ -79,8 +79,8 @@ func (l *lived) same(since string) {
 	}
 }
 
-// comes requires that an object was restored, can be changed, does not run for the reason
-// why, and can be deleted without a trace.
+// comes requires that a restored object can be changed, is suspended with why in its
+// status, and can be deleted without any effect outside the cluster.
 func (l *lived) comes(o *unstructured.Unstructured, why string) {
 	l.t.Helper()
 	since := l.wrote()

@@ -87,7 +87,7 @@ func InstallOthers(t testing.TB, config *rest.Config) {
 	has(t, installOf(t.Context(), config, "chart"))
 }
 
-// installOf is [install] for CRDs that were copied from another project, whose.
+// installOf is [install] for the copied CRDs of another project; whose names their folder.
 func installOf(ctx context.Context, config *rest.Config, whose string) error {
 	dir := filepath.Join(Root(), ".cache", "kube", "crds", whose)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
