@@ -163,7 +163,7 @@ func (w *world) look(ctx context.Context) error {
 	return nil
 }
 
-// refused has the tenant try what the admission policies are for.
+// refused checks that the admission policies refuse the tenant.
 func (w *world) refused(ctx context.Context) error {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: strings.ReplaceAll(module, "/", ".")}}
 	if err := w.tenant.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
