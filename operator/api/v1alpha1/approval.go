@@ -12,7 +12,7 @@ import (
 // +kubebuilder:validation:Enum=Approve;Reject
 type Decision string
 
-// Decisions.
+// Values of Decision.
 const (
 	DecisionApprove Decision = "Approve"
 	DecisionReject  Decision = "Reject"
@@ -21,8 +21,8 @@ const (
 // ApprovalLife is how long an Approval is kept.
 const ApprovalLife = 30 * 24 * time.Hour
 
-// PlanRequest is the plan of an approval that lets a request through, before anything
-// was planned.
+// PlanRequest is the plan of an Approval that approves a request before anything was
+// planned.
 const PlanRequest = "request"
 
 // ApprovalSpec is a decision. It never changes.
@@ -74,13 +74,13 @@ type ApprovalTarget struct {
 // +kubebuilder:validation:Enum=Accepted;Applied;Failed;Rejected;Refused;Stale
 type ApprovalResult string
 
-// What becomes of an Approval.
+// Values of ApprovalResult.
 const (
 	ApprovalAccepted ApprovalResult = "Accepted" // it is being applied
 	ApprovalApplied  ApprovalResult = "Applied"
 	ApprovalFailed   ApprovalResult = "Failed"
-	ApprovalRejected ApprovalResult = "Rejected" // the plan was, as the decision says
-	ApprovalRefused  ApprovalResult = "Refused"  // the approver may not
+	ApprovalRejected ApprovalResult = "Rejected" // the plan was rejected, as the decision says
+	ApprovalRefused  ApprovalResult = "Refused"  // the approver lacks the right
 	ApprovalStale    ApprovalResult = "Stale"    // the target has another plan by now
 )
 

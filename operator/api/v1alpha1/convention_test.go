@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestConventions holds the CRDs of the chart to the conventions of Kubernetes: words of a
-// list are in CamelCase, and YAML reads none of them as something else; there is one spec,
-// and a status that says which generation it is about; approval has one shape.
+// TestConventions checks the CRDs of the chart against the conventions of Kubernetes:
+// enum values are in CamelCase, and YAML does not read them as another type; there is one
+// spec, and a status with the observed generation; approval always has the same form.
 func TestConventions(t *testing.T) {
 	files, err := filepath.Glob("../../../charts/okara/crds/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -73,7 +73,7 @@ func (c conventions) field(path string, p *apiextensions.JSONSchemaProps) {
 		if mode := child.Properties["mode"]; name == "approval" && len(mode.Enum) == 0 {
 			c.t.Errorf("%s: %s has no mode of a list", c.kind, at)
 		}
-		if at != "status.conditions" { // whose words are those of Kubernetes
+		if at != "status.conditions" { // its values are those of Kubernetes
 			c.field(at, &child)
 		}
 	}

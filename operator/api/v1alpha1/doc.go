@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 has the kinds of the group okara.dev: what a cluster wants the
-// registry to hold. The registry is the truth about what it holds, so a status
-// repeats what was found there at the last run, and nothing reads it back.
+// Package v1alpha1 defines the kinds of the group okara.dev, by which a cluster declares
+// what the registry should hold. The registry is the source of truth, so a status repeats
+// what was found there in the last run, and nothing reads it back.
 //
 // Conditions follow kstatus. Ready says whether the registry has what the object
-// asks for. Reconciling is True while the operator still tries. Stalled is True for
-// what trying again does not cure: an object has to be changed.
+// declares. Reconciling is True while the operator is still trying. Stalled is True if
+// trying again does not help: an object has to be changed.
 //
-// Lists in a status are bounded, so that an object stays small; truncated says that
-// something was left out. No time in a status moves when nothing happened.
+// Lists in a status are bounded to keep objects small; truncated says that something was
+// left out. No time in a status changes while nothing happens.
 //
 // +groupName=okara.dev
 // +kubebuilder:object:generate=true

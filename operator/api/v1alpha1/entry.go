@@ -16,7 +16,7 @@ type Policy string
 // +kubebuilder:validation:Enum=Keep;Yank;Delete
 type DeletionPolicy string
 
-// What happens to published versions.
+// Values of DeletionPolicy.
 const (
 	DeletionKeep   DeletionPolicy = "Keep"
 	DeletionYank   DeletionPolicy = "Yank"
@@ -92,10 +92,9 @@ type SecretRef struct {
 	Name string `json:"name"`
 }
 
-// What waits for the approval of a person, where not nothing does. A Template has Request
-// besides.
+// Values of an approval mode other than None. A Template also has Request.
 const (
-	ApprovalVersion = "Version" // each new version that no rule lets pass
+	ApprovalVersion = "Version" // each new version that fulfils no rule
 	ApprovalPlan    = "Plan"    // each plan, before it is applied
 )
 
@@ -131,7 +130,7 @@ type ApprovalPolicy struct {
 // +kubebuilder:validation:Pattern=`^(0s|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`
 type Duration string
 
-// Length is the duration; 0 for nil, and for what no schema accepts.
+// Length returns the duration, or 0 if d is nil or violates the schema.
 func (d *Duration) Length() time.Duration {
 	if d == nil {
 		return 0

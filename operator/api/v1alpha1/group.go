@@ -11,7 +11,7 @@ import (
 // Group is the API group of all kinds of this package.
 const Group = "okara.dev"
 
-// Group and version of the kinds that ModuleKinds make.
+// Group and version of the kinds that ModuleKinds define.
 const (
 	KindsGroup   = "apps.okara.dev"
 	KindsVersion = "v1alpha1"
@@ -22,7 +22,7 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 }
 
-// AddToScheme tells a scheme the kinds of this package.
+// AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{},
 		&AccessRule{}, &AccessRuleList{}, &ModuleKind{}, &ModuleKindList{}, &Template{}, &TemplateList{}, &Instance{}, &InstanceList{},
@@ -33,38 +33,38 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // Labels and annotations.
 const (
-	LabelManaged  = "okara.dev/managed"  // on what the operator made
-	LabelUID      = "okara.dev/uid"      // UID of the object that it was made for
-	LabelKind     = "okara.dev/kind"     // of that object, where it is of a generated kind
-	LabelObject   = "okara.dev/object"   // its name
-	LabelRecord   = "okara.dev/record"   // of a record of the operator: the UID by which an object is known
-	LabelDepot    = "okara.dev/depot"    // name of the Depot that a Module or Provider was made for
-	LabelModule   = "okara.dev/module"   // of a Version that the operator made: name of its Module
+	LabelManaged  = "okara.dev/managed"  // on objects that the operator created
+	LabelUID      = "okara.dev/uid"      // UID of the object that it was created for
+	LabelKind     = "okara.dev/kind"     // kind of that object, if it is a generated one
+	LabelObject   = "okara.dev/object"   // name of that object
+	LabelRecord   = "okara.dev/record"   // of a record of the operator: the UID that identifies an object
+	LabelDepot    = "okara.dev/depot"    // name of the Depot that a Module or Provider was created for
+	LabelModule   = "okara.dev/module"   // of a Version that the operator created: name of its Module
 	LabelProvider = "okara.dev/provider" // or of its Provider
 	LabelTenant   = "okara.dev/tenant"   // of a Namespace: the operator may read the Secrets that objects name
 
-	// Labels of the namespace of what an instance made, for users and policies.
-	LabelRuns     = "okara.dev/runs"     // runs are there: it is not deleted before them
+	// Labels of the namespace that was created for an instance, for users and policies.
+	LabelRuns     = "okara.dev/runs"     // the namespace has runs and cannot be deleted before them
 	LabelOwner    = "okara.dev/owner"    // a hash of the owner
 	LabelTemplate = "okara.dev/template" // NAMESPACE.NAME
-	LabelInstance = "okara.dev/instance" // id
-	LabelPooled   = "okara.dev/pooled"   // it was made for a pool
+	LabelInstance = "okara.dev/instance" // ID
+	LabelPooled   = "okara.dev/pooled"   // the instance was created for a pool
 
 	// Annotations of an Instance.
 	AnnotationCancel  = "okara.dev/cancel"      // any new value ends its run early
-	AnnotationAbandon = "okara.dev/abandon"     // the name of the object: what it made is orphaned
-	AnnotationAdopt   = "okara.dev/adopt-state" // "true": a workspace that exists is the object's from now on
-	AnnotationUnlock  = "okara.dev/unlock"      // id of a lock of the state, which the next run breaks
-	AnnotationAsked   = "okara.dev/asked"       // KEY=DIGEST of the last request of the portal, which may come again
+	AnnotationAbandon = "okara.dev/abandon"     // the name of the object: its resources are orphaned
+	AnnotationAdopt   = "okara.dev/adopt-state" // "true": the object adopts an existing workspace
+	AnnotationUnlock  = "okara.dev/unlock"      // ID of a lock of the state, which the next run breaks
+	AnnotationAsked   = "okara.dev/asked"       // KEY=DIGEST of the last request of the portal, which may be repeated
 
-	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
+	AnnotationRequest   = "okara.dev/requestedAt" // any new value requests a run
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
 	AnnotationReleased  = "okara.dev/released"    // of a Module or Provider: the Depot whose entry it was
 	AnnotationUse       = "okara.dev/use"         // of a Secret: the hosts that it may be sent to
 
 	// FinalizerRegistry keeps an object until its deletion policy was carried out.
 	FinalizerRegistry = "okara.dev/registry"
-	// FinalizerRun keeps an Instance until what it made is destroyed.
+	// FinalizerRun keeps an Instance until its resources are destroyed.
 	FinalizerRun = "okara.dev/run"
 	// FinalizerDefinition keeps a ModuleKind until no object of its kind is left.
 	FinalizerDefinition = "okara.dev/definition"
@@ -75,9 +75,11 @@ const (
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
-	// ConditionEstablished of a ModuleKind: its CRD, its roles and the watch of its objects are there.
+	// ConditionEstablished of a ModuleKind says that its CRD, its roles and the watch of
+	// its objects exist.
 	ConditionEstablished = "Established"
-	// Of an object that runs: beside Ready, each only while it holds.
+	// Conditions of an object that runs, besides Ready. Each exists only while it is
+	// true.
 	ConditionDrifted          = "Drifted"
 	ConditionWaiting          = "Waiting"
 	ConditionAwaitingApproval = "AwaitingApproval"

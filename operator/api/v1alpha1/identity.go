@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UIDOf is the UID by which what was made for an object is known. An object that a backup
-// restored has another one of its own; its status.uid has the first one then.
+// UIDOf returns the UID that identifies everything that was created for an object. An
+// object restored from a backup has a different UID itself; its status.uid then has the
+// original one.
 func UIDOf(o metav1.Object) types.UID {
 	uid := types.UID("")
 	switch o := o.(type) {

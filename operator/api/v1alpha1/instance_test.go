@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// smallTemplate has what a template needs.
+// smallTemplate returns a Template with only the required fields.
 func smallTemplate(name string) *v1alpha1.Template {
 	return &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TemplateSpec{
 		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"},
@@ -25,7 +25,7 @@ func smallTemplate(name string) *v1alpha1.Template {
 
 func value(json string) *apiextensions.JSON { return &apiextensions.JSON{Raw: []byte(json)} }
 
-// wholeTemplate has every field but pool and chart.
+// wholeTemplate returns a Template with every field except pool and chart.
 func wholeTemplate(name string) *v1alpha1.Template {
 	o := smallTemplate(name)
 	o.Spec = v1alpha1.TemplateSpec{
@@ -46,7 +46,7 @@ func wholeTemplate(name string) *v1alpha1.Template {
 	return o
 }
 
-// instanceOf is an instance of somebody.
+// instanceOf returns an Instance of a user.
 func instanceOf(name string) *v1alpha1.Instance {
 	return &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.InstanceSpec{
 		Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "User", Issuer: "https://idp.example.com", ID: "anna"}, CreatedBy: "anna",
@@ -98,7 +98,7 @@ func TestInstanceKinds(t *testing.T) {
 	}
 }
 
-// TestInstanceKindsRefused wants each rule to refuse what it is about.
+// TestInstanceKindsRefused checks that each rule refuses what it is about.
 func TestInstanceKindsRefused(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	template := func(change func(*v1alpha1.TemplateSpec)) client.Object {
@@ -140,7 +140,7 @@ func TestInstanceKindsRefused(t *testing.T) {
 	}
 }
 
-// TestInstanceKindsNeverChange wants what is set once to stay.
+// TestInstanceKindsNeverChange checks that immutable fields cannot be changed.
 func TestInstanceKindsNeverChange(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	made, member, approval := instanceOf("abcdefghjk"), instanceOf("abcdefghjm"), approvalOf("one")

@@ -187,7 +187,7 @@ type KindDeletion struct {
 // +kubebuilder:validation:Enum=Refuse;Keep
 type OrphanPolicy string
 
-// OrphanKeep removes objects, and leaves what they made.
+// OrphanKeep removes objects, and keeps their resources.
 const OrphanKeep OrphanPolicy = "Keep"
 
 // KindOutputs says which outputs users get.
@@ -262,7 +262,7 @@ type KindUpgrade struct {
 // +kubebuilder:validation:Enum=Manual;Patch;Minor;Any
 type UpgradePolicy string
 
-// Which newer versions are taken, where any are.
+// Values of UpgradePolicy other than Manual.
 const (
 	UpgradePatch UpgradePolicy = "Patch"
 	UpgradeMinor UpgradePolicy = "Minor"

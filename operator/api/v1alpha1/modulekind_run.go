@@ -88,7 +88,7 @@ type KindRun struct {
 // +kubebuilder:validation:Enum=Dedicated;Object
 type RunNamespace string
 
-// NamespaceObject has an object run in its own namespace.
+// NamespaceObject runs an object in the namespace of that object.
 const NamespaceObject RunNamespace = "Object"
 
 // RunApproval says whether plans wait.

@@ -14,14 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// moduleKind is the smallest definition, with a name of its own.
+// moduleKind returns the smallest definition with the given name.
 func moduleKind(plural string) *v1alpha1.ModuleKind {
 	return &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: plural}, Spec: v1alpha1.ModuleKindSpec{
 		Names: v1alpha1.KindNames{Kind: "VPC", Plural: plural}, Module: v1alpha1.KindModule{Address: "net/vpc/aws"},
 	}}
 }
 
-// wholeModuleKind has every field.
+// wholeModuleKind returns a definition with every field.
 func wholeModuleKind(plural string) *v1alpha1.ModuleKind {
 	k := moduleKind(plural)
 	k.Spec = v1alpha1.ModuleKindSpec{
@@ -102,7 +102,7 @@ func TestModuleKinds(t *testing.T) {
 	}
 }
 
-// TestModuleKindsRefused wants each rule to refuse what it is about.
+// TestModuleKindsRefused checks that each rule refuses what it is about.
 func TestModuleKindsRefused(t *testing.T) {
 	c := newClient(t)
 	for _, r := range []struct {

@@ -22,7 +22,7 @@ var cluster rig.Cluster
 
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
-// newClient returns a client whose writes the API server checks strictly.
+// newClient returns a client with strict field validation by the API server.
 func newClient(t *testing.T) client.Client {
 	t.Helper()
 	config := cluster.Admin(t)
@@ -74,7 +74,7 @@ func fill(s *v1alpha1.EntryStatus) {
 	}
 }
 
-// objects are what users write: the smallest of each kind, then the fullest.
+// objects returns the smallest object of each kind that users write, then the fullest.
 func objects() []client.Object {
 	entry := v1alpha1.EntrySpec{
 		Versions: "~> 1.0", Limit: new(int32(3)), Keep: new(int32(2)), Pin: []string{"1.0.0"},
@@ -134,7 +134,7 @@ func smallRule() v1alpha1.AccessRuleSpec {
 	return v1alpha1.AccessRuleSpec{Groups: []string{"net"}, Allow: []v1alpha1.Right{"read:module:net/**"}}
 }
 
-// TestObjectsRefused wants each rule of the schemas to refuse what it is about.
+// TestObjectsRefused checks that each rule of the schemas refuses what it is about.
 func TestObjectsRefused(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	module := func(change func(*v1alpha1.ModuleSpec)) client.Object {
@@ -216,7 +216,7 @@ func TestObjectsRefused(t *testing.T) {
 	}
 }
 
-// TestImmutable wants an address, and what a Version is of, to stay.
+// TestImmutable checks that an address, and the target of a Version, cannot be changed.
 func TestImmutable(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vpc"}, Spec: smallModule()}
@@ -250,8 +250,8 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// TestKindsEstablished wants the API server to find nothing wrong with the CRDs: a
-// schema that is not structural is only a condition.
+// TestKindsEstablished checks that the API server finds no fault with the CRDs, since it
+// reports a schema that is not structural only in a condition.
 func TestKindsEstablished(t *testing.T) {
 	c := newClient(t)
 	var list apiextensions.CustomResourceDefinitionList

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What runs the instances of a template.
+// Executors of a template.
 const (
 	ExecutorTerraform = "FluxTerraform"
 	ExecutorHelm      = "FluxHelm"

@@ -10,7 +10,7 @@ import (
 // +kubebuilder:validation:Enum=Active;Deprecated;Yanked
 type ListedState string
 
-// How a version shall be listed.
+// Values of ListedState.
 const (
 	ListActive     ListedState = "Active"
 	ListDeprecated ListedState = "Deprecated"
