@@ -18,7 +18,7 @@ type DanglingTags struct {
 	tags map[place]bool
 }
 
-// Add adds a dangling tag unless the tag exists.
+// Add adds a dangling tag. The tag must not exist.
 func (g *DanglingTags) Add(repository, tag string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
