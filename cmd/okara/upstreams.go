@@ -81,7 +81,7 @@ func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
 	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.HostToken, UserAgent: up.UserAgent()}, nil
 }
 
-// openOrigin is openRepo for a repository that may be named by an origin.
+// openOrigin is OpenRepo for a repository that may be named by an origin.
 func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
 	o, err := up.OCIOptions()
 	if err != nil {

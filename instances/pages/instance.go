@@ -68,7 +68,7 @@ func offeredRows(doc api.Instances, now time.Time) (rows []offeredRow) {
 
 func instancePath(id string) string { return "instances/" + url.PathEscape(id) }
 
-// filters of the list, with their words.
+// ownerChoices returns the owner filters of the list, with their texts.
 func ownerChoices() []site.Choice {
 	return []site.Choice{{Value: "mine", Text: "mine and my groups'"}, {Value: "me", Text: "mine alone"}, {Text: "all that I may see"}}
 }

@@ -28,7 +28,7 @@ type Registries struct {
 	insecure  bool
 	plainHTTP bool
 
-	transport http.RoundTripper // built once by httpTransport
+	transport http.RoundTripper // built once by Transport
 	resolver  *credentials.Resolver
 	asked     atomic.Pointer[asked]
 }

@@ -15,8 +15,8 @@ import (
 // rivals is how many applies start at once.
 const rivals = 6
 
-// The critical section writes to a separate file on entry and exit, so that an overlap is
-// visible independent of the registry.
+// criticalConfig has a critical section that writes to a separate file on entry and exit, so
+// that an overlap is visible independent of the registry.
 const criticalConfig = `terraform {
   backend "oci" {
     repository = %q

@@ -106,7 +106,7 @@ executor "local" {
 }
 `
 
-// Tokens of the users of the test, by name.
+// people has the tokens of the users of the test, by name.
 var people = map[string]string{
 	"anna":  "oks_anna_0123456789abcdefghij",
 	"ben":   "oks_ben_0123456789abcdefghij",
