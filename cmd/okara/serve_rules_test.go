@@ -17,7 +17,7 @@ import (
 )
 
 // TestServeRulesFile changes the rules file of a running server: a new rule applies, a broken
-// file keeps the old rules and is reported, and sessions of a subject from before a given time
+// file keeps the old rules and is reported, and tokens of a subject from before a given time
 // are void.
 //
 // Shows: opendepot 14

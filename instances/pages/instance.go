@@ -363,7 +363,7 @@ func (s *instances) body(i api.Instance, now time.Time) instanceBody {
 		b.Message = text.Block(c.Message)
 	}
 	b.Facts = []site.Fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}}
-	if i.Role != "receiver" { // a receiver is not told who protects it
+	if i.Role != "receiver" { // a receiver does not see who made it
 		b.Facts = append(b.Facts, site.Fact{Name: "Made by", Text: personName(i.CreatedBy)})
 	}
 	b.Facts = append(b.Facts, site.Fact{Name: "Made", When: s.clock.When(i.CreatedAt)})
