@@ -17,9 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// Each server gets past a claim that was never acknowledged. That of the http
-// backend answers at once, and what it saw lasts from one request to the next,
-// whoever sends them; the facade waits itself, whatever the tool's -lock-timeout.
+// Each server gets past a claim that was never acknowledged. The http backend answers
+// at once, and its observations last from one request to the next, whichever client
+// sends them; the facade waits itself, regardless of the tool's -lock-timeout.
 func TestAbandonedClaimThroughServers(t *testing.T) {
 	const lockInfo = `{"ID":"a","Who":"me"}`
 	for _, tc := range []struct {

@@ -26,7 +26,7 @@ const (
 	abandonedClaim = "locked-prod-000000000001-" + abandonedX
 )
 
-// dated answers with a Date of the test's choice; "" is none.
+// dated answers with a Date that the test chooses; "" omits it.
 type dated struct {
 	http.RoundTripper
 	date func() string
@@ -46,7 +46,7 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
 // isUnreadable reports whether an error is a lock that names the tag of a claim
-// that cannot be read, and the line that ends it.
+// that cannot be read, and the command that ends it.
 func isUnreadable(err error, tag string) bool {
 	e, ok := errors.AsType[*statebackend.LockedError](err)
 	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(states.Remedy(err), "--id "+abandonedX)
@@ -61,7 +61,7 @@ func TestAbandonedClaim(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		date  func(begin time.Time) string
-		stays bool // the clocks do not agree that a minute has passed
+		stays bool // the clocks do not agree that a minute has passed: the claim stays
 	}{
 		{"right date", func(time.Time) string { return httpDate(time.Now()) }, false},
 		{"no date", func(time.Time) string { return "" }, false},
@@ -121,7 +121,7 @@ func checkTombstone(t *testing.T, h http.Handler) {
 	}
 }
 
-// A registry's date that jumps ahead, or is another node's, ends nothing.
+// A registry's Date that jumps ahead, or comes from another node, ends no lock.
 func TestAbandonedClaimDateJumps(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestAbandonedClaimDateJumps(t *testing.T) {
 }
 
 // A claim that becomes readable after a while was only slow: it holds, however
-// often it could not be read.
+// often it was unreadable before.
 func TestSlowClaimIsNotAbandoned(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func isClaimPut(r *http.Request) bool {
 	return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/locked-prod-")
 }
 
-// The owner of a claim whose PUT took longer than anybody waited was overtaken.
+// The owner of a claim whose PUT took longer than all waits finds itself overtaken.
 func TestAbandonedClaimArrivesAfterAll(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestAbandonedClaimArrivesAfterAll(t *testing.T) {
 	})
 }
 
-// The commands show a ghost with an id, and end it by that id at once.
+// The commands show an abandoned claim with an id, and end it by that id at once.
 func TestAbandonedClaimByCommand(t *testing.T) {
 	for _, ws := range []string{"prod", "a name that is no tag"} {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
@@ -206,7 +206,7 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 			mustUnlock(t, l)
 			tag := format.StateTag{Kind: format.LockClaim, Fragment: format.StateFragment(ws), N: 2, X: abandonedX}.String()
 			g.Add("infra/state", tag)
-			g.Add("infra/state", "locked-other") // a marker that cannot be read locks nothing
+			g.Add("infra/state", "locked-other") // a marker that cannot be read does not lock
 			held, err := s.Locks(t.Context())
 			if err != nil || len(held) != 1 || !held[0].Unreadable || held[0].Workspace != ws || held[0].Info.ID != abandonedX {
 				t.Fatalf("locks: %+v, %v", held, err)
@@ -222,8 +222,8 @@ func TestAbandonedClaimByCommand(t *testing.T) {
 }
 
 // A registry died while it wrote a version, and the writer with it. No reader
-// takes that for no state or for the version before it; a takeover by command
-// goes on from there.
+// takes the version for no state or falls back to the version before it; an explicit
+// takeover continues from that version.
 //
 // Shows: mistakes 25
 func TestDanglingVersion(t *testing.T) {
@@ -260,8 +260,8 @@ func TestDanglingVersion(t *testing.T) {
 	})
 }
 
-// A version that is just being written is listed before it can be read: who reads
-// meanwhile waits for it, and takes it for neither a ghost nor no state.
+// A version that is being written is listed before it can be read: a reader waits for
+// it, and treats it neither as abandoned nor as no state.
 func TestVersionBeingWritten(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
@@ -298,8 +298,8 @@ func TestVersionBeingWritten(t *testing.T) {
 	}
 }
 
-// A tombstone that is listed and cannot be read would vanish with the next
-// start of its registry, and bring its claim back: the next holder writes it.
+// A tombstone that is listed but cannot be read would vanish at the next start of
+// its registry, and its claim would be live again: the next holder writes it.
 //
 // Shows: mistakes 25
 func TestDanglingTombstone(t *testing.T) {
@@ -323,8 +323,8 @@ func TestDanglingTombstone(t *testing.T) {
 	})
 }
 
-// The first version that was ever written is a ghost: a takeover by command
-// begins anew.
+// The first version that was ever written is dangling: an explicit takeover starts
+// without a state.
 func TestDanglingFirstVersion(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {

@@ -68,9 +68,9 @@ func serial(t *testing.T, s *statebackend.Store) uint64 {
 	return v.Serial
 }
 
-// TestFailBack: the old primary becomes the copy. What it wrote after the last run of
-// the replication stays and is named each time, also when the command is repeated, and
-// a second fail-over, back to it, goes the same way.
+// TestFailBack: the old primary becomes the copy. Versions that it wrote after the last
+// replication stay and are returned each time, also when the call is repeated. A second
+// failover, back to it, works in the same way.
 //
 // Shows: copies 2 | the old primary becomes the copy; what only it has stays and is named each
 // time, whatever its numbers are; cut at each write, it ends
@@ -123,8 +123,8 @@ func newestOf(t *testing.T, s *statebackend.Store) int64 {
 	return v.N
 }
 
-// TestFailBackAbove: the old primary was used after the fail-over, and its numbers are
-// above those of the new one, or the same. They are kept, and the new one rises.
+// TestFailBackAbove: the old primary was used after the failover, and its numbers are
+// above those of the new one, or equal. They are kept, and the new one moves above them.
 //
 // Shows: copies 2
 func TestFailBackAbove(t *testing.T) {
@@ -164,8 +164,8 @@ func TestFailBackAbove(t *testing.T) {
 	}
 }
 
-// TestFailBackResumes cuts the run at each of its writes. The next one ends, and nothing
-// of what is kept was forgotten.
+// TestFailBackResumes cuts the run at each of its writes. The next run completes, and
+// no kept version is forgotten.
 //
 // Shows: copies 2
 func TestFailBackResumes(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFailBackResumes(t *testing.T) {
 	}
 }
 
-// cutFailBack is false where the run has no write of that number.
+// cutFailBack returns false if the run has no write of that number.
 func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	began := time.Now()
 	open := func(name string, transport http.RoundTripper) *statebackend.Store {
@@ -198,7 +198,7 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 		return false
 	}
 	now = open("dr/state", direct{h})
-	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // it could not release what it took to rise
+	if held, err := now.Held(t.Context(), "prod"); err == nil && held != nil { // the run could not release the lock that it took to move above
 		if err := now.ForceUnlock(t.Context(), "prod", held.Info.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 	return true
 }
 
-// TestAdoptRefuses: who would lose a primary is refused, with what to do.
+// TestAdoptRefuses: a call that would lose a primary is refused, with a remedy.
 //
 // Shows: copies 3 | nobody loses a primary: refusals, and a lock that began before
 func TestAdoptRefuses(t *testing.T) {
@@ -237,7 +237,7 @@ func TestAdoptRefuses(t *testing.T) {
 	if _, err := now.Replicate(t.Context(), other, "prod"); err != nil {
 		t.Fatal(err)
 	}
-	refused(old, other, statebackend.RemedyPromote) // a copy of another one
+	refused(old, other, statebackend.RemedyPromote) // a copy of a third repository
 	refused(now, replicaStore(t, strings.Replace(host, "127.0.0.1", "localhost", 1), "dr/state", nil), 0)
 	mustWrite(t, now, 3) // it did not become a copy of itself
 
@@ -261,8 +261,8 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// TestAdoptBothWays: of two that make each other's repository the copy at the same
-// moment one is told that the other was first, and that one has its copy.
+// TestAdoptBothWays: two calls make each other's repository the copy at the same time.
+// One gets the error that the other was first, and the other gets its copy.
 func TestAdoptBothWays(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	one, two := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -277,7 +277,7 @@ func TestAdoptBothWays(t *testing.T) {
 	mustWrite(t, two, 7)
 }
 
-// meanwhile does something else before the first mark of a replica is written.
+// meanwhile runs do before the first mark of a replica is written.
 type meanwhile struct {
 	once sync.Once
 	do   func()
@@ -290,7 +290,7 @@ func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestAdoptAndLock: a lock that began before the mark was there does not win after it.
+// TestAdoptAndLock: an attempt to lock that began before the mark does not win after it.
 //
 // Shows: copies 3
 func TestAdoptAndLock(t *testing.T) {
@@ -314,8 +314,8 @@ func TestAdoptAndLock(t *testing.T) {
 	}
 }
 
-// TestAdoptRecords: the record of the source counts in the copy, whichever was changed
-// more often, and a workspace that only the copy has stays there.
+// TestAdoptRecords: the record of the source takes precedence in the copy, whichever was
+// changed more often, and a workspace that only the copy has stays there.
 //
 // Shows: copies 2
 func TestAdoptRecords(t *testing.T) {
@@ -346,8 +346,8 @@ func TestAdoptRecords(t *testing.T) {
 	})
 }
 
-// TestAdoptSealed: between repositories of two names what is sealed is sealed anew, and
-// then opens in the old primary without a name of the other.
+// TestAdoptSealed: between repositories of different names, sealed versions are sealed
+// again, and then open in the old primary without the name of the other.
 //
 // Shows: copies 2
 func TestAdoptSealed(t *testing.T) {
@@ -385,8 +385,8 @@ func TestAdoptSealed(t *testing.T) {
 	}
 }
 
-// TestReplicateDiverged: a source that was rolled back and went on has other versions
-// under the numbers of its copy, which is told, and not called up to date.
+// TestReplicateDiverged: a source that was rolled back and then used has other versions
+// under the numbers of its copy. That is an error, and the copy does not count as current.
 //
 // Shows: copies 4 | nothing is said to catch up that never will
 func TestReplicateDiverged(t *testing.T) {
@@ -413,8 +413,8 @@ func TestReplicateDiverged(t *testing.T) {
 	}
 }
 
-// TestReplicaIsPruned: a copy keeps as many versions as it is told, gets none again that
-// it dropped, and what it keeps of its own outlives them for a month.
+// TestReplicaIsPruned: a copy keeps the configured number of versions, never gets a
+// dropped one again, and keeps versions of its own for a month beyond that.
 //
 // Shows: copies 1
 func TestReplicaIsPruned(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// sample is a state as they are: some hundred resources of a few types.
+// sample is a typical state: some hundred resources of a few types.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/large.tfstate")
@@ -38,7 +38,7 @@ func TestSampleShrinks(t *testing.T) {
 }
 
 // BenchmarkApply is Lock, Get, Put and Unlock of a warm store on distribution
-// in process. It reports the requests of each.
+// in process. It reports the number of requests of each.
 func BenchmarkApply(b *testing.B) {
 	for _, bc := range []struct {
 		name string
@@ -70,7 +70,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkStoredSize reports how the sample shrinks.
+// BenchmarkStoredSize reports the compression of the sample.
 func BenchmarkStoredSize(b *testing.B) {
 	for _, how := range []string{"zstd", "gzip", "none"} {
 		b.Run(how, func(b *testing.B) {
@@ -89,7 +89,7 @@ func BenchmarkStoredSize(b *testing.B) {
 }
 
 // BenchmarkBudget is Get and Put of a state of 2 KiB with and without a budget:
-// what bounds large states must cost small ones nothing.
+// the bound for large states must not slow down small ones.
 func BenchmarkBudget(b *testing.B) {
 	state := testState(1, 2<<10)
 	for name, budget := range map[string]*statebackend.Budget{"without": nil, "with": statebackend.NewBudget(256 << 20)} {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// watched is a Sealer that looks at what is held of a budget while it seals.
+// watched is a Sealer that checks a budget while it seals.
 type watched struct{ seal func() }
 
 func (w watched) Seal(_ context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
@@ -23,7 +23,7 @@ func (watched) Open(_ context.Context, sealed []byte, _ map[string]string, aad [
 	return bytes.TrimPrefix(sealed, aad), nil
 }
 
-// A takeover seals the current state anew: it is within the budget until then.
+// A takeover seals the current state again, which counts against the budget until then.
 func TestTakeOverBudget(t *testing.T) {
 	c, err := oci.New(ocitest.New(t, ocitest.Quirks{})+"/acme", oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTakeOverBudget(t *testing.T) {
 	if _, err := l.Put(t.Context(), []byte(`{"version":4,"serial":1,"lineage":"l"}`)); err != nil {
 		t.Fatal(err)
 	}
-	free = 0 // the write of a state that the caller has
+	free = 0 // during the write of a state that the caller has reserved
 	if _, err := s.TakeOver(t.Context(), "prod", LockInfo{ID: "b"}); err != nil {
 		t.Fatal(err)
 	}

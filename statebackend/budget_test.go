@@ -25,8 +25,8 @@ func bombState(size int) []byte {
 	return append([]byte(`{"version":4,"serial":1,"lineage":"l","outputs":{}}`), bytes.Repeat([]byte(" "), size)...)
 }
 
-// Many readers of a small stored state that expands to the whole budget go one
-// after the other, and each of them gets its state.
+// Many readers of a small stored state that expands to the whole budget take turns,
+// and each of them gets its state.
 //
 // Shows: mistakes 8 | states that expand took gigabytes, once per reader | all states in flight
 // share one budget of memory; the size is read before anything is expanded
@@ -43,7 +43,7 @@ func TestBudget(t *testing.T) {
 			var inside, most atomic.Int64
 			var wg sync.WaitGroup
 			for range 6 {
-				s := newStore(t, host, nil, o) // stores of one server share the budget
+				s := newStore(t, host, nil, o) // the stores of one server share the budget
 				wg.Go(func() {
 					_, err := s.View(t.Context(), "prod", func(state []byte, _ statebackend.Version) error {
 						if n := inside.Add(1); n > most.Load() {
@@ -68,8 +68,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Who waits for memory waits no longer than its request, and nothing of it
-// stays held. Reading the current state during a write does not wait for it.
+// A request that waits for memory waits no longer than its context, and holds no
+// memory afterwards. Reading the current state during a write does not wait for it.
 //
 // Shows: mistakes 8
 func TestBudgetWait(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBudgetWait(t *testing.T) {
 	release()
 }
 
-// A stored state that expands to more than it says, or to more than is allowed,
+// A stored state that expands to more than it announces, or to more than is allowed,
 // is refused before it is expanded.
 //
 // Shows: mistakes 8

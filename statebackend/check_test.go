@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// lists is how many requests one LIST of the repository is: its pages.
+// lists returns the number of requests for one LIST of the repository: its pages.
 func lists(t *testing.T, s *statebackend.Store, c *ocitest.Count) int {
 	t.Helper()
 	c.Take()
@@ -23,7 +23,7 @@ func lists(t *testing.T, s *statebackend.Store, c *ocitest.Count) int {
 	return c.Take()["GET tags"]
 }
 
-// A holder asks whether it still is one, with one request.
+// A holder checks with one request whether it still holds the lock.
 func TestLockCheck(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -50,7 +50,7 @@ func TestLockCheck(t *testing.T) {
 	})
 }
 
-// TestStoreCheck asks by the id of a lock, in the process that won it and in another.
+// TestStoreCheck checks by lock id, in the process that won the lock and in another.
 func TestStoreCheck(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -96,7 +96,7 @@ func TestStoreCheck(t *testing.T) {
 	})
 }
 
-// A version above one's own ends a lock that was won here, though its claim is live.
+// A higher version ends a lock that was won here, although its claim is live.
 func TestStoreCheckAbove(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -121,7 +121,7 @@ func TestStoreCheckAbove(t *testing.T) {
 	}
 }
 
-// A lock whose claim somebody removed is lost here, and was never there elsewhere.
+// A lock whose claim was removed is lost in this process, and unknown in others.
 func TestStoreCheckRemoved(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -150,7 +150,7 @@ func mustTags(t *testing.T, s *statebackend.Store) []string {
 	return l.Tags
 }
 
-// TestCheckAway never takes a registry that is away for a lock that is gone.
+// TestCheckAway: an unreachable registry never looks like a lock that is gone.
 func TestCheckAway(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestCheckAway(t *testing.T) {
 	})
 }
 
-// TestLockWhen asks about the list that a lock makes anyway.
+// TestLockWhen calls fit with the list that a lock makes anyway.
 func TestLockWhen(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -201,8 +201,8 @@ func TestLockWhen(t *testing.T) {
 	})
 }
 
-// TestLockBegun locks by a list of before: free in it, it costs one list less, and what
-// came since is seen all the same.
+// TestLockBegun locks with an earlier list: if the workspace is free in it, the lock costs
+// one list less, and later changes are still noticed.
 //
 // Shows: cloud 2
 func TestLockBegun(t *testing.T) {
@@ -220,7 +220,7 @@ func TestLockBegun(t *testing.T) {
 		fits := func(*statebackend.Listing) error { return nil }
 
 		known := mustList(t, s)
-		marked := known.Has("locked-prod") // where nothing can be deleted; then it has to be read
+		marked := known.Has("locked-prod") // if the registry cannot delete; then the marker must be read
 		c.Take()
 		l, err := lock(known, fits)
 		if err != nil {
@@ -246,7 +246,7 @@ func TestLockBegun(t *testing.T) {
 			t.Errorf("held then: %v", err)
 		}
 		mustUnlock(t, held)
-		if n := len(mustTags(t, s)); n > before+3 { // tombstones, where nothing can be deleted
+		if n := len(mustTags(t, s)); n > before+3 { // tombstones, if the registry cannot delete
 			t.Errorf("%d tags, had %d", n, before)
 		}
 		if _, err := lock(known, func(l *statebackend.Listing) error {
@@ -263,7 +263,7 @@ func TestLockBegun(t *testing.T) {
 	})
 }
 
-// TestLockBegunOlderTool: the lock of an older tool came after the list to begin with.
+// TestLockBegunOlderTool: an older tool locked after the first list.
 func TestLockBegunOlderTool(t *testing.T) {
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
 	known := mustList(t, s)

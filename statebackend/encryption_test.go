@@ -57,8 +57,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// A state that is sealed from some version on does not come back in clear: who has
-// no key can restore none of its earlier versions.
+// A state that is sealed from some version on does not return to clear: a client
+// without a key cannot restore an earlier version.
 func TestRestoreWithoutKey(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	sealer := newSealer(t, "k")
@@ -116,7 +116,7 @@ func TestEncryptionBindsWorkspace(t *testing.T) {
 	}
 }
 
-// What OpenTofu encrypted is kept as it is.
+// A state that OpenTofu encrypted is stored unchanged.
 func TestEncryptedByTool(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	want := `{"serial":3,"lineage":"l-9","meta":{"key_provider.pbkdf2.x":"eyJ9"},"encrypted_data":"` + strings.Repeat("QUJD", 1000) + `","encryption_version":"v0"}`
@@ -159,7 +159,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// What cannot be read is an error of its own kind, and nothing is overwritten.
+// An unreadable state is a distinct error, and it is never overwritten.
 func TestUnreadable(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{Compression: "none"})

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// direct is a transport to a registry in process, without a network, so that
+// direct is a transport to a registry in this process, without a network, so that
 // waits take no time in a synctest bubble.
 type direct struct{ h http.Handler }
 
@@ -46,14 +46,14 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// dead is a process that was killed: nothing it sends arrives.
+// dead is a killed process: none of its requests arrive.
 func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 }
 
 // Each request of an apply is lost, loses its answer, is refused, is sent
-// twice, or is the last one of its process. Whatever happens there are never
-// two holders, no acknowledged version is missing, and one command recovers.
+// twice, or is the last one of its process. There are never two holders, no
+// acknowledged version is missing, and one command is enough to recover.
 //
 // Shows: servers 3
 func TestFaultAtEachRequest(t *testing.T) {
@@ -91,8 +91,8 @@ func TestFaultAtEachRequest(t *testing.T) {
 	}
 }
 
-// applyWithFault runs an apply whose nth request fails, and then somebody
-// else's. It may have to take the lock over from a process that is gone. It
+// applyWithFault runs an apply whose nth request fails, and then one of another
+// client, which may have to take the lock over from a process that is gone. It
 // returns false if the apply had fewer requests.
 func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies, takes bool) bool {
 	hit := false
@@ -119,7 +119,7 @@ func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies, t
 	return hit
 }
 
-// faultyApply is one apply; it returns whether the state was acknowledged.
+// faultyApply is one apply; it reports whether the state was acknowledged.
 func faultyApply(t *testing.T, a, b *statebackend.Store, takes bool) bool {
 	lock := a.Lock
 	if takes {
@@ -141,7 +141,7 @@ func faultyApply(t *testing.T, a, b *statebackend.Store, takes bool) bool {
 	return perr == nil
 }
 
-// recoverApply is somebody else's apply, after one command if it finds a lock.
+// recoverApply is the apply of another client, after one command if it finds a lock.
 func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	l, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
 	if isLockedBy(err, "a") || isLockedBy(err, "warm") {
@@ -167,7 +167,7 @@ func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	}
 }
 
-// Contenders that come and go during a Put do not disturb it.
+// Contenders that appear and give up during a Put do not disturb it.
 func TestContentionDuringPut(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	for n := 1; n <= 5; n++ { // POST, PUT blob, PUT version, LIST, PUT pointer
@@ -191,8 +191,8 @@ func TestContentionDuringPut(t *testing.T) {
 	}
 }
 
-// The tools repeat LOCK and UNLOCK, and a balancer sends them to another
-// replica: the lock moves there, and once that has written the first is fenced.
+// The tools repeat LOCK and UNLOCK, and a load balancer sends them to another
+// replica: the lock moves there, and after its first write the first one is fenced.
 func TestRepeatedRequestsReachAnotherReplica(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
@@ -216,8 +216,8 @@ func TestRepeatedRequestsReachAnotherReplica(t *testing.T) {
 	})
 }
 
-// The cases that OpenTofu runs against its own backends: contention shows the
-// holder, a wrong id is refused, and the lock can be taken again.
+// These are the cases that OpenTofu runs against its own backends: contention shows
+// the holder, a wrong id is refused, and the lock can be taken again.
 func TestLockerContract(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
@@ -241,7 +241,7 @@ func TestLockerContract(t *testing.T) {
 }
 
 // The first locks of a repository push the same empty blob at once, and on
-// distribution 2.8 each push lets the manifests of the others look as if their
+// distribution 2.8 each push makes the manifests of the others fail as if their
 // blob was missing.
 //
 // Shows: mistakes 23 | only the first of several error codes was looked at, so first locks failed

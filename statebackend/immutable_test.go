@@ -31,7 +31,7 @@ func keepers() map[string]ocitest.Refusals {
 }
 
 // TestImmutableTags: where state-W cannot move, every reader gets the newest state, and
-// the one who wrote says once which tags to exempt.
+// the writer logs once which tags to exempt.
 //
 // Shows: rules 1
 func TestImmutableTags(t *testing.T) {
@@ -65,8 +65,8 @@ func TestImmutableTags(t *testing.T) {
 	}
 }
 
-// TestImmutableTagsUnrecorded: a reader that no verdict warns reads the newest version
-// all the same, and says so.
+// TestImmutableTagsUnrecorded: a reader without a verdict still reads the newest version,
+// and logs that.
 //
 // Shows: rules 1
 func TestImmutableTagsUnrecorded(t *testing.T) {
@@ -90,8 +90,8 @@ func TestImmutableTagsUnrecorded(t *testing.T) {
 	}
 }
 
-// TestNewerOnImmutable: who follows a state hears of its newest version where state-W
-// stays at the first one, whether he began before that was known or after.
+// TestNewerOnImmutable: a client that follows a state gets its newest version where
+// state-W stays at the first one, also if it began before that was known.
 //
 // Shows: rules 1
 func TestNewerOnImmutable(t *testing.T) {
@@ -116,8 +116,8 @@ func TestNewerOnImmutable(t *testing.T) {
 	}
 }
 
-// TestPointerRequests: a read trusts state-W alone where the verdict says that it
-// moves, and lists as well where nobody knows.
+// TestPointerRequests: a read relies on state-W alone if the verdict says that it
+// moves, and also lists if there is no verdict.
 //
 // Shows: rules 1
 func TestPointerRequests(t *testing.T) {
@@ -144,8 +144,8 @@ func TestPointerRequests(t *testing.T) {
 	read(reader, c, map[string]int{"GET manifest": 1})
 }
 
-// TestLaterVerdicts: where the tag of a verdict cannot move either, the newest counts
-// all the same, also after a rule was changed.
+// TestLaterVerdicts: where the tag of a verdict cannot move either, the newest verdict
+// counts, also after a rule was changed.
 //
 // Shows: rules 2
 func TestLaterVerdicts(t *testing.T) {
@@ -165,8 +165,8 @@ func TestLaterVerdicts(t *testing.T) {
 	}
 }
 
-// TestContentTrust: a registry that hands out signed manifests only refuses the first
-// lock, which leaves nothing that locks.
+// TestContentTrust: a registry that serves only signed manifests refuses the first
+// lock, and no lock is left there.
 //
 // Shows: rules 4
 func TestContentTrust(t *testing.T) {
@@ -187,8 +187,8 @@ func TestContentTrust(t *testing.T) {
 	}
 }
 
-// TestRepeatedOnImmutable: a write whose answer is lost is there, although the registry
-// refuses to be sent it again.
+// TestRepeatedOnImmutable: a write whose answer was lost counts as done, although the
+// registry refuses the repetition.
 func TestRepeatedOnImmutable(t *testing.T) {
 	host := ocitest.NewRefusing(t, ocitest.Refusals{Immutable: []string{"*"}}).Host
 	for _, part := range []string{"/manifests/state-prod-v", "/manifests/unlocked-prod-"} {
@@ -206,8 +206,8 @@ func TestRepeatedOnImmutable(t *testing.T) {
 	}
 }
 
-// TestMaxVersionsWithoutDelete: who asks to keep a number of versions is told once that
-// the registry keeps all.
+// TestMaxVersionsWithoutDelete: a client that limits the number of versions gets one
+// warning that the registry keeps all.
 //
 // Shows: rules 6 | who asks for `max_versions` hears that nothing can be deleted, once and after
 // each change
@@ -222,8 +222,8 @@ func TestMaxVersionsWithoutDelete(t *testing.T) {
 	}
 }
 
-// TestPruningSaysChanges: old versions that a registry does not give up are told once for
-// each workspace, not with each lock, and again after they could be removed.
+// TestPruningSaysChanges: old versions that a registry does not delete are reported once
+// for each workspace, not with each lock, and again after they could be removed.
 //
 // Shows: rules 6
 func TestPruningSaysChanges(t *testing.T) {
@@ -233,7 +233,7 @@ func TestPruningSaysChanges(t *testing.T) {
 	serial := 0
 	for _, step := range []struct {
 		rules ocitest.Refusals
-		want  int // warnings
+		want  int // number of warnings
 	}{
 		{ocitest.Refusals{}, 0},
 		{ocitest.Refusals{Immutable: []string{"state-*-v*"}}, 2},
@@ -253,8 +253,8 @@ func TestPruningSaysChanges(t *testing.T) {
 	}
 }
 
-// TestAnonymousMayOnlyCreate: who has no account, and may push new tags, is asked for a
-// login where a tag is to move. That will not pass either.
+// TestAnonymousMayOnlyCreate: an anonymous client may push new tags, and gets a request
+// for a login when a tag has to move. That error is permanent, too.
 func TestAnonymousMayOnlyCreate(t *testing.T) {
 	login := &ocitest.Fault{Nth: 2, Times: -1, Do: ocitest.Status(http.StatusUnauthorized, -1), Match: func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/state-prod")

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// A claim says what its owner adds to it under its tag, in each beat, and others
-// see both.
+// Each heartbeat writes the text that the owner adds to its claim, with the tag of the
+// claim, and others can read both.
 func TestClaimSaysMore(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestClaimSaysMore(t *testing.T) {
 	})
 }
 
-// Who abandons a lock leaves room for what may still arrive.
+// The successor of an abandoned lock skips the numbers of writes that may still arrive.
 func TestAbandon(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s := newStore(t, host, nil, statebackend.Options{})
@@ -66,7 +66,7 @@ func TestAbandon(t *testing.T) {
 	})
 }
 
-// Each beat tells the time of the registry.
+// Each heartbeat reports the time of the registry.
 func TestHeartbeat(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// Who follows a state asks with one request whether there is a newer one.
+// A client that follows a state asks with one request whether there is a newer one.
 func TestNewer(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := &ocitest.Count{}
@@ -112,7 +112,7 @@ func TestNewer(t *testing.T) {
 	})
 }
 
-// A lease begins with the claim, also in a repository that nobody has written to.
+// A lease begins with the claim, even in an empty repository.
 func TestLeaseOfEmptyRepository(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// gate is a transport that can be closed: the process is cut off.
+// gate is a transport that can be closed, which cuts the process off.
 type gate struct {
 	http.RoundTripper
 	closed atomic.Bool
@@ -39,8 +39,8 @@ func polls(t *testing.T, s *statebackend.Store, id string, d time.Duration) (*st
 	return l, err
 }
 
-// A lease is renewed as long as its holder lives; afterwards the lock may be
-// taken over, judged by the registry's clock and by what was seen.
+// A lease is renewed as long as its holder lives. After that the lock may be taken
+// over, according to the registry's clock and to the observations of the client.
 //
 // Shows: mistakes 31 | a clock decided that a lease was over | only who saw its beat stand still
 // ends a lease
@@ -94,8 +94,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// Who comes once, long after the lease, has seen nothing: only who keeps looking
-// may take the lock over.
+// A client that comes once, long after the lease, has observed nothing: only one that
+// keeps polling may take the lock over.
 //
 // Shows: mistakes 31
 func TestLeaseSeenOnce(t *testing.T) {
@@ -103,7 +103,7 @@ func TestLeaseSeenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
 		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
-		synctest.Wait() // for the first beat
+		synctest.Wait() // for the first heartbeat
 		g.closed.Store(true)
 		b := newStore(t, abandonedHost, direct{h}, statebackend.Options{})
 		for range 5 {
@@ -120,7 +120,7 @@ func TestLeaseSeenOnce(t *testing.T) {
 	})
 }
 
-// An outage that both had, longer than the lease, does not end it.
+// An outage of holder and client, longer than the lease, does not end it.
 func TestLeaseOutage(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -143,13 +143,13 @@ func TestLeaseOutage(t *testing.T) {
 	})
 }
 
-// Whose clock is not the registry's judges no age.
+// A client whose clock differs from the registry's does not judge leases.
 func TestLeaseSkew(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{RoundTripper: direct{h}}
 		l := mustLock(t, newStore(t, abandonedHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
-		synctest.Wait() // for the first beat
+		synctest.Wait() // for the first heartbeat
 		g.closed.Store(true)
 		for _, skew := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
 			b := newStore(t, abandonedHost, direct{h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
@@ -162,8 +162,8 @@ func TestLeaseSkew(t *testing.T) {
 	})
 }
 
-// A holder that was suspended past its lease knows at once, by a clock that ran
-// on. Its beats bring no claim back that was ended and cleaned up meanwhile.
+// A holder that was suspended beyond its lease notices at once, by a clock that kept
+// running. Its heartbeats do not restore a claim that was ended and cleaned up meanwhile.
 //
 // Shows: mistakes 31
 func TestLeaseSuspended(t *testing.T) {
@@ -223,14 +223,14 @@ func TestNoLease(t *testing.T) {
 	})
 }
 
-// Neither the registry's clock, hours wrong or set back, nor a clock of ours
-// that jumps ends a lease that is kept.
+// A lease that is renewed does not end, whether the registry's clock is hours wrong or
+// set back, or the local clock jumps.
 //
 // Shows: mistakes 21
 func TestLeaseClocks(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		registry func(since time.Duration) time.Duration // how far its Date is off
+		registry func(since time.Duration) time.Duration // the error of its Date
 		own      func(since time.Duration) time.Duration
 	}{
 		{"registry hours behind", fixed(-7 * time.Hour), fixed(0)},

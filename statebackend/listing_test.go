@@ -41,7 +41,7 @@ func mustHeads(t *testing.T, l *statebackend.Listing) map[string]int64 {
 	return heads
 }
 
-// TestListing asks one list of tags about versions and locks on each registry.
+// TestListing answers for versions and locks from one list of tags on each registry.
 func TestListing(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		count := &ocitest.Count{}
@@ -67,7 +67,7 @@ func TestListing(t *testing.T) {
 		if h, err := list.Held(t.Context(), "prod"); h != nil || err != nil || list.Replica() {
 			t.Errorf("prod is held by %v, %v", h, err)
 		}
-		// Where nothing can be deleted, a marker of the lock stays and is read.
+		// Where nothing can be deleted, the marker of the lock stays and is read.
 		if n := count.Take(); once == 0 || n["GET manifest"] > 1 || sum(n) != n["GET manifest"] {
 			t.Errorf("requests beside the list: %v, want at most a manifest", n)
 		}
@@ -90,8 +90,8 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// TestListingDangling shows tags that are listed and cannot be read: a version is no
-// reason to hide its workspace, and a claim locks.
+// TestListingDangling lists tags that cannot be read: such a version does not hide its
+// workspace, and such a claim locks.
 func TestListingDangling(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	s := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
@@ -114,8 +114,8 @@ func TestListingDangling(t *testing.T) {
 	}
 }
 
-// TestListingJump keeps the order of versions over the gap that a forced unlock leaves;
-// the next holder first writes the newest one again, above it.
+// TestListingJump keeps the order of versions across the gap that a forced unlock leaves;
+// the next holder first writes the newest one again, above the gap.
 func TestListingJump(t *testing.T) {
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{PageSize: 2}), nil, statebackend.Options{})
 	mustPut(t, mustLock(t, s, "prod", "killed"), testState(1, 0))
@@ -131,7 +131,7 @@ func TestListingJump(t *testing.T) {
 	checkNumbers(t, mustListing(t, s), "prod", next, next-1, 1)
 }
 
-// TestListingReplica knows a copy by its tags, with the versions of its source.
+// TestListingReplica recognizes a copy by its tags, with the versions of its source.
 func TestListingReplica(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)

@@ -20,8 +20,8 @@ const (
 	memoryBound = 256 << 20
 )
 
-// A state of 64 MiB that hardly compresses is written and read, each by a
-// process of its own, whose peak is compared with what it used before.
+// A state of 64 MiB that hardly compresses is written and read, each in a separate
+// process, whose peak memory is compared with its usage before.
 func TestMemory(t *testing.T) {
 	host := serveDir(t, true)
 	for _, job := range []string{"put", "get"} {
@@ -43,7 +43,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// memoryOf is the peak of a process that does the job, above its baseline.
+// memoryOf returns the peak memory of a process for the job, above its baseline.
 func memoryOf(t testing.TB, host, job string) (peak int) {
 	t.Helper()
 	out, err := worker(t, host, t.TempDir(), "memory "+job, 0).CombinedOutput()
@@ -57,7 +57,7 @@ func memoryOf(t testing.TB, host, job string) (peak int) {
 	return peak
 }
 
-// largeBytes is a state in form, with contents that do not repeat.
+// largeBytes is a well-formed state with content that does not repeat.
 func largeBytes() []byte {
 	b := make([]byte, 0, largeState)
 	b = append(b, `{"version":4,"serial":1,"lineage":"l-1","outputs":{"x":"`...)
@@ -111,8 +111,8 @@ func memoryWork(job string) error {
 	return l.Unlock(ctx)
 }
 
-// resetPeak starts the kernel's count of the process's peak memory anew and
-// returns what it uses now.
+// resetPeak resets the kernel's count of the process's peak memory and returns its
+// current usage.
 func resetPeak() (int, error) {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		return 0, err

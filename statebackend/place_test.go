@@ -49,7 +49,7 @@ func mustStore(t *testing.T, s *statebackend.Store, ws string, states ...[]byte)
 	mustUnlock(t, l)
 }
 
-// forge puts the manifest under one tag under others, after change.
+// forge puts the manifest under one tag under others, after change has edited it.
 func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.Store, change func(*format.StateManifest), tags ...string) {
 	t.Helper()
 	m, err := from.Repo().Fetch(t.Context(), tag)
@@ -80,9 +80,9 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 	}
 }
 
-// Whoever may write to the registry and has no key cannot make a reader with
-// keys take anything for the state but what was sealed for that place. The
-// manifest of the attack says what helps it most.
+// A client with write access to the registry but no key cannot make a reader with keys
+// accept a state that was not sealed for that place. The attacks use the manifest that
+// helps them most.
 //
 // Shows: mistakes 3 | a sealed state could be put in the place of another one, or of a newer one |
 // a reader with keys takes only what was sealed for this repository, workspace and version, and
@@ -166,8 +166,8 @@ func TestSealedStateStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// A takeover seals the head anew under its own number, and so is a version
-// without state; a version whose number alone was changed does not open.
+// A takeover seals the head again under its own number, and also a version without
+// state; a version whose number alone was changed does not open.
 //
 // Shows: mistakes 3
 func TestTakeOverSealsAnew(t *testing.T) {
@@ -214,8 +214,8 @@ func TestTakeOverSealsAnew(t *testing.T) {
 	}
 }
 
-// Only a store that is opened for it reads what is in clear, writes above it,
-// and does not seal what it finds.
+// Only a store with Unsealed set reads versions in clear and writes above them, and it
+// does not seal existing ones.
 //
 // Shows: mistakes 3
 func TestUnsealed(t *testing.T) {

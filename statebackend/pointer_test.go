@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// state-W is a copy: where it is behind, or missing, a lock and strict readers
+// state-W is a copy: if it is behind, or missing, a lock and strict readers
 // read the newest version, and the next Put repairs it.
 func TestRegressedPointer(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -45,7 +45,7 @@ func TestRegressedPointer(t *testing.T) {
 	})
 }
 
-// A writer that cannot move state-W has stored its version all the same.
+// A writer that cannot move state-W has still stored its version.
 func TestPointerLeftBehind(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	f := &ocitest.Fault{Do: ocitest.Status(http.StatusForbidden, -1), Times: -1, Match: func(r *http.Request) bool {
@@ -60,7 +60,7 @@ func TestPointerLeftBehind(t *testing.T) {
 	}
 }
 
-// Requests with one lock id that arrive at once in one process get one lock.
+// Concurrent requests with one lock id in one process get one lock.
 func TestSameIDAtOnce(t *testing.T) {
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
 	var locks [4]*statebackend.Lock

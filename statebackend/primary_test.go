@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// A replica of sealed states is read by who names the original, until a
-// failover: from its seal on, only what was sealed here counts.
+// A replica of sealed states can be read with the name of the original, until a
+// failover: from its seal on, only versions that were sealed here count.
 func TestPrimary(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src := sealedStore(t, host, "infra/state", statebackend.Options{})
@@ -51,7 +51,7 @@ func TestPrimary(t *testing.T) {
 	if got, _, err := replica().GetVersion(t.Context(), "prod", 1); err != nil || !bytes.Equal(got, secret(1, "one")) {
 		t.Errorf("version 1 after the failover: %q, %v", got, err)
 	}
-	// The original goes on and comes by a takeover of its own to such numbers.
+	// The original continues, and reaches the same numbers by a takeover of its own.
 	mustLock(t, src, "prod", "gone")
 	if l, err = sealedStore(t, host, "infra/state", statebackend.Options{}).TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestPrimary(t *testing.T) {
 	}
 }
 
-// Sealed anew, a replica needs no name of its original, and is not mixed with
+// A replica that is sealed again needs no name of its original, and refuses unchanged
 // copies.
 func TestReseal(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})

@@ -28,15 +28,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// The environment of a worker process, which is this test binary again.
+// The environment of a worker process, which runs this test binary again.
 const (
-	envWorker = "OKARA_TEST_WORKER" // cycles to do, "stop" and the request to stop at, "memory" and what to measure, "serve", or "registry"
+	envWorker = "OKARA_TEST_WORKER" // number of cycles, "stop" and the request to stop at, "memory" and the job to measure, "serve", or "registry"
 	envHost   = "OKARA_TEST_HOST"
 	envDir    = "OKARA_TEST_DIR" // holds the lock file and the workers' logs
 	envSlot   = "OKARA_TEST_SLOT"
 )
 
-// TestWorker is no test: it is the main function of worker processes.
+// TestWorker is not a test but the main function of worker processes.
 func TestWorker(t *testing.T) {
 	job := os.Getenv(envWorker)
 	if job == "" {
@@ -72,7 +72,7 @@ func worker(t testing.TB, host, dir, job string, slot int) *exec.Cmd {
 	return cmd
 }
 
-// serveDir is distribution on a directory, as it is deployed.
+// serveDir serves distribution on a directory, as in a deployment.
 func serveDir(t testing.TB, deletes bool) string {
 	t.Helper()
 	h, err := embedded.New(t.TempDir(), embedded.Options{DisableDelete: !deletes})
@@ -85,7 +85,7 @@ func serveDir(t testing.TB, deletes bool) string {
 }
 
 // work locks, adds a line to the state and unlocks until this slot has done
-// its cycles. Its log has the lines that were acknowledged.
+// its cycles. Its log contains the acknowledged lines.
 func work(job string) error {
 	cycles, err := strconv.Atoi(job)
 	if err != nil {
@@ -128,7 +128,7 @@ func isLocked(err error) bool {
 // addLine is one cycle. The holders are counted by a lock of the operating
 // system, which a killed process loses.
 func addLine(s *statebackend.Store, dir, text string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only so that it ends
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only to bound the test
 	defer cancel()
 	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{Info: strconv.Itoa(os.Getpid())})
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
@@ -169,8 +169,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Processes lock, write and unlock while others are killed at random. Nobody
-// overlaps, every acknowledged line is in the state, and all finish. The full
+// Processes lock, write and unlock while others are killed at random. Holders never
+// overlap, every acknowledged line is in the state, and all finish. The full
 // size, 16 processes and 200 cycles, runs with OKARA_STRESS=full.
 func TestKilledProcesses(t *testing.T) {
 	processes, cycles, kills := 6, 5, 8
@@ -197,7 +197,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// runSlot starts a worker and another one whenever it was killed.
+// runSlot starts a worker, and another one each time it was killed.
 func runSlot(t *testing.T, host, dir, job string, slot int, mu *sync.Mutex, running map[int]*os.Process) {
 	for {
 		cmd := worker(t, host, dir, job, slot)
@@ -230,7 +230,7 @@ func killAtRandom(mu *sync.Mutex, running map[int]*os.Process, kills int, finish
 		select {
 		case <-finished:
 			return killed
-		case <-time.After(rand.N(600 * time.Millisecond)): // the moment is what is random
+		case <-time.After(rand.N(600 * time.Millisecond)): // kill at a random time
 		}
 		mu.Lock()
 		for _, p := range running { // in random order
@@ -244,7 +244,7 @@ func killAtRandom(mu *sync.Mutex, running map[int]*os.Process, kills int, finish
 	return kills
 }
 
-// checkLines compares the state with what the workers were told.
+// checkLines compares the state with the lines that were acknowledged to the workers.
 func checkLines(t *testing.T, s *statebackend.Store, dir string, want int) {
 	t.Helper()
 	state, _, err := s.Get(t.Context(), "prod")
@@ -305,7 +305,7 @@ func stoppedPut(host, at string) error {
 }
 
 // stop stops this process before it returns: the signal goes to the calling
-// thread, which takes it on its way out of the system call.
+// thread, which handles it when it leaves the system call.
 func stop() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -315,9 +315,9 @@ func stop() error {
 	return nil
 }
 
-// A holder is stopped in the middle of a Put, its lock ended by force, its work
-// done by somebody else; then it goes on. Its Put fails and names the version
-// that keeps its bytes; the successor's state stands.
+// A holder is stopped in the middle of a Put, its lock ended by force, and another
+// client writes; then the holder continues. Its Put fails and names the version
+// that keeps its bytes; the successor's state stays current.
 func TestStoppedInPut(t *testing.T) {
 	for _, deletes := range []bool{true, false} {
 		for at, request := range []string{1: "POST blob", 2: "PUT version", 3: "GET tags"} {
@@ -338,7 +338,7 @@ func TestStoppedInPut(t *testing.T) {
 					t.Fatal(err)
 				}
 				ended := false
-				t.Cleanup(func() { // a stopped process would stay for ever
+				t.Cleanup(func() { // a stopped process would stay forever
 					if !ended {
 						_ = cmd.Process.Kill()
 						t.Logf("the stopped process: %v\n%s", cmd.Wait(), out.String())
@@ -376,7 +376,7 @@ func mustStop(t *testing.T, pid int) {
 	var status syscall.WaitStatus
 	for {
 		_, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
-		if errors.Is(err, syscall.EINTR) { // by a signal of Go's runtime
+		if errors.Is(err, syscall.EINTR) { // interrupted by a signal of Go's runtime
 			continue
 		}
 		if err != nil || !status.Stopped() {

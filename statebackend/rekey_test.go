@@ -27,8 +27,8 @@ func (k twoKeys) Open(ctx context.Context, sealed []byte, ann map[string]string,
 	return plain, err
 }
 
-// Versions get another key in their places: the same numbers, the same content,
-// and the old key opens nothing.
+// Versions get another key in place: the same numbers, the same content,
+// and the old key opens none of them.
 func TestRekey(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, next := newSealer(t, "k"), newSealer(t, "n")
@@ -74,7 +74,7 @@ func TestRekey(t *testing.T) {
 	})
 }
 
-// Whoever lost the lock changes no version.
+// A client that lost the lock changes no version.
 func TestRekeyOvertaken(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	key := statebackend.Options{Sealer: newSealer(t, "k")}

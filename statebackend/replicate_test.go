@@ -105,7 +105,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 	if _, err := src.Replicate(t.Context(), dst, "prod"); !errors.Is(err, statebackend.ErrReplica) {
 		t.Errorf("replicating into a repository that was taken over: %v", err)
 	}
-	mustWrite(t, replicaStore(t, host, "dr/state", nil), 4) // locks work there from now on
+	mustWrite(t, replicaStore(t, host, "dr/state", nil), 4) // locks work there after the takeover
 }
 
 func TestReplicateRefuses(t *testing.T) {
@@ -124,8 +124,8 @@ func TestReplicateRefuses(t *testing.T) {
 	}
 }
 
-// TestReplicateResumes cuts a run at each write of the destination. What a
-// reader sees there is always a state of the source, and the next run ends.
+// TestReplicateResumes cuts a run at each write to the destination. A reader always
+// sees a state of the source there, and the next run completes.
 //
 // Shows: copies 1
 func TestReplicateResumes(t *testing.T) {

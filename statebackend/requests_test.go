@@ -15,9 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestRequestsWithoutState: who takes the lock of a workspace without a state knows
-// that from the list, its lease costs nothing at first, and where the registry is
-// known to delete, nobody makes sure of it.
+// TestRequestsWithoutState: the lock of a workspace without a state is known to have
+// none from the list, its lease costs no request at first, and if the registry is
+// known to delete, no list verifies it.
 func TestRequestsWithoutState(t *testing.T) {
 	c := &ocitest.Count{}
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -43,14 +43,14 @@ func TestRequestsWithoutState(t *testing.T) {
 	}
 }
 
-// withPing counts a probe of the scheme as none.
+// withPing ignores a probe of the scheme.
 func withPing(n map[string]int) map[string]int {
 	n["GET ping"] = 0
 	return n
 }
 
-// TestDigestDeletesWrong: a registry that is said to delete and does not is locked
-// and unlocked all the same.
+// TestDigestDeletesWrong: locking and unlocking work on a registry that is configured
+// as deleting and does not delete.
 func TestDigestDeletesWrong(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{NoDelete: true}, {TagDeleteOnly: true}} {
 		s := newStore(t, ocitest.New(t, q), nil, statebackend.Options{DigestDeletes: true})

@@ -40,7 +40,7 @@ func FuzzWithSerial(f *testing.F) {
 	f.Add(`{"encrypted_data":1,"serial":1}`)
 	f.Fuzz(func(t *testing.T, state string) {
 		got, err := withSerial([]byte(state), 77)
-		twice := strings.Count(state, "serial") > 1 // which one counts differs between readers of JSON; no tool writes it
+		twice := strings.Count(state, "serial") > 1 // readers of JSON differ in which one counts; no tool writes it
 		if err != nil || twice || CheckState([]byte(state)) != nil || EncryptedByTool([]byte(state)) {
 			return
 		}

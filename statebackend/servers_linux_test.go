@@ -23,8 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// serveStates is a server of the http backend on the registry, in a process of
-// its own, until its input ends. It prints its address.
+// serveStates runs a server of the http backend on the registry, in a separate
+// process, until its input ends. It prints its address.
 func serveStates(host string) error {
 	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -38,7 +38,7 @@ func serveStates(host string) error {
 	return err
 }
 
-// servers are two processes of the http backend; the first may be gone.
+// servers are two processes of the http backend; the first may have been killed.
 type servers struct {
 	urls    [2]string
 	kill    func()
@@ -78,8 +78,8 @@ func startServers(t *testing.T, host string) *servers {
 	return s
 }
 
-// send asks the server i, or if that is gone the other one, as a balancer and a
-// tool that repeats do. It returns who answered.
+// send sends a request to server i or, if that is gone, to the other one, as a load
+// balancer and a tool that retries do.
 func (s *servers) send(i *int, method, query, body string) (int, string, error) {
 	for range 2 {
 		req, err := http.NewRequest(method, s.urls[*i]+query, strings.NewReader(body))
@@ -105,8 +105,8 @@ func (s *servers) apply(i int, id string) (bool, error) {
 	first := i
 	status, answer, err := s.send(&i, "LOCK", "", info)
 	for i != first && err == nil && status == http.StatusLocked {
-		// The killed server may have left a claim of this id: who asked for it
-		// asks on, as with -lock-timeout, or it has to be unlocked by force.
+		// The killed server may have left a claim of this id: the client keeps
+		// retrying, as with -lock-timeout, or the claim must be unlocked by force.
 		time.Sleep(rand.N(50 * time.Millisecond))
 		status, answer, err = s.send(&i, "LOCK", "", info)
 	}
@@ -139,7 +139,7 @@ func (s *servers) apply(i int, id string) (bool, error) {
 	asked := i
 	status, answer, err = s.send(&i, "UNLOCK", "", info)
 	if i != asked && err == nil && status == http.StatusLocked {
-		return true, nil // the killed server had ended the lock, and another run has begun; a lock that is left is seen at the end
+		return true, nil // the killed server had ended the lock, and another run has begun; a remaining lock is detected at the end
 	}
 	if err != nil || status != http.StatusOK {
 		return false, fmt.Errorf("UNLOCK: %d %s, %w", status, answer, err)
@@ -148,7 +148,7 @@ func (s *servers) apply(i int, id string) (bool, error) {
 }
 
 // Two servers on one registry answer contending runs, and one of them is
-// killed. Its runs go on at the other one under their ids: there are never two
+// killed. Its runs continue at the other one under their ids: there are never two
 // holders, and no acknowledged write is lost.
 //
 // Shows: mistakes 21
@@ -170,7 +170,7 @@ func TestTwoServersOneKilled(t *testing.T) {
 							t.Error(err)
 						}
 						if !won {
-							time.Sleep(rand.N(50 * time.Millisecond)) // as tools do
+							time.Sleep(rand.N(50 * time.Millisecond)) // like the tools
 						}
 					}
 				})

@@ -177,7 +177,7 @@ func TestWorkspaceNames(t *testing.T) {
 	}
 }
 
-// Requests of a warm store on distribution, as documented.
+// The number of requests of a warm store on distribution is as documented.
 //
 // Shows: servers 8 | requests of an apply: 13, and 15 in a new process
 func TestRequestCounts(t *testing.T) {
@@ -248,7 +248,7 @@ func TestRequestCounts(t *testing.T) {
 			if got := sum(put); got != 3 {
 				t.Errorf("put of the same bytes: %v", put)
 			}
-			s = newStore(t, host, c, statebackend.Options{Compression: "none"}) // another process
+			s = newStore(t, host, c, statebackend.Options{Compression: "none"}) // like another process
 			lock, get, put, unlock = apply(5, 64<<10)
 			if got := sum(lock) + sum(get) + sum(put) + sum(unlock); got > tc.cold {
 				t.Errorf("one apply of a new process: %d requests, want at most %d: %v %v %v %v", got, tc.cold, lock, get, put, unlock)
@@ -305,8 +305,8 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// TestPruneFreesManifests: a registry keeps a manifest without a tag, and its
-// blobs, for good. One that another tool has tagged stays.
+// TestPruneFreesManifests: a registry keeps an untagged manifest and its blobs
+// indefinitely, so prune deletes it. One that another tool has tagged stays.
 //
 // Shows: mistakes 24 | disk space never came back in the built-in registry | prune deletes
 // manifests too; what no tag leads to goes, every hour and beside pushes; `make year`: 365 days
@@ -379,8 +379,8 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "next"))
 }
 
-// What a takeover leaves behind is removed by later holders, but only after a
-// week: a claim on its way must find its tombstone.
+// The tags that a takeover leaves are removed by later holders, but only after a
+// week: a claim that is still on its way must find its tombstone.
 func TestCleanUp(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()
@@ -412,7 +412,7 @@ func TestCleanUp(t *testing.T) {
 			t.Errorf("%d claims and tombstones after a takeover, want them kept", young)
 		}
 		now = now.Add(8 * 24 * time.Hour)
-		if old := apply("c"); old != 0 && young == 2 { // more: the registry deletes nothing
+		if old := apply("c"); old != 0 && young == 2 { // else the registry deletes nothing
 			t.Errorf("%d claims and tombstones are left after a week", old)
 		}
 		if _, err := la.Put(t.Context(), []byte("late")); !errors.Is(err, statebackend.ErrLockLost) {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// What a stranger writes into a claim reaches neither the terminal nor the shell
-// of who is told about the lock, and the printed id ends the lock.
+// Untrusted text in a claim reaches neither the terminal nor the shell of a user who
+// gets the lock error, and the printed id ends the lock.
 func TestStrangersLock(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -44,7 +44,7 @@ func TestStrangersLock(t *testing.T) {
 	}
 }
 
-// A number near the end of what a tag can hold stops a lock, which names it.
+// A number near the maximum of a tag prevents a lock, and the error names the tag.
 func TestForgedNumbers(t *testing.T) {
 	for _, tag := range []string{
 		"state-prod-v999999999999", "state-prod-v9223372036854775807", "state-prod-v999999800000",

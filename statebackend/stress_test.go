@@ -18,8 +18,8 @@ import (
 )
 
 // Four workers lock, increment the state and unlock as fast as they can. The
-// holders are counted outside of the registry, and the state has to count the
-// increments. On a slow machine they go on until there was some progress.
+// holders are counted outside of the registry, and the state must count the
+// increments. On a slow machine they continue until there was some progress.
 func TestStress(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		t.Parallel()
@@ -51,7 +51,7 @@ func TestStress(t *testing.T) {
 }
 
 func increment(s *statebackend.Store, id string, holders, puts *atomic.Int64) error {
-	ctx := context.Background() // a cycle that began is finished
+	ctx := context.Background() // a started cycle is completed
 	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{ID: id})
 	if err != nil {
 		return err

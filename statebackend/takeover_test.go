@@ -98,7 +98,7 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// The same id from another process is the same run elsewhere.
+// The same id in another process is the same run on another server.
 func TestResume(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
@@ -135,7 +135,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// The first write of an overtaken holder that never read is kept, too.
+// The first write of an overtaken holder that never read is also kept.
 func TestTakeOverBeforeFirstWrite(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
@@ -154,8 +154,8 @@ func TestTakeOverBeforeFirstWrite(t *testing.T) {
 	}
 }
 
-// A lock that is released between the list and the reading of its claim is in
-// nobody's way.
+// A lock that is released between the list and the reading of its claim blocks no
+// attempt.
 func TestLockReleasedMeanwhile(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a := newStore(t, host, nil, statebackend.Options{})
@@ -167,7 +167,7 @@ func TestLockReleasedMeanwhile(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, f, statebackend.Options{}), "prod", "b"))
 }
 
-// lockByOlderTool is the lock "old" of prod by carol, and its manifest.
+// lockByOlderTool writes the lock "old" of prod by carol, and returns its manifest.
 func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
 	t.Helper()
 	m, err := oci.NewManifest(ocispec.Manifest{
@@ -191,8 +191,8 @@ func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
 	return m
 }
 
-// Older tools know one lock tag only: theirs is respected and can be ended by
-// force, and ours is visible to them.
+// Older tools know only one lock tag: theirs is respected and can be ended by
+// force, and okara's is visible to them.
 func TestOlderToolsLock(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -211,7 +211,7 @@ func TestOlderToolsLock(t *testing.T) {
 		t.Errorf("the marker of our lock: %v", err)
 	}
 	mustUnlock(t, l)
-	// Unlocked as where nothing can be deleted.
+	// Unlock in the way of a registry that cannot delete.
 	for _, tag := range []string{"locked-prod", "unlocked-prod"} {
 		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
 			t.Fatal(err)

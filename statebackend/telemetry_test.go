@@ -23,7 +23,7 @@ import (
 )
 
 // Every request of an apply is a record and a span, and neither they nor an
-// error has anything of the state, which the manifest itself repeats when it
+// error contains any part of the state, which the manifest itself repeats if it
 // is small.
 func TestTelemetryHasNoState(t *testing.T) {
 	const secret = "hunter2-of-the-state"

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// serveRegistry is a registry on a directory, at an address.
+// serveRegistry serves a registry on a directory, at a given address.
 func serveRegistry(host, dir string) error {
 	h, err := embedded.New(dir, embedded.Options{})
 	if err != nil {
@@ -39,7 +39,7 @@ func startRegistry(t *testing.T, host, dir string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone
+		_ = cmd.Process.Kill() // it may be gone already
 		_ = cmd.Wait()
 	})
 	for range 600 {
@@ -62,7 +62,7 @@ func stopRegistry(t *testing.T, cmd *exec.Cmd) {
 	_ = cmd.Wait() // it was killed
 }
 
-// warned tells of the first warning.
+// warned passes on the first warning.
 type warned struct {
 	slog.Handler
 	text chan string
@@ -76,8 +76,8 @@ func (w warned) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The registry is killed while somebody holds, and comes back while he tries to
-// release: no lock is left. Who does not wait for that is told how to end it.
+// The registry is killed while a lock is held, and returns while the holder tries to
+// release it: no lock is left. A holder that does not wait gets the remedy.
 func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,8 +134,8 @@ func TestUnlockRetryingOutlivesARestart(t *testing.T) {
 	}
 }
 
-// The registry is put back to a backup while somebody holds: his next write is refused,
-// and he is told why, instead of that somebody took his lock.
+// The registry is restored from a backup while a lock is held: the holder's next write is
+// refused, and the error says that instead of blaming another client.
 func TestRegistryRolledBack(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -55,8 +55,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Lists of hosted registries are given a moment; those that may be copies are
-// refused.
+// Lists of hosted registries get time to settle; registries whose lists may be cached
+// are refused.
 func TestHostVerdict(t *testing.T) {
 	for host, want := range map[string]struct {
 		wait time.Duration
@@ -82,8 +82,8 @@ func TestHostVerdict(t *testing.T) {
 	}
 }
 
-// A list that lags is waited for, at most ten seconds; then nothing is left
-// that could lock later.
+// A lagging list is waited for, at most ten seconds; then no claim is left that
+// could lock later.
 func TestStaleList(t *testing.T) {
 	for _, tc := range []struct {
 		late int

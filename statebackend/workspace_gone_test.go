@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestRecordReplaced reads a record that somebody else has replaced and removed
+// TestRecordReplaced reads a record that another client has replaced and removed
 // since it was listed.
 //
 // Shows: cloud 27
@@ -35,7 +35,7 @@ func TestRecordReplaced(t *testing.T) {
 	}
 }
 
-// TestWorkspaceUnread takes nothing for absent of which only the bytes are wrong.
+// TestWorkspaceUnread: an object with wrong bytes never counts as absent.
 func TestWorkspaceUnread(t *testing.T) {
 	t.Run("record", func(t *testing.T) {
 		host := ocitest.New(t, ocitest.Quirks{})
@@ -53,7 +53,7 @@ func TestWorkspaceUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 		tag := format.StateTag{Kind: format.StateNumbered, Fragment: format.StateFragment("prod"), N: 1}
-		if err := s.Repo().PutTag(t.Context(), tag.String(), m); err != nil { // what a later okara may write
+		if err := s.Repo().PutTag(t.Context(), tag.String(), m); err != nil { // the form that a later okara may write
 			t.Fatal(err)
 		}
 		for range 2 { // the second time from memory

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestMaxWorkspaces refuses one workspace more, not a change of one that is there.
+// TestMaxWorkspaces refuses one more workspace, but not a change of an existing one.
 func TestMaxWorkspaces(t *testing.T) {
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestMaxWorkspaces(t *testing.T) {
 	}
 }
 
-// TestHeadCacheBound forgets what there is no room for, never what was kept last.
+// TestHeadCacheBound: a full cache evicts entries, never the newest.
 func TestHeadCacheBound(t *testing.T) {
 	m := headCache{kept: map[string]remembered{}}
 	for i := range 100 {

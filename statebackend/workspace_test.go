@@ -44,7 +44,7 @@ func mustWorkspace(t testing.TB, s *statebackend.Store, ws string) statebackend.
 	return w
 }
 
-// shown is what a list says of its workspaces.
+// shown returns the listed description of each workspace.
 func shown(t *testing.T, s *statebackend.Store) map[string]string {
 	t.Helper()
 	list, err := mustListing(t, s).Workspaces(t.Context())
@@ -82,7 +82,7 @@ func recordTags(t *testing.T, s *statebackend.Store) (tags []string) {
 	return tags
 }
 
-// TestWorkspaces tells of records, states and locks from one list, and reads nothing
+// TestWorkspaces describes records, states and locks from one list, and reads nothing
 // twice.
 func TestWorkspaces(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -134,7 +134,7 @@ func TestWorkspaces(t *testing.T) {
 	})
 }
 
-// TestChangeRecord counts what a change costs, and writes nothing where it changes
+// TestChangeRecord counts the requests of a change; one that changes nothing writes
 // nothing.
 func TestChangeRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -169,13 +169,13 @@ func TestChangeRecord(t *testing.T) {
 	})
 }
 
-// TestRecordNewest takes the highest number, then the larger hash, and nothing that
-// is no record of the workspace.
+// TestRecordNewest prefers the highest number, then the larger hash, and ignores tags
+// that do not hold a record of the workspace.
 func TestRecordNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
 	l := mustListing(t, s)
-	var race []statebackend.Record // two servers that change at once
+	var race []statebackend.Record // two servers that change it at once
 	for _, text := range []string{"left", "right"} {
 		r, err := l.Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = text; return nil })
 		if err != nil {
@@ -225,7 +225,7 @@ func TestRecordNewest(t *testing.T) {
 	}
 }
 
-// TestRecordAway never takes what cannot be read for what does not exist.
+// TestRecordAway: an unreadable object never counts as absent.
 func TestRecordAway(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) { recordAway(t, ocitest.Direct{Handler: h}) })
@@ -266,7 +266,7 @@ func TestRecordLostAnswer(t *testing.T) {
 	}
 }
 
-// TestLockDeletedWorkspace refuses by the list that a lock makes: no request more.
+// TestLockDeletedWorkspace refuses by the list that a lock makes, without another request.
 func TestLockDeletedWorkspace(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	c := &ocitest.Count{}
@@ -296,7 +296,7 @@ func TestLockDeletedWorkspace(t *testing.T) {
 	}
 }
 
-// TestListingView reads the highest version of a list, whatever state-W says.
+// TestListingView reads the highest version of a list, regardless of state-W.
 func TestListingView(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})
@@ -324,7 +324,7 @@ func TestListingView(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsRecords removes versions and no record.
+// TestPruneKeepsRecords removes versions but no records.
 func TestPruneKeepsRecords(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s := newStore(t, host, nil, statebackend.Options{})
@@ -350,7 +350,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 	})
 }
 
-// TestReplicateRecord copies the newest record, with a state and without.
+// TestReplicateRecord copies the newest record, with and without a state.
 func TestReplicateRecord(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)

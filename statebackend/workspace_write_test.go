@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestRecordsOld removes records an hour after, each without another tag's.
+// TestRecordsOld removes replaced records after an hour, and no other tag with them.
 func TestRecordsOld(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()
@@ -56,8 +56,8 @@ func TestRecordsOld(t *testing.T) {
 	})
 }
 
-// TestRecordRate bounds the records of a workspace in an hour, by all processes
-// together.
+// TestRecordRate bounds the records of a workspace in an hour, counted across all
+// processes.
 func TestRecordRate(t *testing.T) {
 	now := time.Now()
 	o := statebackend.Options{Now: func() time.Time { return now }}
@@ -83,8 +83,8 @@ func TestRecordRate(t *testing.T) {
 	}
 }
 
-// TestDeleteWorkspace says deleted before the state is, keeps the other facts, and
-// may be cut off anywhere.
+// TestDeleteWorkspace writes the deleted record before it deletes the state, keeps the
+// other facts, and may be interrupted anywhere.
 func TestDeleteWorkspace(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		now := time.Now()
@@ -125,8 +125,8 @@ func TestDeleteWorkspace(t *testing.T) {
 	})
 }
 
-// TestDeleteWorkspaceCut stops between the record and the state: the workspace exists
-// by its state.
+// TestDeleteWorkspaceCut stops between the record and the state: the workspace still
+// exists by its state.
 //
 // Shows: cloud 27
 func TestDeleteWorkspaceCut(t *testing.T) {
@@ -164,8 +164,8 @@ func deleteWorkspaceCut(t *testing.T, registry http.RoundTripper) {
 	}
 }
 
-// TestDeleteWorkspaceOther deletes what has no record here: made by another door, or
-// split, with the record in the repository of the organisation.
+// TestDeleteWorkspaceOther deletes workspaces without a record here: created through
+// another API, or split, with the record in the organization's repository.
 func TestDeleteWorkspaceOther(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	door := newStore(t, host, nil, statebackend.Options{})

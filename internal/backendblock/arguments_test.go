@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/backendblock"
 )
 
-// TestEachOption sets every option of the table by its variable, and wants each to
-// arrive where no other does.
+// TestEachOption sets every option of the table by its variable, and expects each to
+// set a field that no other sets.
 func TestEachOption(t *testing.T) {
 	for _, o := range backendblock.Options() {
 		t.Run(o.Name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestEachOption(t *testing.T) {
 				if err := a.Environment(func(name string) string { return env[name] }); err != nil {
 					t.Fatal(err)
 				}
-				_, _ = a.Backend() // completes it, also where it refuses the value
+				_, _ = a.Backend() // completes it, even if it refuses the value
 				return a.Partial()
 			}
 			if o.Name == "versioning.enabled" {
@@ -80,7 +80,7 @@ func TestFirstWins(t *testing.T) {
 	}
 }
 
-// TestNoCredentials: an address with a password is refused, and the password not shown.
+// TestNoCredentials: an address with a password is refused without showing the password.
 func TestNoCredentials(t *testing.T) {
 	for _, address := range []string{
 		"me:hunter2@host/x", "https://me:hunter2@host/x", "me:hunter2@host/x y", "me:hunt/hunter2@host/x:1", "me:hunter2@",

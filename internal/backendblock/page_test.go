@@ -34,7 +34,7 @@ Each argument can also be set by the environment, where nothing else sets it:
 ` + "`TF_BACKEND_OCI_VERSIONING_MAX_VERSIONS`" + `. Lists have commas.
 `
 
-// TestPage holds docs/reference/backend-options.md to the table. `make docs` writes it.
+// TestPage compares docs/reference/backend-options.md with the table. `make docs` writes it.
 func TestPage(t *testing.T) {
 	const file = "../../docs/reference/backend-options.md"
 	var page strings.Builder

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEnvironmentArguments: what is okara's leaves the variables of the tool, and all
-// else stays, word by word.
+// TestEnvironmentArguments: okara's arguments are removed from the variables of the tool,
+// and all others stay, word by word.
 func TestEnvironmentArguments(t *testing.T) {
 	env := map[string]string{
 		"TF_CLI_ARGS_init": `-backend-config='path=a b' -input=false -backend-config x.tfbackend "-var=a=it's"`,

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/bridge"
 )
 
-// FuzzRead reads any text as a root module. Whatever is accepted makes an
-// override that parses and is the same each time.
+// FuzzRead reads any text as a root module. An accepted module makes an override that
+// parses and is the same each time.
 func FuzzRead(f *testing.F) {
 	f.Add("main.tf", block(`repository = "registry.example.com/team/state"`))
 	f.Add("main.tf", block("repository = \"h/{workspace}\"\nversioning {\nmax_versions = 3\n}\nencryption {\nkey_id = \"age1x\"\n}"))

@@ -31,7 +31,7 @@ terraform {
 }
 `
 
-// The text is a contract: another text is a changed backend for every user.
+// The text is a contract: a different text is a changed backend for every user.
 //
 // Shows: mistakes 37
 func TestOverride(t *testing.T) {

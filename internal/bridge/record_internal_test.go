@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAllowMetadata corrects the record of an older okara, and nothing else of it.
+// TestAllowMetadata corrects the record of an older okara, and changes nothing else in it.
 //
 // Shows: mistakes 37
 func TestAllowMetadata(t *testing.T) {

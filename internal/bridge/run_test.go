@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// runScript runs a shell script in the place of a tool.
+// runScript runs a shell script in place of a tool.
 func runScript(t *testing.T, c bridge.Config, script string) (out string, res bridge.Result, err error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,7 +43,7 @@ func runScript(t *testing.T, c bridge.Config, script string) (out string, res br
 	return b.String(), res, err
 }
 
-// newConfig is a root module whose state is in a registry of the test.
+// newConfig is a root module whose state is in a test registry.
 func newConfig(t *testing.T) bridge.Config {
 	t.Helper()
 	return mustRead(t, files{"main.tf": block(`repository = "` + ocitest.New(t, ocitest.Quirks{}) + `/infra/state"`)})
@@ -76,8 +76,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run removes what killed ones left, and nothing of one that goes on or that
-// others can write to. One that is just beginning makes its directory anew.
+// A run removes the directories of killed runs, but not those of running ones or those
+// that others can write to. A run that is just starting makes its directory again.
 func TestRunSweepsLeftovers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for dir, mode := range map[string]os.FileMode{"okara-scratch-killed": 0o700, "okara-scratch-shared": 0o755, "okara-scratch-new": 0o700} {
@@ -145,7 +145,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// Runs that go on at once share the override; the last one removes it.
+// Concurrent runs share the override; the last one removes it.
 func TestRunsShareTheOverride(t *testing.T) {
 	c := newConfig(t)
 	want := string(c.Override())
@@ -198,8 +198,8 @@ func TestRunsWithOtherSettings(t *testing.T) {
 	group.Wait()
 }
 
-// TestRunWritesThroughNoLink has a link, whole or dangling, where the override is
-// to be: what it names belongs to somebody else.
+// TestRunWritesThroughNoLink: a link, valid or dangling, is in the place of the override.
+// Its target belongs to another user.
 //
 // Shows: mistakes 19 | okara wrote through a link that lay where `okara_override.tf` goes | no file
 // is written through a link
@@ -224,8 +224,8 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 	}
 }
 
-// A tool whose lock nobody renews is interrupted before others may take the lock
-// over, as in a machine that slept.
+// A tool whose lock is not renewed is interrupted before others may take the lock
+// over, as on a machine that slept.
 func TestRunStopsBeforeLeaseEnds(t *testing.T) {
 	c := newConfig(t)
 	var slept atomic.Int64
@@ -236,7 +236,7 @@ func TestRunStopsBeforeLeaseEnds(t *testing.T) {
 		}
 		uptime := func() time.Duration {
 			if _, err := os.Stat(filepath.Join(c.Dir, "locked")); err == nil {
-				slept.Add(int64(time.Hour)) // between any two looks, so that no beat is young
+				slept.Add(int64(time.Hour)) // between any two checks, so that no heartbeat is recent
 			}
 			return time.Duration(slept.Load())
 		}

@@ -35,7 +35,7 @@ func TestParseCommandLine(t *testing.T) {
 	}
 }
 
-// TestLockWait: what the command says goes before the block, also where it is 0s.
+// TestLockWait: the command's value takes precedence over the block's, even if it is 0s.
 func TestLockWait(t *testing.T) {
 	o := Options{Config: Config{Backend: backendblock.Backend{LockTimeout: time.Minute}}}
 	if got := o.lockWait(); got != time.Minute {

@@ -15,7 +15,7 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	// resource is one resource with these attributes and sensitive paths.
+	// resource is a state with one resource with these attributes and sensitive paths.
 	resource := func(attributes, sensitive string) string {
 		return fmt.Sprintf(`{"version":4,"serial":1,"lineage":"a","outputs":{},"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":%s,"sensitive_attributes":%s}]}]}`, attributes, sensitive)
 	}

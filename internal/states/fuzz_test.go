@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 )
 
-// FuzzBrowse looks into any file as a page does: what fits is read, sensitive values
-// have no JSON, and the others are JSON.
+// FuzzBrowse displays any file like a page: what fits is read, sensitive values have no
+// JSON, and all others have.
 func FuzzBrowse(f *testing.F) {
 	f.Add([]byte(`{"version":4,"outputs":{"o":{"value":[1,{"a":null}],"sensitive":true}},"resources":[]}`))
 	f.Add([]byte(`{"version":4,"resources":[{"mode":"data","type":"t","name":"n","module":"module.m","instances":[{"index_key":"k","attributes":{"a":{"password":"x"},"b":[]},"sensitive_attributes":[[{"type":"get_attr","value":"b"}]]}]}]}`))

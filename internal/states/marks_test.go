@@ -26,7 +26,7 @@ func mustStore(t *testing.T, c *oci.Client, name string) *statebackend.Store {
 	return store
 }
 
-// marked is what is known now, in words.
+// marked formats the marks that are known now.
 func marked(t *testing.T, s *states.States) string {
 	t.Helper()
 	marks, whole := s.Marked(t.Context())
@@ -44,8 +44,8 @@ func marked(t *testing.T, s *states.States) string {
 	return strings.Join(words, ", ")
 }
 
-// TestMarked finds copies and verdicts, forgets what is none any more, keeps what it
-// knew of a repository that does not answer, and takes no other mark for one.
+// TestMarked finds copies and verdicts, drops those that have ended, keeps the marks of a
+// repository that does not answer, and ignores other kinds of marks.
 func TestMarked(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestMarked(t *testing.T) {
 		if _, err := odd.EnsureBlob(t.Context(), oci.EmptyBlob()); err != nil {
 			t.Fatal(err)
 		}
-		if err := odd.PutTag(t.Context(), format.TagVerdict, m); err != nil { // which it is not
+		if err := odd.PutTag(t.Context(), format.TagVerdict, m); err != nil { // it is not a verdict
 			t.Fatal(err)
 		}
 		check := func(want string) {
@@ -97,8 +97,8 @@ func TestMarked(t *testing.T) {
 	})
 }
 
-// TestMarkedSlowly asks for no more than sixty repositories at once, then for three a
-// second, and waits no longer than who asks.
+// TestMarkedSlowly reads at most sixty repositories at once, then three a second, and
+// waits no longer than the caller.
 func TestMarkedSlowly(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -110,10 +110,10 @@ func TestMarkedSlowly(t *testing.T) {
 		s := mustStates(t, states.Options{Client: mustClient(t, count), Names: names})
 		go s.Marked(t.Context())
 		synctest.Wait()
-		if n := count.Total(); n > 65 { // with the lists of the names
+		if n := count.Total(); n > 65 { // including the lists of the names
 			t.Errorf("%d requests at once", n)
 		}
-		if got := marked(t, s); got != "true" { // the clock runs while it waits
+		if got := marked(t, s); got != "true" { // the clock advances while it waits
 			t.Errorf("got %s", got)
 		}
 		if n := count.Total(); n < 121 {

@@ -34,8 +34,8 @@ func checkNames(t *testing.T, s *states.States, want ...string) {
 	}
 }
 
-// TestNames adds up what settings, entries and the list of the registry say. An
-// entry that lies, or is of something else, names no state.
+// TestNames combines the names from settings, entries and the list of the registry. An
+// entry that is forged or of another kind adds no name.
 func TestNames(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	all, some := mustClient(t, ocitest.Direct{Handler: h}), mustClient(t, unlisted(h))
@@ -69,7 +69,7 @@ func TestNames(t *testing.T) {
 }
 
 // TestNameAfterAbandonedClaim finds a state whose entry was listed before it could be read,
-// as registries do with what was just written.
+// as happens with new tags.
 //
 // Shows: mistakes 34 | the pages never listed a state whose entry could not be read when it was
 // first listed; a state's name that is too long was a failure of the server | such an entry is read
@@ -90,7 +90,7 @@ func TestNameAfterAbandonedClaim(t *testing.T) {
 	})
 }
 
-// TestWrote writes one entry of a state, however often it is stored.
+// TestWrote writes one entry for a state, however often the state is stored.
 func TestWrote(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestWrote(t *testing.T) {
 	})
 }
 
-// TestWroteSeen reads a version at once that this process has stored, although what was
-// known of the workspace is a moment old.
+// TestWroteSeen reads a version that this process has just stored, although the cached
+// data of the workspace is older.
 func TestWroteSeen(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	s, err := states.New(states.Options{Client: c, Layout: layout})
@@ -134,7 +134,7 @@ func TestWroteSeen(t *testing.T) {
 	}
 }
 
-// TestWroteAgain tries again at the next write, and says why it must.
+// TestWroteAgain tries again at the next write after a failure, and logs the reason.
 func TestWroteAgain(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestWroteAgain(t *testing.T) {
 	})
 }
 
-// TestNoSuchName asks the registry nothing about names that no state can have.
+// TestNoSuchName sends no request for names that no state can have.
 //
 // Shows: mistakes 34
 func TestNoSuchName(t *testing.T) {
@@ -175,8 +175,8 @@ func TestNoSuchName(t *testing.T) {
 	}
 }
 
-// TestManyNames holds what is kept of names: ten thousand of them, in order, whoever
-// says that there are more; and what that costs once they are known.
+// TestManyNames keeps ten thousand names, sorted, even if the sources have more, and
+// bounds the cost of reading known names.
 func TestManyNames(t *testing.T) {
 	const there = 12_000
 	repositories := make([]string, there)

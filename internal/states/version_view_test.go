@@ -24,8 +24,8 @@ func shop(output string) string {
 	return `{"version":4,"serial":1,"lineage":"a","outputs":{"o":{"value":"` + output + `"}},"resources":[]}`
 }
 
-// TestDocumentFollowsDigest drops what is kept of a version when another one has its
-// number, as after a restore of the registry.
+// TestDocumentFollowsDigest drops the cached content of a version when another one has
+// its number, as after a restore of the registry.
 func TestDocumentFollowsDigest(t *testing.T) {
 	var now, which atomic.Int64
 	registries := []http.Handler{ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})}
@@ -60,7 +60,7 @@ func TestDocumentFollowsDigest(t *testing.T) {
 	check("new")
 }
 
-// TestDocumentWhy says why a version is not shown, and shows what its manifest says.
+// TestDocumentWhy: a version that is not displayed has a reason, and its manifest data.
 func TestDocumentWhy(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	s := mustStates(t, states.Options{Client: c})
@@ -85,10 +85,10 @@ func TestDocumentWhy(t *testing.T) {
 	}
 }
 
-// TestDocumentSealed looks at states that are sealed: with the server's keys, with
-// others, with none where it has some, and put in the place of another one. What is
-// not shown says why, nothing of it is on the page, and it is not kept for a server
-// that has the keys later.
+// TestDocumentSealed displays states that are sealed with the server's keys, with other
+// keys, and with none at all, or that were put in the place of another one. A state that
+// is not displayed has a reason, none of its content is shown, and it is not cached for
+// a server that has the keys later.
 func TestDocumentSealed(t *testing.T) {
 	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	ours, others := statebackend.Options{Sealer: mustSealer(t, "k")}, statebackend.Options{Sealer: mustSealer(t, "x")}
@@ -125,7 +125,7 @@ func TestDocumentSealed(t *testing.T) {
 	}
 }
 
-// copied pushes a manifest with its blobs elsewhere.
+// copied pushes a manifest with its blobs to another repository.
 func copied(t *testing.T, from, to *oci.Repo, m oci.Manifest) {
 	t.Helper()
 	var image ocispec.Manifest

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestJudge shows what is known of services by their names: a test that
-// found no fault does not overrule it.
+// TestJudge: what is known of services by their names takes precedence over a test that
+// found no fault.
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name, host, peer string

@@ -80,7 +80,7 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-// configTyped is a manifest from before artifactType existed.
+// configTyped returns a manifest in the form before artifactType existed.
 func configTyped(t *testing.T, kind, layer string, annotations map[string]string) oci.Manifest {
 	t.Helper()
 	m, err := oci.NewManifest(ocispec.Manifest{

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestConfiguration stores uploads of two records on every registry: repeated they are
-// one, and other content does not take the place of the first.
+// TestConfiguration stores uploads of two records on every registry: a repeated upload
+// counts once, and other content does not replace the first.
 func TestConfiguration(t *testing.T) {
 	const record, id = "abcdefgh23", "0123456789abcdef"
 	ocitest.Each(t, func(t *testing.T, host string) {

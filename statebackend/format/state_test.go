@@ -109,8 +109,8 @@ func TestLockManifestRoundTrip(t *testing.T) {
 	}
 }
 
-// Lock information is the word of whoever may write to the registry: 4 KiB, 16
-// levels. What is more is not read, and the id of the claim remains.
+// Lock information is untrusted and bounded: 4 KiB, 16 levels. Larger information is not
+// read, but the id in the claim's tag still counts.
 func TestLockInfoBounds(t *testing.T) {
 	nested := func(n int) string {
 		return `{"ID":"id","Who":"a","More":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`

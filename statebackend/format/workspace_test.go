@@ -27,7 +27,7 @@ func workspaceRecord() format.WorkspaceRecord {
 	}
 }
 
-// TestWorkspaceRecord holds the stored form: changing it needs a reader for the old.
+// TestWorkspaceRecord fixes the stored form: a change needs a reader for the old form.
 func TestWorkspaceRecord(t *testing.T) {
 	want := workspaceRecord()
 	tag, m, err := format.NewWorkspaceRecord(want)
@@ -97,7 +97,7 @@ func TestParseWorkspaceTag(t *testing.T) {
 	}
 }
 
-// TestWorkspaceRecordBounds refuses what must not be stored, and to read it.
+// TestWorkspaceRecordBounds refuses to store or read a record that is out of bounds.
 func TestWorkspaceRecordBounds(t *testing.T) {
 	many := map[string]string{}
 	for i := range 65 {
@@ -143,7 +143,7 @@ func TestWorkspaceRecordBounds(t *testing.T) {
 	}
 }
 
-// forge makes a record whose annotations were changed, with the tag that fits it.
+// forge makes a record with changed annotations, and a tag that matches it.
 func forge(t *testing.T, change func(*ocispec.Manifest)) (string, oci.Manifest) {
 	t.Helper()
 	tag, m, err := format.NewWorkspaceRecord(workspaceRecord())
@@ -160,7 +160,7 @@ func forge(t *testing.T, change func(*ocispec.Manifest)) (string, oci.Manifest) 
 	return tag.String(), m
 }
 
-// TestForgedWorkspaceRecord ignores what only looks like a record.
+// TestForgedWorkspaceRecord rejects manifests that only resemble a record.
 func TestForgedWorkspaceRecord(t *testing.T) {
 	if tag, m := forge(t, func(i *ocispec.Manifest) { i.Annotations["vnd.okara.workspace.colour"] = "blue" }); true {
 		if _, err := format.ParseWorkspaceRecord(tag, m); err != nil {
@@ -207,7 +207,7 @@ func TestForgedWorkspaceRecord(t *testing.T) {
 	}
 }
 
-// FuzzParseWorkspaceRecord: what is read can be written again, and is of its tag.
+// FuzzParseWorkspaceRecord: a record that can be read can be written again under its tag.
 func FuzzParseWorkspaceRecord(f *testing.F) {
 	_, m, err := format.NewWorkspaceRecord(workspaceRecord())
 	if err != nil {
@@ -236,7 +236,7 @@ func FuzzParseWorkspaceRecord(f *testing.F) {
 	})
 }
 
-// FuzzParseWorkspaceTag: a tag is read as what writes it.
+// FuzzParseWorkspaceTag: a parsed tag is written as the same tag.
 func FuzzParseWorkspaceTag(f *testing.F) {
 	f.Add("workspace-prod-000007-01234567")
 	f.Add("workspace-a-000001-abcdef01-000002-12345678")

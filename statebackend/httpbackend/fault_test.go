@@ -27,8 +27,8 @@ func (c client) retry(method, query, body string) int {
 }
 
 // TestFaults breaks each registry request of a run once, before and after it
-// took effect. The client repeats what failed. An acknowledged state is never
-// lost, and where the run does not end well one command recovers.
+// took effect. The client repeats failed requests. An acknowledged state is never
+// lost, and if the run does not end well, one command recovers.
 func TestFaults(t *testing.T) {
 	const body = "lock-1"
 	for name, act := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter, "answered 500": ocitest.StatusAfter(500)} {
@@ -62,12 +62,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// checkAfter is what the next run finds.
+// checkAfter is the next run.
 func (c client) checkAfter(nth int, acknowledged string, recovered *int) {
 	c.t.Helper()
 	next := stateOf("a", 3)
 	got := c.want(http.StatusOK, http.MethodGet, "", "").body
-	// A state whose answer got lost may be current without being acknowledged.
+	// A state whose answer was lost may be current without being acknowledged.
 	if got != acknowledged && got != stateOf("a", 2) {
 		c.t.Errorf("fault at request %d: the state is %.80s, acknowledged was %.80s", nth, got, acknowledged)
 	}
@@ -90,8 +90,8 @@ func mustPost(t *testing.T, host, state string) {
 	client{t, newServer(t, host), "default"}.want(http.StatusOK, http.MethodPost, "", state)
 }
 
-// newFaultyServer is a server whose registry requests are not repeated by the
-// transport, so that each fault is seen.
+// newFaultyServer is a server whose transport does not repeat registry requests, so
+// that each fault is noticed.
 func newFaultyServer(t *testing.T, host string, fault http.RoundTripper) string {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: fault, Retry: oci.Retry{MaxAttempts: 1}})

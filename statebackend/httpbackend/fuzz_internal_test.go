@@ -51,7 +51,7 @@ func FuzzLockInfo(f *testing.F) {
 		}
 		b, err := json.Marshal(info)
 		if err != nil {
-			return // a year that JSON cannot hold
+			return // a year that JSON cannot represent
 		}
 		again, err := read(string(b))
 		if diff := cmp.Diff(info, again); err != nil || diff != "" {

@@ -51,7 +51,7 @@ func (r *replicas) ask(server int, method, query, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// any is a server that a balancer picks.
+// any returns a server, as a load balancer picks it.
 func (r *replicas) any() int { return rand.N(len(r.servers)) }
 
 // persist sends a request up to four times, as both tools do after 429 and 5xx.
@@ -65,7 +65,7 @@ func (r *replicas) persist(server func() int, method, query, body string) (statu
 	return status, answer
 }
 
-// slow takes some time for each request, a different one each time.
+// slow delays each request by a different time.
 type slow struct{ base http.RoundTripper }
 
 func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -76,8 +76,8 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // A run holds a lock through one server and works through others, while three more
-// runs ask for the lock all the time: from the answer to LOCK until UNLOCK is sent
-// nobody else gets it, and no write is refused.
+// runs request the lock all the time: from the answer to LOCK until UNLOCK is sent
+// no other run gets it, and no write is refused.
 //
 // Shows: servers 2 | a holder whose requests go to other servers, among three that wait
 func TestNobodyElseGetsTheLock(t *testing.T) {
@@ -126,7 +126,7 @@ func (r *replicas) holdAmongWaiters(t *testing.T) {
 	}
 }
 
-// wait asks for the lock until it gets it, and releases it.
+// wait requests the lock until it gets it, and releases it.
 func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
 	for range 1000 {
 		status, answer := r.ask(r.any(), "LOCK", "", lockBody(id))
@@ -150,7 +150,7 @@ func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
 
 // TestFaultMatrix breaks every request to the registry once, in every way, while one
 // run locks through one server, writes through another and unlocks through the first.
-// The run ends well or is told what is wrong, and its lock never stays.
+// The run succeeds or gets an error, and its lock never stays.
 //
 // Shows: servers 3 | each request to the registry fails once (before, after, twice, late, refused):
 // a run of `http`, an apply through the wrapper
@@ -184,7 +184,7 @@ func TestFaultMatrix(t *testing.T) {
 }
 
 // faultyRun is one run whose nth request to the registry fails; false if it has fewer.
-// Its outcome is "ok" or the request that was refused, with the answer.
+// The outcome is "ok" or the request that was refused, with the answer.
 func faultyRun(t *testing.T, servers, nth int, do ocitest.Act) (outcome string, hit bool) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -200,8 +200,8 @@ func faultyRun(t *testing.T, servers, nth int, do ocitest.Act) (outcome string, 
 	return outcome, hit
 }
 
-// oneFault breaks the nth request, or lets it come late if do is nil: at the latest when
-// deliver is called.
+// oneFault breaks the nth request or, if do is nil, delays it, at most until deliver is
+// called.
 func oneFault(base http.RoundTripper, nth int, do ocitest.Act) (fault *ocitest.Fault, deliver func()) {
 	if do == nil {
 		late, deliver := ocitest.Late()
@@ -233,7 +233,7 @@ func (r *replicas) run(t *testing.T) string {
 	return outcome
 }
 
-// nextRun finds the lock free, and the state that was acknowledged.
+// nextRun finds the lock free, and the acknowledged state.
 func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 	here := func() int { return 0 }
 	if status, answer := r.persist(here, "LOCK", "", lockBody("next")); status != http.StatusOK {
@@ -248,8 +248,8 @@ func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 	}
 }
 
-// TestLateLock: a LOCK that a proxy repeats after its UNLOCK makes no lock that nobody
-// releases, for an hour; other clients are not kept waiting by it.
+// TestLateLock: a LOCK that a proxy repeats after its UNLOCK does not, for an hour, make a
+// lock that is never released; other clients do not have to wait for it.
 //
 // Shows: servers 6 | a `LOCK` that comes again after its `UNLOCK`
 func TestLateLock(t *testing.T) {

@@ -21,8 +21,8 @@ const (
 	stranger = "run:acme/77aa"
 )
 
-// owners is one process that answers the runs of several owners: each under its own
-// address, and everybody else.
+// owners is one process that serves the runs of several owners, each under its own
+// address, and other clients.
 func owners(t *testing.T, store *statebackend.Store) (mine, other, person client) {
 	t.Helper()
 	s := httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }})
@@ -34,7 +34,7 @@ func owners(t *testing.T, store *statebackend.Store) (mine, other, person client
 	return of(s.For(owner)), of(s.For(stranger)), of(s)
 }
 
-// own writes the record of the workspace.
+// own writes the owner into the record of the workspace.
 func own(t *testing.T, s *statebackend.Store, who string) {
 	t.Helper()
 	if _, err := s.ChangeRecord(t.Context(), "vpcs.prod", func(r *statebackend.Record) error { r.Owner = who; return nil }); err != nil {
@@ -42,7 +42,7 @@ func own(t *testing.T, s *statebackend.Store, who string) {
 	}
 }
 
-// requests are one of each kind, the last of which leaves the workspace as it was.
+// requests sends one request of each kind; the last ones unlock the workspace.
 func (c client) requests(id string) map[string]answer {
 	c.t.Helper()
 	lock := lockBody(id)
@@ -60,7 +60,7 @@ func (c client) requests(id string) map[string]answer {
 }
 
 // TestOwner: a run that is not the owner of a state gets 409 on each request, whatever
-// the record says, also under the lock of the owner, in this process and in another.
+// the record says, also with the lock id of the owner, in this process and in another.
 func TestOwner(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		store := newStore(t, host, nil)
@@ -106,8 +106,8 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// TestOwnerCosts: a run of the owner sends the registry what one of anybody sends, once
-// the record was read.
+// TestOwnerCosts: a run of the owner sends the registry as many requests as any other
+// client, once the record was read.
 func TestOwnerCosts(t *testing.T) {
 	count := &ocitest.Count{}
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -130,7 +130,7 @@ func TestOwnerCosts(t *testing.T) {
 	}
 }
 
-// TestOwnerInAnotherProcess: the owner goes on where his lock was not taken.
+// TestOwnerInAnotherProcess: the owner continues in a process that did not take its lock.
 func TestOwnerInAnotherProcess(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	store := newStore(t, host, nil)

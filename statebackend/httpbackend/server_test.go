@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
-// client sends what OpenTofu's and Terraform's http backend send to one
+// client sends the requests of OpenTofu's and Terraform's http backend to one
 // workspace of one server.
 type client struct {
 	t         *testing.T
@@ -99,8 +99,8 @@ func stateOf(lineage string, serial int) string {
 	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":%q,"outputs":{},"resources":[]}`, serial, lineage)
 }
 
-// newServer serves the states of a registry as one process does: with its own
-// memory of the locks it won.
+// newServer serves the states of a registry like a separate process, with its own
+// memory of the locks that it won.
 func newServer(t *testing.T, host string) string {
 	t.Helper()
 	store := newStore(t, host, nil)
@@ -222,9 +222,9 @@ func TestForceUnlock(t *testing.T) {
 	}
 }
 
-// TestKilledInAWrite: a server that is killed while it writes for a request without a lock
-// leaves the lock that it took for that. It is ended once no such request can last so
-// long, for another write and for a run; a younger one is not, and never that of a run.
+// TestKilledInAWrite: a server that is killed during a write without a lock id leaves
+// its temporary lock. Another write or a run ends that lock when it is older than any such
+// write can take, but not before, and never the lock of a run.
 func TestKilledInAWrite(t *testing.T) {
 	left := statebackend.LockInfo{ID: "left", Operation: "write", Info: "http request without a lock", Who: "curl"}
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -279,8 +279,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, when the next run holds
-// already. The first one has done all it could, and the next one keeps its lock.
+// TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, while the next run already
+// holds the lock. The repetition succeeds, and the next run keeps its lock.
 //
 // Shows: servers 5 | an `UNLOCK` whose answer is lost, and the next run holds already
 func TestUnlockAnswerLost(t *testing.T) {
@@ -406,8 +406,8 @@ func TestRefusedRequests(t *testing.T) {
 	good.wantState(stateOf("a", 1))
 }
 
-// TestBrokenRegistry shows that an answer that is not a registry's is never
-// taken for "no state".
+// TestBrokenRegistry: an answer that does not come from a registry is never treated as
+// "no state".
 func TestBrokenRegistry(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	client{t, newServer(t, host), "default"}.want(http.StatusOK, http.MethodPost, "", stateOf("a", 1))

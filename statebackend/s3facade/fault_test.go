@@ -42,7 +42,7 @@ func newBubble(t *testing.T, transport http.RoundTripper) *bubble {
 	return b
 }
 
-// ask sends a request once: the wrapper has the tools repeat nothing, since okara does.
+// ask sends a request once: under the wrapper the tools repeat none, since okara does.
 func (b *bubble) ask(method, object, body string) (status int, answer string) {
 	req := httptest.NewRequest(method, b.key+object, strings.NewReader(body))
 	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+accessKey+"/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
@@ -54,8 +54,8 @@ func (b *bubble) ask(method, object, body string) (status int, answer string) {
 	return w.Code, w.Body.String()
 }
 
-// apply is what a tool sends in an apply. It ends at the first refusal, and releases
-// what it holds: "ok", or the request that was refused with its answer.
+// apply sends the requests of a tool's apply. It ends at the first refusal, and releases
+// its lock. It returns "ok", or the refused request with its answer.
 func (b *bubble) apply(id, state string) string {
 	if status, _ := b.ask(http.MethodPut, ".tflock", lockBody(id)); status != http.StatusOK {
 		return fmt.Sprint("lock:", status)
@@ -76,8 +76,8 @@ func (b *bubble) apply(id, state string) string {
 }
 
 // TestFaultMatrix breaks every request to the registry once, in every way, while a tool
-// applies through the wrapper. The apply succeeds, what it wrote is there, and its lock
-// is gone; one that finds nobody at the address from the start is refused.
+// applies through the wrapper. The apply succeeds, its state is stored, and its lock is
+// gone; an apply that cannot connect at the start is refused.
 //
 // Shows: servers 3
 func TestFaultMatrix(t *testing.T) {
@@ -106,8 +106,8 @@ func TestFaultMatrix(t *testing.T) {
 				break
 			}
 			row.WriteString(outcome + " ")
-			// A connection that is refused before any answer came tells that the address is
-			// wrong; nothing was done by then.
+			// A connection that is refused before any answer came means that the address
+			// is wrong; nothing was done by then.
 			if outcome != "ok" && !(act.name == "refused" && nth == 1 && outcome == "lock:503") {
 				t.Errorf("%s at request %d: %s", act.name, nth, outcome)
 			}
@@ -115,8 +115,8 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-// faultyApply is an apply whose nth request to the registry fails, or comes late if do is
-// nil; false if it has fewer.
+// faultyApply is an apply whose nth request to the registry fails or, if do is nil,
+// arrives late; false if it has fewer requests.
 func faultyApply(t *testing.T, nth int, do ocitest.Act) (outcome string, hit bool) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestMultipartRefusals(t *testing.T) {
 	r.must(404, "HEAD", r.key(), "")
 }
 
-// An upload that nobody ends leaves nothing on disk.
+// An upload that is never completed leaves nothing on disk.
 func TestCloseRemovesUploads(t *testing.T) {
 	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
 	dir := t.TempDir()

@@ -28,7 +28,7 @@ import (
 
 const accessKey = "RUNKEY"
 
-// run is one facade and a client of it: one run of a tool.
+// run is one facade and its client, which stands for one run of a tool.
 type run struct {
 	t      *testing.T
 	url    string
@@ -93,7 +93,7 @@ func (r *run) do(method, path, body string, header ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// must does a request that has to end with a status.
+// must sends a request and checks the status.
 func (r *run) must(status int, method, path, body string, header ...string) answer {
 	r.t.Helper()
 	a := r.do(method, path, body, header...)
@@ -179,14 +179,14 @@ func TestContention(t *testing.T) {
 		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
 			t.Errorf("holder is %s", id)
 		}
-		// So it is for a second tool within the same run.
+		// A second tool within the same run is refused as well.
 		a.must(412, "PUT", a.key()+".tflock", lockBody("a2"), "If-None-Match", "*")
 		if id := a.must(200, "GET", a.key()+".tflock", "").lockID(t); id != "a" {
 			t.Errorf("holder is %s", id)
 		}
-		// Another workspace is another lock.
+		// Another workspace has another lock.
 		b.must(200, "PUT", b.keyOf("dev")+".tflock", lockBody("c"), "If-None-Match", "*")
-		// A write without a lock does not pass somebody else's.
+		// A write without a lock does not pass another client's lock.
 		b.must(412, "PUT", b.key(), `{"serial":9}`)
 		a.must(200, "PUT", a.key(), `{"serial":1}`)
 		a.must(204, "DELETE", a.key()+".tflock", "")
@@ -244,8 +244,8 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// A lock that could not be released is still this run's, and can be released
-// by asking again.
+// A lock whose release failed still belongs to this run, and the release can be
+// requested again.
 func TestUnlockFails(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	r := &run{t: t, repo: host + "/infra/state"}
@@ -409,8 +409,8 @@ func TestRefusals(t *testing.T) {
 	r.must(404, "HEAD", r.key(), "")
 }
 
-// A registry's refusal reaches the tool as what it is, and never as
-// AccessDenied, which the tools swallow while listing.
+// A registry's refusal is passed on to the tool, but never as AccessDenied,
+// which the tools ignore while listing.
 func TestRegistryErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// newTakenRun is a run whose lock was taken before it, of a workspace that is not
+// newTakenRun is a run with a lock that was taken before it, for a workspace that is not
 // called default.
 func newTakenRun(t *testing.T, host string, transport http.RoundTripper) (*run, *statebackend.Lock, *statebackend.Store, *[]statebackend.Version) {
 	t.Helper()
@@ -42,7 +42,7 @@ func newTakenRun(t *testing.T, host string, transport http.RoundTripper) (*run, 
 	return r, lock, store, &stored
 }
 
-// TestTaken walks through what a tool sends while its lock is held for it.
+// TestTaken sends the requests of a tool while its lock is held for it.
 func TestTaken(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		r, lock, store, stored := newTakenRun(t, host, nil)
@@ -60,7 +60,7 @@ func TestTaken(t *testing.T) {
 		if got := r.must(200, "GET", r.key(), "").body; got != state {
 			t.Errorf("state %s", got)
 		}
-		r.must(200, "PUT", r.key(), state) // also without asking for the lock
+		r.must(200, "PUT", r.key(), state) // also without requesting the lock
 		for _, refused := range [][2]string{
 			{"DELETE", r.key()}, {"PUT", r.keyOf("other")}, {"GET", r.keyOf("abc")}, {"PUT", r.keyOf("other") + ".tflock"},
 			{"GET", "/" + host + "/another/state"}, {"POST", "/" + host + "/another/state?uploads"}, {"GET", "/" + r.repo + "/remote"},
@@ -84,7 +84,7 @@ func TestTaken(t *testing.T) {
 	})
 }
 
-// TestTakenLost answers a tool whose lock was forced as any other.
+// TestTakenLost: a tool whose lock was forced gets the usual error.
 func TestTakenLost(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	r, _, store, stored := newTakenRun(t, host, nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestFirstRecord gives a record to a workspace that another door made, which is no
-// reason to refuse the commands that have read it before.
+// TestFirstRecord gives a record to a workspace that was created through another API. The
+// commands that have read it before must still work.
 func TestFirstRecord(t *testing.T) {
 	host, c := newRegistry(t), &clock{}
 	mustPut(t, openStore(t, host, "acme"), "prod", stateOf("x", 1))
@@ -40,7 +40,7 @@ func TestFirstRecord(t *testing.T) {
 	tool.lock(http.StatusConflict, id)
 }
 
-// meanwhile does something once, before a request that fits goes on.
+// meanwhile calls do once, before a request that fits is sent.
 type meanwhile struct {
 	fits func(*http.Request) bool
 	do   func()
@@ -54,8 +54,8 @@ func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestDeletedWhileLocking deletes a workspace between the list that a lock begins
-// with and its claim: whoever has read it before must not find an empty one.
+// TestDeletedWhileLocking deletes a workspace between the first list of a lock and its
+// claim: a command that has read it before must not find an empty one.
 //
 // Shows: cloud 27
 func TestDeletedWhileLocking(t *testing.T) {
@@ -87,8 +87,8 @@ func TestDeletedWhileLocking(t *testing.T) {
 	}
 }
 
-// TestSplitNoMore has a workspace whose state is where the configuration does not
-// look any more, and one whose record was forged.
+// TestSplitNoMore has a workspace whose state is no longer where the configuration looks,
+// and one whose record was forged.
 //
 // Shows: cloud 23
 func TestSplitNoMore(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSplitNoMore(t *testing.T) {
 	split.want(http.StatusUnprocessableEntity, http.MethodGet, "organizations/acme/workspaces/No%20Name", nil)
 }
 
-// TestManyProjects bounds what is compared with each project.
+// TestManyProjects bounds the names that are compared with each project.
 func TestManyProjects(t *testing.T) {
 	script := newScript(t, newServer(t, newRegistry(t), setup{}))
 	script.want(http.StatusOK, http.MethodGet, "organizations/acme/projects?filter%5Bnames%5D="+strings.Repeat("a,", 64), nil)

@@ -49,8 +49,8 @@ func TestOrganizations(t *testing.T) {
 	c.as("other").want(http.StatusForbidden, http.MethodGet, "organizations/acme/entitlement-set", nil)
 }
 
-// TestRightOnOneWorkspace gives a caller some workspaces of an organization: the
-// others do not show, and whether they are there makes no difference.
+// TestRightOnOneWorkspace gives a caller some workspaces of an organization: the others
+// are hidden, and answers do not depend on whether they exist.
 //
 // Shows: cloud 21
 func TestRightOnOneWorkspace(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRightOnOneWorkspace(t *testing.T) {
 	dev.want(http.StatusForbidden, http.MethodPost, workspaces, newWorkspace("prod-b"))
 }
 
-// requests are all that name a workspace in the path.
+// requests returns all requests that name a workspace in the path.
 func requests(id string) []string {
 	version := "sv-" + strings.TrimPrefix(strings.Split(id, ".")[0], "ws-")
 	var list []string
@@ -102,7 +102,7 @@ func requests(id string) []string {
 	)
 }
 
-// TestReader shows that who may read changes nothing.
+// TestReader: a caller that may only read changes nothing.
 //
 // Shows: cloud 11
 func TestReader(t *testing.T) {
@@ -126,8 +126,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestRefusedRequests sends what no tool sends: nothing of it reaches a registry, and
-// no body is read before the right is known.
+// TestRefusedRequests sends requests that no tool sends: none reaches a registry, and no
+// body is read before the right is checked.
 func TestRefusedRequests(t *testing.T) {
 	c := newScript(t, newServer(t, newRegistry(t), setup{}))
 	id := c.create("prod")
@@ -167,9 +167,9 @@ func TestRefusedRequests(t *testing.T) {
 			if tt.status == 405 && got.header.Get("Allow") == "" {
 				t.Error("405 without Allow")
 			}
-			if tt.body == large { // refused before it was read, without a right or with one
+			if tt.body == large { // refused before it was read, with or without a right
 				status := http.StatusForbidden
-				if strings.Contains(tt.path, id) { // which does not tell that the workspace is there
+				if strings.Contains(tt.path, id) { // the answer does not show that the workspace exists
 					status = http.StatusNotFound
 				}
 				c.as("other").want(status, tt.method, tt.path, tt.body)

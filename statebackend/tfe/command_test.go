@@ -28,16 +28,16 @@ func managing(lineage string, serial int) string {
 	return strings.Replace(stateOf(lineage, serial), `"resources":[]`, `"resources":[{"mode":"managed","type":"x","name":"y","provider":"p","instances":[{"attributes":{"id":"1"}}]}]`, 1)
 }
 
-// command is one process of a tool: it sends what the tools were seen to send, and
-// repeats a request that is answered with 5xx, as they do.
+// command is one process of a tool: it sends the requests that the tools were observed to
+// send, and repeats a request that is answered with 5xx, as they do.
 type command struct {
 	client
 	name string // of the workspace
-	id   string // as the command got it
+	id   string // as the command received it
 	sent []string
 }
 
-// begin starts a command about a workspace of acme: what each process sends first,
+// begin starts a command for a workspace of acme: the first requests of each process,
 // and the first read.
 func (c client) begin(name string) *command {
 	c.t.Helper()
@@ -47,7 +47,7 @@ func (c client) begin(name string) *command {
 	return cmd
 }
 
-// send sends a request until it is answered otherwise than with 5xx.
+// send sends a request, and repeats it while the answer is 5xx.
 func (c *command) send(method, path string, body any) reply {
 	c.t.Helper()
 	c.sent = append(c.sent, method+" "+shape(path))
@@ -60,7 +60,7 @@ func (c *command) send(method, path string, body any) reply {
 	return reply{}
 }
 
-// shape is a path without what differs from run to run.
+// shape is a path without the parts that differ from run to run.
 func shape(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	part := strings.Split(path, "/")
@@ -104,7 +104,7 @@ func (c *command) unlock() reply {
 	return c.send(http.MethodPost, "workspaces/"+c.id+"/actions/unlock", nil)
 }
 
-// state reads the current state, "" for none.
+// state reads the current state; "" if there is none.
 func (c *command) state() string {
 	c.t.Helper()
 	a := c.send(http.MethodGet, "workspaces/"+c.id+"/current-state-version", nil)
@@ -118,8 +118,8 @@ func (c *command) state() string {
 	return string(c.must(http.StatusOK, http.MethodGet, at, nil).body)
 }
 
-// write stores a state in two steps and returns the first answer that is no success,
-// or the last.
+// write stores a state in two steps and returns the first answer that is not a success,
+// or the last answer.
 func (c *command) write(state string) reply {
 	c.t.Helper()
 	a := c.send(http.MethodPost, "workspaces/"+c.id+"/state-versions", announce(state))
@@ -136,7 +136,7 @@ func (c *command) write(state string) reply {
 	return c.must(http.StatusOK, http.MethodGet, "state-versions/"+made.ID, nil)
 }
 
-// anonymous is the command without its token, as it uploads.
+// anonymous is the command without its token, which is how it uploads.
 func (c *command) anonymous() *command {
 	without := *c
 	without.client = c.as("")
@@ -163,7 +163,7 @@ func announce(state string) object {
 func (c client) apply(name, state string) *command {
 	c.t.Helper()
 	cmd := c.begin(name).read()
-	cmd.read() // they do it twice
+	cmd.read() // the tools read it twice
 	if a := cmd.lock(); a.status != http.StatusOK {
 		c.t.Fatalf("lock: %d %s", a.status, a.body)
 	}
@@ -177,7 +177,7 @@ func (c client) apply(name, state string) *command {
 	return cmd
 }
 
-// TestRequests counts what the commands of the tools cost, on the wire and at the
+// TestRequests counts the requests of the tools' commands, on the wire and at the
 // registry.
 //
 // Shows: cloud 2
@@ -185,10 +185,10 @@ func TestRequests(t *testing.T) {
 	count := &ocitest.Count{}
 	host := newRegistry(t)
 	now := time.Now()
-	still := func(o *tfe.Options) { o.Now = func() time.Time { return now } } // all in one moment
+	still := func(o *tfe.Options) { o.Now = func() time.Time { return now } } // all at the same time
 	tool := newTool(t, newServer(t, host, setup{via: count, change: still}))
 	tool.create("prod")
-	tool.apply("prod", stateOf("a", 1)) // what is asked once in the life of a process
+	tool.apply("prod", stateOf("a", 1)) // includes the requests that a process sends once
 	count.Take()
 	cmd := tool.apply("prod", stateOf("a", 2))
 	want := []string{
@@ -202,11 +202,11 @@ func TestRequests(t *testing.T) {
 	if diff := cmp.Diff(want, cmd.sent); diff != "" {
 		t.Errorf("requests of an apply (-want +got):\n%s", diff)
 	}
-	// Two reads of the workspace and the beginning of the lock: one list. The lock: a
+	// Two reads of the workspace and the start of the lock: one list. The lock: a
 	// claim, two lists, a marker. The current state: its manifest, which another process
 	// may have written. The announcement: a list. The write: blob, version, list,
-	// pointer. The release: a deletion, and a list for what another process may have
-	// taken over.
+	// pointer. The release: a deletion, and a list for claims of another process that may
+	// have taken over.
 	atRegistry := map[string]int{"GET tags": 6, "GET manifest": 1, "PUT manifest": 4, "POST upload": 1, "DELETE manifest": 1}
 	if diff := cmp.Diff(atRegistry, count.Take()); diff != "" {
 		t.Errorf("requests at the registry (-want +got):\n%s", diff)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// FuzzAnnouncement reads arbitrary bodies: what is accepted is what a ticket can
-// hold, and a state in one is written only if it is the one that was announced.
+// FuzzAnnouncement reads arbitrary bodies: an accepted body fits into a signed upload
+// address, and a state in it is written only if it matches the announcement.
 //
 // Shows: cloud 24
 func FuzzAnnouncement(f *testing.F) {
@@ -42,7 +42,7 @@ func FuzzAnnouncement(f *testing.F) {
 	})
 }
 
-// TestLineage shows which lineages are taken: others read them.
+// TestLineage shows which lineages are accepted, since they are shown to others.
 func TestLineage(t *testing.T) {
 	announced := func(lineage string) error {
 		return announcement{Serial: new(uint64(1)), MD5: "d41d8cd98f00b204e9800998ecf8427e", Lineage: lineage}.check()

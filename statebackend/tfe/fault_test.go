@@ -10,9 +10,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestRegistryAway shows that a registry that does not answer, or answers what no
-// registry says, is never taken for "not found", which would make the tools create a
-// workspace or plan from nothing.
+// TestRegistryAway: a registry that does not answer, or answers like no registry, is
+// never treated as "not found", which would make the tools create a workspace or plan
+// from nothing.
 //
 // Shows: cloud 10
 func TestRegistryAway(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRegistryAway(t *testing.T) {
 	id := tool.read("prod")
 	for name, fault := range map[string]struct {
 		do     ocitest.Act
-		passes bool // and so may be repeated
+		passes bool // and so the request may be repeated
 	}{
 		"connection refused": {ocitest.Refuse, true},
 		"500":                {ocitest.Status(500, 0), true},
@@ -55,7 +55,7 @@ func TestRegistryAway(t *testing.T) {
 }
 
 // TestFaults answers each request of an apply once with 500, before and after it took
-// effect. The tool repeats it, and all ends as if nothing had happened.
+// effect. The tool repeats it, and the result is as if nothing had happened.
 //
 // Shows: cloud 9 | each request of the registry fails once, before and after it took effect; each
 // request of a tool comes twice
@@ -91,7 +91,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestAlternating sends each request to another process than the one before.
+// TestAlternating sends each request to another process than the previous one.
 //
 // Shows: cloud 9
 func TestAlternating(t *testing.T) {
@@ -131,8 +131,8 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// throughLife makes a workspace, applies twice, tags and deletes it, with all
-// requests sent by via, and reports whether all that was acknowledged is there.
+// throughLife creates a workspace, applies twice, tags and deletes it, with all
+// requests sent by via, and reports whether all acknowledged changes are there.
 func throughLife(tool client, via http.RoundTripper) bool {
 	tool.t.Helper()
 	plain := tool

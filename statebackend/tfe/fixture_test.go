@@ -30,23 +30,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// clock is the time of day, which a test may move.
+// clock is a clock that a test may move.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// setup is what a test may choose of a server. The zero value works.
+// setup is the configuration of a test server. The zero value works.
 type setup struct {
 	clock  *clock
 	via    http.RoundTripper  // to the registry
-	split  []string           // organizations whose workspaces have repositories of their own
+	split  []string           // organizations whose workspaces have separate repositories
 	change func(*tfe.Options) // of the handler
 	wrap   func(http.Handler) http.Handler
 	store  func(*statebackend.Options) // of each store
 }
 
-// tokens are those of the callers of tests, and what each may.
+// tokens returns the callers of tests and their rights.
 func tokens() map[string]string {
 	return map[string]string{
 		"admin":  "write:state:**",
@@ -64,7 +64,7 @@ func tokens() map[string]string {
 func tokenOf(caller string) string { return "oks_" + caller + "_" + strings.Repeat("s", 32) }
 
 // newServer starts a server over the registry at host and returns its address. Each
-// call is another process.
+// call stands for another process.
 func newServer(t testing.TB, host string, o setup) string {
 	t.Helper()
 	if o.clock == nil {
@@ -140,7 +140,7 @@ func newServer(t testing.TB, host string, o setup) string {
 	return s.URL
 }
 
-// stores are those of one process.
+// stores are the stores of one process.
 type stores struct {
 	t    testing.TB
 	host string
@@ -178,11 +178,11 @@ type client struct {
 	t      testing.TB
 	base   string
 	caller string            // one of tokens; "": without a token
-	tool   string            // of a command of a tool; "": a script
+	tool   string            // version of the tool whose command it is; "": a script
 	via    http.RoundTripper // nil: http.DefaultTransport
 }
 
-// newTool is a client that sends what the tools send.
+// newTool returns a client that sends the tools' requests.
 func newTool(t testing.TB, base string) client {
 	return client{t: t, base: base, caller: "ci", tool: "1.12.6"}
 }
@@ -267,7 +267,7 @@ func (c client) do(method, path string, body any) reply {
 	return reply{c.t, resp.StatusCode, resp.Header, b}
 }
 
-// want sends a request and checks the status, and what every answer has.
+// want sends a request and checks the status, and the headers that every answer has.
 func (c client) want(status int, method, path string, body any) reply {
 	c.t.Helper()
 	a := c.do(method, path, body)
@@ -315,7 +315,7 @@ func (a reply) items() []item {
 	return list
 }
 
-// names are those of a list.
+// names returns the names in a list.
 func (a reply) names() []string {
 	a.t.Helper()
 	names := []string{}
@@ -340,13 +340,13 @@ func newWorkspace(name string, tags ...string) object {
 	}}
 }
 
-// create makes a workspace and returns its id.
+// create creates a workspace and returns its id.
 func (c client) create(name string, tags ...string) string {
 	c.t.Helper()
 	return c.want(http.StatusCreated, http.MethodPost, "organizations/acme/workspaces", newWorkspace(name, tags...)).item().ID
 }
 
-// read returns the id of a workspace as a command of the client gets it.
+// read returns the id of a workspace as a command of the client receives it.
 func (c client) read(name string) string {
 	c.t.Helper()
 	return c.want(http.StatusOK, http.MethodGet, "organizations/acme/workspaces/"+url.PathEscape(name), nil).item().ID
@@ -362,7 +362,7 @@ func (c client) unlock(status int, id string) reply {
 	return c.want(status, http.MethodPost, "workspaces/"+id+"/actions/unlock", nil)
 }
 
-// openStore is a store on the repository of a NAME, as other doors have it.
+// openStore returns a store on the repository of a NAME, as other APIs use it.
 func openStore(t testing.TB, host, name string) *statebackend.Store {
 	t.Helper()
 	s := &stores{t: t, host: host, o: setup{clock: &clock{}}, byName: map[string]*statebackend.Store{}}
@@ -373,7 +373,7 @@ func openStore(t testing.TB, host, name string) *statebackend.Store {
 	return store
 }
 
-// newRegistry is one in memory.
+// newRegistry returns a registry in memory.
 func newRegistry(t testing.TB) string {
 	t.Helper()
 	return ocitest.New(t, ocitest.Quirks{})
@@ -390,7 +390,7 @@ func mustLock(t testing.TB, s *statebackend.Store, workspace string) *statebacke
 	return l
 }
 
-// mustPut stores a state through another door.
+// mustPut stores a state through another API.
 func mustPut(t testing.TB, s *statebackend.Store, workspace, state string) {
 	t.Helper()
 	err := s.Hold(t.Context(), workspace, lockInfo(), func(l *statebackend.Lock) error {

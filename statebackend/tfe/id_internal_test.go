@@ -114,7 +114,7 @@ func TestOtherIDs(t *testing.T) {
 	}
 }
 
-// TestLockIDs shows that a lock belongs to a command, or to a subject of one issuer.
+// TestLockIDs: a lock belongs to a command, or to a subject of one issuer.
 func TestLockIDs(t *testing.T) {
 	h := newCommandID(testNow())
 	seen := map[string]bool{lockIDOf(h, access.Caller{}): true}
@@ -133,7 +133,7 @@ func TestLockIDs(t *testing.T) {
 	}
 }
 
-// FuzzID gives every parser every text: what one takes is exactly what was made.
+// FuzzID gives every parser every text: each accepts only the exact ids that are made.
 //
 // Shows: cloud 24 | arbitrary ids, upload addresses and bodies; the handle of one workspace with
 // another
@@ -167,8 +167,8 @@ func FuzzID(f *testing.F) {
 	})
 }
 
-// FuzzRunID parses ids of runs and uploads: each has one spelling, and names what it
-// was made of.
+// FuzzRunID parses ids of runs and uploads: each has one spelling, and is parsed into the
+// parts that it was made of.
 func FuzzRunID(f *testing.F) {
 	p := workspaceRef{"acme", "prod"}
 	r := runID{p, "abcdefgh23", 7}
@@ -191,8 +191,8 @@ func FuzzRunID(f *testing.F) {
 	})
 }
 
-// TestShortID shows that ids for the provider hashicorp/tfe have the form that it takes,
-// and are told from those that hold their place, of which some look alike.
+// TestShortID: ids for the provider hashicorp/tfe have the form that it accepts, and are
+// distinguished from the other ids, of which some look alike.
 func TestShortID(t *testing.T) {
 	form := regexp.MustCompile(`^ws-[a-zA-Z0-9]{16}$`) // of tfe_variable
 	for _, p := range []workspaceRef{{"acme", "prod"}, {"acme", "prod123"}, {"a", strings.Repeat("b", 90)}} {

@@ -52,8 +52,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// FuzzBody parses every body as each document that a request may bring. What is
-// taken can be put into a record without more than its bounds say.
+// FuzzBody parses every body as each document that a request may contain. An accepted
+// document can be put into a record within its bounds.
 //
 // Shows: cloud 24
 func FuzzBody(f *testing.F) {
@@ -78,7 +78,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzFilter reads every query.
+// FuzzFilter parses every query.
 //
 // Shows: cloud 24
 func FuzzFilter(f *testing.F) {

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// unread is a body that counts how much of it was asked for.
+// unread is a body that counts how many bytes of it were requested.
 type unread struct{ n atomic.Int64 }
 
 func (u *unread) Read(p []byte) (int, error) {
@@ -30,7 +30,7 @@ func (u *unread) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// send makes a request with a body of a length that nobody has to send first.
+// send sends a request with a body length that need not be sent first.
 func (c client) send(method, address string, length int64, body io.Reader) (*http.Response, error) {
 	c.t.Helper()
 	if !strings.Contains(address, "://") {
@@ -41,7 +41,7 @@ func (c client) send(method, address string, length int64, body io.Reader) (*htt
 		c.t.Fatal(err)
 	}
 	r.ContentLength = length
-	r.Header.Set("Expect", "100-continue") // the body is sent when it is asked for
+	r.Header.Set("Expect", "100-continue") // the body is sent when the server asks for it
 	r.Header.Set("Content-Type", "application/vnd.api+json")
 	if c.caller != "" {
 		r.Header.Set("Authorization", "Bearer "+tokenOf(c.caller))
@@ -49,7 +49,7 @@ func (c client) send(method, address string, length int64, body io.Reader) (*htt
 	return (&http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}).Do(r)
 }
 
-// What is too large, or comes without right, is refused before its body.
+// A request that is too large, or without a right, is refused before its body is read.
 //
 // Shows: cloud 15
 // Shows: cloud 28
@@ -94,7 +94,7 @@ func TestRefusedBeforeBody(t *testing.T) {
 	}
 }
 
-// Uploads that do not end take the places of their subject and of nobody else.
+// Uploads that do not end use up the memory of their own subject only.
 //
 // Shows: cloud 28 | uploads without end, downloads that nobody takes, large bodies without right
 func TestEndlessUploads(t *testing.T) {
@@ -113,7 +113,7 @@ func TestEndlessUploads(t *testing.T) {
 		wg.Go(func() {
 			resp, err := c.as("").send(http.MethodPut, state, 1<<20, io.MultiReader(strings.NewReader("{"), quiet))
 			if err != nil {
-				return // it was cut off at the end of the test
+				return // disconnected at the end of the test
 			}
 			defer resp.Body.Close()
 			if resp.Header.Get("Retry-After") == "" {
@@ -136,13 +136,13 @@ func TestEndlessUploads(t *testing.T) {
 	c.unlock(http.StatusOK, id)
 }
 
-// A large state is in memory once while it is stored, whether or not its length was
-// said.
+// A large state is in memory once while it is stored, whether or not the request gives
+// its length.
 //
 // Shows: cloud 15
 func TestMemoryOfUpload(t *testing.T) {
 	t.Run("sized", func(t *testing.T) { testMemoryOfUpload(t, 70<<20, 2) })
-	t.Run("unsized", func(t *testing.T) { testMemoryOfUpload(t, -1, 3) }) // what is no more held may not be collected yet
+	t.Run("unsized", func(t *testing.T) { testMemoryOfUpload(t, -1, 3) }) // freed memory may not be collected yet
 }
 
 func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
@@ -155,7 +155,7 @@ func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
 	body := announced("l", 1, state)
 	address, duplicate := c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/state-versions", body).uploads()
 
-	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what nobody holds is not counted for long
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // collect unused memory soon
 	runtime.GC()
 	before := liveHeap()
 	peak, done := watchHeap()
@@ -164,7 +164,7 @@ func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
 	done()
 	used := int64(peak.Load()) - int64(before)
 	t.Logf("a state of %d MiB takes %d MiB while it is stored", size>>20, used>>20)
-	// The store sets aside as much again for what it compresses, of which it touches
+	// The store reserves as much again for the compressed state, of which it touches
 	// a tenth here.
 	if used > copies*limit+16<<20 {
 		t.Errorf("%d bytes are held for a state of %d", used, size)
@@ -196,7 +196,7 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// watchHeap returns the most that the heap held until done is called.
+// watchHeap records the peak size of the heap until done is called.
 func watchHeap() (peak *atomic.Uint64, done func()) {
 	peak = &atomic.Uint64{}
 	stop := make(chan struct{})
@@ -214,7 +214,7 @@ func watchHeap() (peak *atomic.Uint64, done func()) {
 	return peak, func() { close(stop); wg.Wait() }
 }
 
-// largeState is a state of about size bytes, as the tools write resources.
+// largeState is a state of about size bytes, with resources as the tools write them.
 func largeState(size int) string {
 	var b bytes.Buffer
 	b.Grow(size + 1<<10)
@@ -227,8 +227,8 @@ func largeState(size int) string {
 	return b.String()
 }
 
-// A server of little memory takes large states one after the other, and says when
-// to come again.
+// A server with little memory receives large states one after the other, and says when
+// to retry.
 //
 // Shows: cloud 28
 func TestNoMemory(t *testing.T) {
@@ -244,7 +244,7 @@ func TestNoMemory(t *testing.T) {
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		resp, err := c.as("").send(http.MethodPut, state, -1, r) // of any length
+		resp, err := c.as("").send(http.MethodPut, state, -1, r) // of unknown length
 		if err != nil {
 			t.Error(err)
 			return
@@ -254,7 +254,7 @@ func TestNoMemory(t *testing.T) {
 			t.Errorf("status %d", resp.StatusCode)
 		}
 	})
-	go func() { // returns with the first byte that is read
+	go func() { // returns when the first byte is read
 		_, err := w.Write([]byte(stateOf("l", 1)[:1]))
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			t.Error(err)
@@ -275,7 +275,7 @@ func TestNoMemory(t *testing.T) {
 	c.wantState(id, stateOf("l", 1))
 }
 
-// untaken is an answer that its client does not take until the test ends.
+// untaken is an answer that its client does not read until the test ends.
 type untaken struct {
 	http.ResponseWriter
 	begun func()
@@ -288,7 +288,7 @@ func (u untaken) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// Downloads that nobody takes leave room for those of others.
+// Downloads whose clients do not read leave room for others.
 //
 // Shows: cloud 28
 func TestUntakenDownloads(t *testing.T) {
@@ -297,7 +297,7 @@ func TestUntakenDownloads(t *testing.T) {
 	begun, ended := make(chan struct{}, 4), make(chan struct{})
 	host := newRegistry(t)
 	at := newServer(t, host, setup{
-		store: func(o *statebackend.Options) { o.Budget = statebackend.NewBudget(size) }, // for one at a time
+		store: func(o *statebackend.Options) { o.Budget = statebackend.NewBudget(size) }, // enough for one at a time
 		wrap: func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get(slow) != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestLocks shows that a lock belongs to one command: another of the same token
-// waits, and cannot end it. An unlock that comes again harms nobody.
+// TestLocks: a lock belongs to one command. Another command with the same token waits,
+// and cannot end it. A repeated unlock does no harm.
 //
 // Shows: cloud 5
 func TestLocks(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLocks(t *testing.T) {
 		tool.unlock(http.StatusOK, mine)
 		tool.unlock(http.StatusOK, mine) // repeated
 		tool.lock(http.StatusOK, theirs)
-		tool.unlock(http.StatusOK, mine) // repeated while the next one holds
+		tool.unlock(http.StatusOK, mine) // repeated while the next command holds the lock
 		tool.lock(http.StatusConflict, mine)
 		tool.unlock(http.StatusOK, theirs)
 		if held := tool.want(http.StatusOK, http.MethodGet, "workspaces/"+mine, nil).item(); held.Attributes["locked"] != false {
@@ -68,8 +68,8 @@ func TestLockAtReplicas(t *testing.T) {
 	})
 }
 
-// TestLockOfScripts shows that scripts of one subject keep each other out, also at
-// two processes.
+// TestLockOfScripts: scripts of one subject exclude each other, even at two
+// processes.
 func TestLockOfScripts(t *testing.T) {
 	host := newRegistry(t)
 	a := newScript(t, newServer(t, host, setup{}))
@@ -83,11 +83,11 @@ func TestLockOfScripts(t *testing.T) {
 	b.lock(http.StatusConflict, id)
 	a.as("admin").lock(http.StatusConflict, id)
 	title := a.as("admin").unlock(http.StatusConflict, id).doc().Errors[0].Title
-	if !strings.Contains(title, "is locked by User ci@") { // which go-tfe looks for
+	if !strings.Contains(title, "is locked by User ci@") { // the text that go-tfe looks for
 		t.Errorf("the title is %q", title)
 	}
 	b.unlock(http.StatusOK, id)
-	a.unlock(http.StatusOK, id) // there is nothing left
+	a.unlock(http.StatusOK, id) // there is no lock left
 	b.lock(http.StatusOK, id)
 	a.lock(http.StatusConflict, id)
 	b.unlock(http.StatusOK, id)
@@ -112,7 +112,7 @@ func TestForceUnlock(t *testing.T) {
 			t.Errorf("the workspace is %+v", got)
 		}
 		other.want(http.StatusConflict, http.MethodPost, force, nil)
-		// The overtaken command is told so, and its unlock harms nobody.
+		// The overtaken command gets an error, and its unlock does no harm.
 		next := other.read("prod")
 		other.lock(http.StatusOK, next)
 		tool.unlock(http.StatusOK, mine)
@@ -122,7 +122,7 @@ func TestForceUnlock(t *testing.T) {
 	})
 }
 
-// TestCommandIDElsewhere carries the handle of a command to another workspace, where it
+// TestCommandIDElsewhere uses the command ID of one workspace with another, where it
 // is just another lock.
 //
 // Shows: cloud 24
@@ -146,7 +146,7 @@ func TestCommandIDElsewhere(t *testing.T) {
 	tool.unlock(http.StatusOK, prod)
 }
 
-// TestOneLock shows that this door and another one have one lock.
+// TestOneLock: this API and another one share one lock.
 //
 // Shows: cloud 4
 func TestOneLock(t *testing.T) {

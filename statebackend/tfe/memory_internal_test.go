@@ -34,11 +34,11 @@ func TestMemory(t *testing.T) {
 	wantNoRoom(t, m, "c", 11)
 	mustAcquire(t, m, "c", 10)()
 	first()
-	first() // once
+	first() // only the first call counts
 	wantNoRoom(t, m, "c", 71)
 	mustAcquire(t, m, "c", 70)()
 	other()
-	whole := mustAcquire(t, m, "a", 1000) // as much as there is
+	whole := mustAcquire(t, m, "a", 1000) // at most the whole limit
 	wantNoRoom(t, m, "b", 1)
 	whole()
 	if len(m.by) != 0 || m.used != 0 {
@@ -55,7 +55,7 @@ func TestMemoryOfOne(t *testing.T) {
 	mustAcquire(t, m, "b", 1)()
 }
 
-// Many uploads at once never have more than there is.
+// Concurrent uploads together never have more than the limit.
 func TestMemoryTogether(t *testing.T) {
 	m := newLimiter(10)
 	var now, limit, taken atomic.Int64

@@ -24,7 +24,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// FuzzExact compares with what a client does that keeps numbers as floats.
+// FuzzExact compares with a client that keeps numbers as floats.
 func FuzzExact(f *testing.F) {
 	for _, s := range []string{"0", "-1.50e1", "1e400", "0.000000000000000000000000000000001", "123456789012345678"} {
 		f.Add(s)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReadTwice changes a workspace through another server between the two reads of a
-// command, of which the second does not look again. What follows does.
+// command. The second read reuses the list; later requests see the change.
 //
 // Shows: cloud 2
 func TestReadTwice(t *testing.T) {
@@ -24,7 +24,7 @@ func TestReadTwice(t *testing.T) {
 		"deleted": {
 			func(other client) { other.want(http.StatusNoContent, http.MethodDelete, path, nil) },
 			func(tool client, id string) {
-				tool.want(http.StatusConflict, http.MethodGet, "workspaces/"+id+"/current-state-version", nil) // not 404: it would plan from nothing
+				tool.want(http.StatusConflict, http.MethodGet, "workspaces/"+id+"/current-state-version", nil) // not 404, at which the tool would plan from nothing
 				tool.lock(http.StatusNotFound, id)
 				tool.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/state-versions", announce(stateOf("a", 2)))
 			},
@@ -53,7 +53,7 @@ func TestReadTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, count, now := newRegistry(t), &ocitest.Count{}, time.Now()
-			still := func(o *tfe.Options) { o.Now = func() time.Time { return now } } // all in one moment
+			still := func(o *tfe.Options) { o.Now = func() time.Time { return now } } // all at the same time
 			tool := newTool(t, newServer(t, host, setup{via: count, change: still}))
 			tool.create("prod")
 			tool.apply("prod", stateOf("a", 1))
@@ -69,8 +69,8 @@ func TestReadTwice(t *testing.T) {
 	}
 }
 
-// TestReadAfterUnlock has the next command come by the connection of the one that
-// read the workspace while it was locked, as it does behind a proxy.
+// TestReadAfterUnlock: the next command, on the connection of a command that read the
+// workspace while it was locked, as behind a proxy, sees that it is free.
 func TestReadAfterUnlock(t *testing.T) {
 	now := time.Now()
 	tool := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.Now = func() time.Time { return now } }}))
@@ -92,7 +92,7 @@ func TestReadAfterUnlock(t *testing.T) {
 	}
 }
 
-// TestReadAgain shows who looks: a command a moment later, a script, and who comes
+// TestReadAgain shows who gets a new list: a later command, a script, and a command
 // after a change through the same server.
 //
 // Shows: cloud 2

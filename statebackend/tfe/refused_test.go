@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// TestLockingRefused shows that a registry that cannot lock is refused at once, with
-// the reason in the text that the tools print: nothing gets better by repetition.
+// TestLockingRefused: a registry that cannot lock is refused at once, with the reason in
+// the text that the tools print, since a retry would not help.
 //
 // Shows: cloud 11
 func TestLockingRefused(t *testing.T) {
@@ -34,7 +34,7 @@ func TestLockingRefused(t *testing.T) {
 	}
 }
 
-// TestReplica shows that a copy can be read, and that nothing of it changes.
+// TestReplica: a copy can be read but not changed.
 //
 // Shows: cloud 11
 func TestReplica(t *testing.T) {
@@ -55,8 +55,7 @@ func TestReplica(t *testing.T) {
 	tool.want(http.StatusUnprocessableEntity, http.MethodDelete, workspaces+"/prod", nil)
 }
 
-// TestDamaged shows that a state that is damaged is neither missing nor something
-// that waiting repairs.
+// TestDamaged: a damaged state is neither missing nor an error that may pass.
 //
 // Shows: cloud 6
 func TestDamaged(t *testing.T) {
@@ -70,8 +69,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestSplit gives each workspace a repository of its own, which has one address:
-// that of the workspace.
+// TestSplit gives each workspace a separate repository, which has only the address of
+// the workspace.
 //
 // Shows: cloud 23
 func TestSplit(t *testing.T) {
@@ -95,7 +94,7 @@ func TestSplit(t *testing.T) {
 	if names := strings.Join(other.want(http.StatusOK, http.MethodGet, workspaces, nil).names(), " "); names != "dev-a old" {
 		t.Errorf("listed: %s", names)
 	}
-	// The repository of the workspace is no organization, in no spelling, for nobody.
+	// The repository of the workspace is not an organization, in any spelling, for any caller.
 	for _, path := range []string{
 		"organizations/acme.dev-a/entitlement-set", "organizations/acme.dev-a/workspaces", "organizations/acme.dev-a/workspaces/default",
 		"workspaces/ws-YWNtZS5kZXYtYQBkZWZhdWx0", "workspaces/ws-YWNtZS5kZXYtYQBkZWZhdWx0/current-state-version", // acme.dev-a, default
@@ -106,15 +105,15 @@ func TestSplit(t *testing.T) {
 	dev.apply("dev-a", stateOf("a", 3))
 	dev.want(http.StatusForbidden, http.MethodGet, workspaces+"/old", nil)
 	tool.want(http.StatusUnprocessableEntity, http.MethodPost, workspaces, newWorkspace("No_Repository")) // upper case
-	// Deleted and made again, by the record of the organization.
+	// Deleted and created again, according to the record of the organization.
 	other.want(http.StatusNoContent, http.MethodDelete, workspaces+"/dev-a", nil)
 	tool.want(http.StatusNotFound, http.MethodGet, workspaces+"/dev-a", nil)
 	tool.create("dev-a")
 	other.apply("dev-a", stateOf("b", 1))
 }
 
-// TestForgedRecord writes a record that says that a state is elsewhere into an
-// organization that is not split: it points nowhere, nor to a workspace without state.
+// TestForgedRecord writes a record that claims a split state into an organization that is
+// not split: it exposes no other state, and does not show a workspace without a state.
 //
 // Shows: cloud 26
 func TestForgedRecord(t *testing.T) {

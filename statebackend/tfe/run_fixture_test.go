@@ -23,7 +23,7 @@ import (
 // record is the id of the first record of a workspace.
 const record = "abcdefgh23"
 
-// fakeRuns keeps runs in memory and executes nothing: a test moves them.
+// fakeRuns keeps runs in memory and executes none: a test changes their status.
 type fakeRuns struct {
 	host string
 
@@ -35,9 +35,9 @@ type fakeRuns struct {
 	acts    []tfe.Decision
 	logs    map[tfe.Phase]string
 	plan    []byte  // a [tfe.PlanDocument]
-	offsets []int64 // at which logs were read
-	whole   bool    // the logs are
-	fail    error   // of each call
+	offsets []int64 // offsets at which logs were read
+	whole   bool    // the logs are complete
+	fail    error   // the error of each call
 	running int
 }
 
@@ -153,7 +153,7 @@ func (f *fakeRuns) End(_ context.Context, w tfe.Workspace, _ access.Caller) erro
 	return f.fail
 }
 
-// move sets the newest run of acme/prod.
+// move changes the newest run of acme/prod.
 func (f *fakeRuns) move(change func(*tfe.Run)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,8 +164,8 @@ func (f *fakeRuns) status(s tfe.RunStatus) { f.move(func(r *tfe.Run) { r.Status 
 
 func acmeProd() tfe.Workspace { return tfe.Workspace{Organization: "acme", Name: "prod"} }
 
-// newRemote is a server that executes runs, with workspace prod of mode remote and its
-// id.
+// newRemote returns a server that executes runs, with workspace prod of mode remote and
+// its id.
 func newRemote(t testing.TB, o setup) (c client, f *fakeRuns, id string) {
 	t.Helper()
 	host := newRegistry(t)
@@ -177,7 +177,7 @@ func newRemote(t testing.TB, o setup) (c client, f *fakeRuns, id string) {
 	return c, f, c.want(http.StatusCreated, http.MethodPost, workspaces, body).item().ID
 }
 
-// folder is the tar.gz of a working folder with one file.
+// folder returns the tar.gz of a working directory with one file.
 func folder(t testing.TB, name, text string) []byte {
 	t.Helper()
 	return tarGz(t, tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}, text)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// TestForLeader hands on what is about runs, and no state, lock or upload.
+// TestForLeader forwards requests about runs, but no state, lock or upload.
 func TestForLeader(t *testing.T) {
 	for request, want := range map[string]bool{
 		"POST runs": true, "GET runs/run-x": true, "POST runs/run-x/actions/apply": true, "GET runs/run-x/run-events": true,

@@ -56,7 +56,7 @@ func TestRemoteWorkspace(t *testing.T) {
 	c.want(http.StatusServiceUnavailable, http.MethodGet, "workspaces/"+id, nil)
 }
 
-// TestModeRefused refuses mode remote where nothing executes runs.
+// TestModeRefused refuses mode remote on a server that executes no runs.
 func TestModeRefused(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{})).as("runner")
 	id := c.create("prod")
@@ -71,7 +71,7 @@ func TestModeRefused(t *testing.T) {
 	}
 }
 
-// TestConfigurationUpload stores an upload once: repeated it is the same, and other
+// TestConfigurationUpload stores an upload once: repeating it has no effect, and other
 // bytes are refused.
 //
 // Shows: cloud 29
@@ -116,14 +116,14 @@ func TestConfigurationUpload(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodGet, "configuration-versions/"+otherKey(cv)+"0", nil)
 }
 
-// TestTooManyConfigurations bounds what nobody uses, for a day.
+// TestTooManyConfigurations bounds unused uploads, which are kept for a day.
 //
 // Shows: cloud 29
 func TestTooManyConfigurations(t *testing.T) {
 	clock := &clock{}
 	c, f, id := newRemote(t, setup{clock: clock})
 	_, spare := c.announceConfiguration(id, nil)
-	c.run(id, nil) // which goes on needing its own
+	c.run(id, nil) // this run still needs its upload
 	for range 20 {
 		c.configure(id)
 	}
@@ -131,7 +131,7 @@ func TestTooManyConfigurations(t *testing.T) {
 	c.as("").want(http.StatusConflict, http.MethodPut, spare, folder(t, "main.tf", ""))
 	clock.advance(25 * time.Hour)
 	var last string
-	for range 2 { // some go with each
+	for range 2 { // each request deletes some
 		last = c.configure(id)
 	}
 	repo, err := f.Repository(acmeProd(), record)
@@ -148,13 +148,13 @@ func TestTooManyConfigurations(t *testing.T) {
 			kept++
 		}
 	}
-	if len(left) != 3 || kept != 2 { // that of the run, and the new ones
+	if len(left) != 3 || kept != 2 { // the upload of the run, and the new ones
 		t.Errorf("left are %v", left)
 	}
 }
 
 // TestRacingUploads sends two configurations to one address at once, through two
-// servers: of two that are accepted neither is run.
+// servers: if both are accepted, neither is run.
 //
 // Shows: cloud 29
 func TestRacingUploads(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRacingUploads(t *testing.T) {
 	}
 }
 
-// TestRun takes a run through its life.
+// TestRun takes a run through all its stages.
 //
 // Shows: cloud 25
 func TestRun(t *testing.T) {
@@ -262,7 +262,7 @@ func TestRun(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodGet, "runs/"+run.ID, nil)
 }
 
-// TestRunRefused refuses what cannot be run, and queues a repeated request once.
+// TestRunRefused refuses runs that are not supported, and queues a repeated request once.
 //
 // Shows: cloud 29
 func TestRunRefused(t *testing.T) {
@@ -305,8 +305,8 @@ func TestRunRefused(t *testing.T) {
 	c.want(http.StatusConflict, http.MethodPost, "runs", runBody(id, c.configure(id), nil))
 }
 
-// TestRunRights asks for the right to run before all that changes something, and to
-// read before the rest, whether it is there or not.
+// TestRunRights requires the right to run for all changes, and the right to read for the
+// rest, whether or not the object exists.
 //
 // Shows: cloud 29
 func TestRunRights(t *testing.T) {
@@ -335,7 +335,7 @@ func TestRunRights(t *testing.T) {
 			t.Errorf("%sx: status %d", request, got.status)
 		}
 	}
-	for _, caller := range []string{"ci", "reader"} { // who may run nothing
+	for _, caller := range []string{"ci", "reader"} { // callers without the right to run
 		c.as(caller).want(http.StatusForbidden, http.MethodPost, "runs", large)
 	}
 	c.as("devrunner").want(http.StatusForbidden, http.MethodPost, "runs", runBody(id, c.configure(id), nil))
@@ -344,7 +344,7 @@ func TestRunRights(t *testing.T) {
 	}
 }
 
-// TestRunLists shows what waits, to who may read it.
+// TestRunLists shows waiting runs to callers that may read them.
 //
 // Shows: cloud 25
 func TestRunLists(t *testing.T) {
@@ -380,7 +380,7 @@ func TestRunLists(t *testing.T) {
 	}
 }
 
-// TestRunLog reads logs in pieces of all sizes: first the start, last the end.
+// TestRunLog reads logs in parts of all sizes: first the start, last the end.
 //
 // Shows: cloud 25
 // Shows: cloud 29
@@ -437,7 +437,7 @@ func TestRunLog(t *testing.T) {
 	nobody.want(http.StatusGone, http.MethodGet, plan, nil)
 }
 
-// TestPhaseStatus ends readers of logs when nothing follows, and not before.
+// TestPhaseStatus ends readers of a log when nothing follows, and not before.
 func TestPhaseStatus(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	run := c.run(id, nil)
@@ -462,8 +462,8 @@ func TestPhaseStatus(t *testing.T) {
 	}
 }
 
-// TestPlanJSON shows a plan that was saved to who may read, and no sensitive value in the
-// form that the tools show.
+// TestPlanJSON shows a saved plan to callers that may read it, without sensitive values
+// in the form for display.
 func TestPlanJSON(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	plan := relationID(t, c.run(id, object{"save-plan": true}), "plan")
@@ -493,8 +493,8 @@ func TestPlanJSON(t *testing.T) {
 	c.as("").want(http.StatusUnauthorized, http.MethodGet, "plans/"+plan+"/json-output-redacted", nil)
 }
 
-// TestRunLogAtEnd reads a log that is not whole where it ends, and nothing before: there
-// the reader is held until there is more.
+// TestRunLogAtEnd reads an incomplete log at its end, and returns nothing before then: the
+// reader waits there until there is more.
 func TestRunLogAtEnd(t *testing.T) {
 	c, f, id := newRemote(t, setup{})
 	plan := relationID(t, c.run(id, nil), "plan")

@@ -13,14 +13,14 @@ func settings(name string, value any) object {
 	return object{"data": object{"type": "workspaces", "attributes": object{name: value}}}
 }
 
-// TestSettingRefused shows that nothing is answered with success that would be dropped.
+// TestSettingRefused: a setting that would be dropped is not answered with success.
 func TestSettingRefused(t *testing.T) {
 	c := newScript(t, newServer(t, newRegistry(t), setup{})).as("runner")
 	at := "workspaces/" + c.create("prod")
 	for _, tt := range []struct {
 		name  string
 		value any
-		say   string // "": it is taken
+		say   string // "": it is accepted
 	}{
 		{"global-remote-state", false, "global_remote_state = true"},
 		{"global-remote-state", true, ""},
@@ -46,8 +46,8 @@ func TestSettingRefused(t *testing.T) {
 	}
 }
 
-// TestSettingOfRuns shows that who may only write changes no setting that decides what is
-// run, and may repeat what is there.
+// TestSettingOfRuns: a caller that may only write cannot change settings that affect runs,
+// but may repeat their values.
 func TestSettingOfRuns(t *testing.T) {
 	c, _, id := newRemote(t, setup{})
 	writer := c.as("ci")
@@ -67,7 +67,7 @@ func TestSettingOfRuns(t *testing.T) {
 	writer.want(http.StatusNotFound, http.MethodGet, workspaces+"/new", nil)
 }
 
-// TestSpeculativeOff refuses runs that only plan, however they are asked for.
+// TestSpeculativeOff refuses runs that only plan, in every form of the request.
 func TestSpeculativeOff(t *testing.T) {
 	c, _, id := newRemote(t, setup{})
 	c.want(http.StatusOK, http.MethodPatch, "workspaces/"+id, settings("speculative-enabled", false))

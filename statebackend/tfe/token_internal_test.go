@@ -60,7 +60,7 @@ func TestSignedUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name, token string
 		after       time.Duration
-		status      int // 0: good
+		status      int // 0: valid
 	}{
 		{name: "good", token: token},
 		{name: "until its end", token: token, after: time.Hour - time.Second},
@@ -96,7 +96,7 @@ func TestSignedUpload(t *testing.T) {
 
 // The longest names and subjects still fit.
 func TestLongSignedUpload(t *testing.T) {
-	long := strings.Repeat("<", maxLineage) // which JSON writes with six characters
+	long := strings.Repeat("<", maxLineage) // JSON encodes it with six characters
 	of := workspaceRef{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
 	want := signedUpload{Workspace: of.id(newCommandID(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testSignedUpload().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
 	k := signer{testKeyring(t, 1), time.Now}
@@ -107,7 +107,7 @@ func TestLongSignedUpload(t *testing.T) {
 	}
 }
 
-// TestSignedUploadRotation shows that a new first key leaves live addresses good.
+// TestSignedUploadRotation: a new first key keeps issued addresses valid.
 func TestSignedUploadRotation(t *testing.T) {
 	token := mustIssue(t, signer{testKeyring(t, 1), time.Now}, testSignedUpload())
 	if _, err := (signer{testKeyring(t, 2, 1), time.Now}).redeem(token); err != nil {
@@ -118,8 +118,8 @@ func TestSignedUploadRotation(t *testing.T) {
 	}
 }
 
-// FuzzSignedUpload redeems arbitrary tokens: only one that was issued is good, and says
-// what it said.
+// FuzzSignedUpload redeems arbitrary tokens: only an issued token is valid, with its
+// original content.
 //
 // Shows: cloud 24
 func FuzzSignedUpload(f *testing.F) {

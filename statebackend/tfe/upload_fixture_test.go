@@ -21,7 +21,7 @@ func announced(lineage string, serial int, state string) object {
 	}}}
 }
 
-// but returns the body with other attributes; nil takes one away.
+// but returns the body with other attributes; nil removes one.
 func but(body object, changes object) object {
 	attributes := body["data"].(object)["attributes"].(object)
 	for name, value := range changes {
@@ -40,7 +40,7 @@ func (c client) announce(status int, id, lineage string, serial int) reply {
 	return c.want(status, http.MethodPost, "workspaces/"+id+"/state-versions", announced(lineage, serial, stateOf(lineage, serial)))
 }
 
-// uploads are the two addresses of a version that is pending.
+// uploads returns the two addresses of a pending version.
 func (a reply) uploads() (state, duplicate string) {
 	a.t.Helper()
 	at := a.item().Attributes
@@ -59,7 +59,7 @@ func (c client) put(status int, address, body string) reply {
 	return c.want(status, http.MethodPut, address, body)
 }
 
-// write stores a state in two steps and returns the id that it was announced by.
+// write stores a state in two steps and returns the id from the announcement.
 func (c client) write(id, lineage string, serial int) string {
 	c.t.Helper()
 	a := c.announce(http.StatusCreated, id, lineage, serial)
@@ -68,7 +68,7 @@ func (c client) write(id, lineage string, serial int) string {
 	return a.item().ID
 }
 
-// current is the current version of a workspace.
+// current returns the current version of a workspace.
 func (c client) current(id string) item {
 	c.t.Helper()
 	return c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/current-state-version", nil).item()
@@ -87,7 +87,7 @@ func (c client) wantState(id, state string) {
 	}
 }
 
-// versions are the numbers of the versions of a workspace, newest first.
+// versions returns the version numbers of a workspace, newest first.
 func versions(t testing.TB, host, workspace string) []int64 {
 	t.Helper()
 	list := []int64{}
@@ -107,7 +107,7 @@ func wantVersions(t testing.TB, host, workspace string, want ...int64) {
 	}
 }
 
-// endless is a body that never ends and says nothing.
+// endless is a body that never ends and never sends a byte.
 type endless struct{ closed chan struct{} }
 
 func newEndless(t testing.TB) endless {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// An apply as both tools do it, with every request of the write sent twice.
+// This is an apply as both tools do it, with every request of the write sent twice.
 func TestWrite(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		c := newTool(t, newServer(t, host, setup{}))
@@ -37,7 +37,7 @@ func TestWrite(t *testing.T) {
 		if got := c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil).item(); got.Attributes["status"] != "finalized" || got.ID != pending {
 			t.Errorf("after the upload: %+v", got)
 		}
-		c.announce(http.StatusCreated, id, "l", 1) // a repetition whose upload took effect
+		c.announce(http.StatusCreated, id, "l", 1) // repeats a request whose upload took effect
 		c.write(id, "l", 2)
 		c.unlock(http.StatusOK, id)
 		next := c.read("prod")
@@ -104,7 +104,7 @@ func TestAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+tokenOf("ci"))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // what a page may send unasked
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // a type that a page may send without preflight
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAnnouncement(t *testing.T) {
 	c.wantState(id, stateOf("l", 5))
 }
 
-// What the address of an upload says is what may be stored by it.
+// The content of an upload address limits what may be stored by it.
 //
 // Shows: cloud 16
 func TestUploadAddress(t *testing.T) {
@@ -161,8 +161,8 @@ func (a reply) state() string {
 	return state
 }
 
-// A command that was told not to lock may write while nobody holds the lock, and
-// has lost where one of its own was ended.
+// A command with locking disabled may write while the workspace is free, and has lost
+// if a lock of its own was ended.
 //
 // Shows: cloud 12 | `-lock=false`: free, held, after a forced unlock, days later
 func TestWriteWithoutLock(t *testing.T) {
@@ -199,7 +199,7 @@ func TestWriteWithoutLock(t *testing.T) {
 	c.wantState(c.read("prod"), stateOf("l", 3))
 }
 
-// An overtaken run cannot write, however often it tries and whatever its serial.
+// An overtaken run cannot write, regardless of its number of tries and its serial.
 //
 // Shows: cloud 7
 func TestOvertaken(t *testing.T) {
@@ -246,11 +246,11 @@ func TestWriteThroughReplicas(t *testing.T) {
 		b.wantState(id, stateOf("l", 2))
 		a.unlock(http.StatusOK, id)
 		a.wantState(a.read("prod"), stateOf("l", 2))
-		b.lock(http.StatusOK, b.read("prod")) // nothing is left of the lock
+		b.lock(http.StatusOK, b.read("prod")) // no lock is left
 	})
 }
 
-// A script has one lock of its subject, and writes under it.
+// A script has the lock of its subject, and writes under it.
 func TestScriptWrites(t *testing.T) {
 	host := newRegistry(t)
 	c := newScript(t, newServer(t, host, setup{}))
@@ -269,8 +269,8 @@ func TestScriptWrites(t *testing.T) {
 	c.wantState(id, stateOf("l", 1))
 }
 
-// Where the server does not know its address, the state comes in the body, as from
-// tools that know no other way.
+// If the server does not know its address, the state comes in the body, as from
+// tools that support nothing else.
 //
 // Shows: cloud 17 | a state in the request that announces it
 func TestOneStep(t *testing.T) {
@@ -281,7 +281,7 @@ func TestOneStep(t *testing.T) {
 	c.create("prod")
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
-	const exactly = "param is missing or the value is empty: state" // which the tools look for
+	const exactly = "param is missing or the value is empty: state" // the text that the tools look for
 	if title := c.announce(http.StatusBadRequest, id, "l", 1).doc().Errors[0].Title; title != exactly {
 		t.Errorf("title %q", title)
 	}
@@ -310,7 +310,7 @@ func TestOneStep(t *testing.T) {
 	wantVersions(t, host, "prod", 2, 1)
 }
 
-// What a command read before the workspace was deleted is no ground to write on.
+// Data that a command read before the workspace was deleted must not be written back.
 //
 // Shows: cloud 27
 func TestWriteAfterDelete(t *testing.T) {
@@ -341,7 +341,7 @@ func TestWriteAfterDelete(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodGet, "workspaces/"+c.read("prod")+"/current-state-version", nil)
 }
 
-// otherThan is a character of a signature that is not c.
+// otherThan returns a character of a signature other than c.
 func otherThan(c byte) string {
 	if c == 'A' {
 		return "B"

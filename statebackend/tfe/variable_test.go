@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
-// written keeps what is written to the registry.
+// written records the requests that write to the registry.
 type written struct {
 	mu  sync.Mutex // guards all
 	all bytes.Buffer
@@ -44,7 +44,7 @@ func (w *written) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// variableServer is a server that keeps sensitive variables and runs nothing.
+// variableServer returns a server that can store sensitive variables and executes no runs.
 func variableServer(t *testing.T, host string) client {
 	t.Helper()
 	return newScript(t, newServer(t, host, setup{change: func(o *tfe.Options) { o.Sealer = newSealer(t, "k") }})).as("runner")
@@ -70,9 +70,9 @@ func keys(items []item) string {
 	return strings.Join(list, ", ")
 }
 
-// TestVariables keeps variables of a workspace as the provider hashicorp/tfe and go-tfe ask
-// for it. Another process has them, and nobody sees what is sensitive, not in the registry
-// either.
+// TestVariables stores variables of a workspace with the requests of the provider
+// hashicorp/tfe and go-tfe. Another process reads them, and sensitive values are never
+// shown, not even in the registry.
 func TestVariables(t *testing.T) {
 	host := newRegistry(t)
 	spy := &written{}
@@ -126,7 +126,7 @@ func TestVariables(t *testing.T) {
 	c.want(http.StatusNotFound, http.MethodDelete, vars+"/"+hidden.ID, nil)
 	otherID := c.create("dev-a")
 	c.want(http.StatusNotFound, http.MethodGet, "workspaces/"+otherID+"/vars/"+plain.ID, nil)
-	// With the workspace they go, and do not come again with its name.
+	// They are deleted with the workspace, and do not return with its name.
 	c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
 	c.want(http.StatusNotFound, http.MethodGet, vars, nil)
 	c.create("prod")
@@ -137,7 +137,7 @@ func TestVariables(t *testing.T) {
 		}
 	}
 	again()
-	// Nor where it was deleted by who knows nothing of variables.
+	// The same if a program without support for variables deleted it.
 	c.variable(vars, "size", "3", "terraform", nil)
 	repo, err := oci.OpenRepo(host+"/state/acme", oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -150,8 +150,8 @@ func TestVariables(t *testing.T) {
 	again()
 }
 
-// TestVariablesByThemselves names variables as older clients do, and variables of others as
-// nobody may.
+// TestVariablesByThemselves names variables as older clients do, and refuses variables of
+// other workspaces.
 func TestVariablesByThemselves(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -187,7 +187,7 @@ func TestVariablesByThemselves(t *testing.T) {
 	for caller, status := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusForbidden, "ci": http.StatusForbidden, "devrunner": http.StatusNotFound} {
 		other.as(caller).want(status, http.MethodPost, "vars", body(id, "b"))
 	}
-	other.as("devrunner").want(http.StatusForbidden, http.MethodPost, "vars", body(dev, "b")) // runs, and writes nothing
+	other.as("devrunner").want(http.StatusForbidden, http.MethodPost, "vars", body(dev, "b")) // may run but not write
 	other.want(http.StatusNotFound, http.MethodPost, "vars", body("", "b"))
 	other.as("dev").want(http.StatusForbidden, http.MethodGet, filter+"prod", nil)
 	other.want(http.StatusOK, http.MethodPatch, at, change)
@@ -196,18 +196,18 @@ func TestVariablesByThemselves(t *testing.T) {
 	}
 	c.want(http.StatusNoContent, http.MethodDelete, at, nil)
 	c.want(http.StatusNotFound, http.MethodGet, at, nil)
-	// A variable of a set is the set's alone.
+	// A variable of a set belongs only to the set.
 	set := c.want(http.StatusCreated, http.MethodPost, "organizations/acme/varsets", object{"data": object{"type": "varsets", "attributes": object{"name": "all", "global": true}}}).item()
 	of := c.variable("varsets/"+set.ID+"/relationships/vars", "c", "1", "terraform", nil)
 	c.want(http.StatusNotFound, http.MethodGet, "vars/"+of.ID, nil)
-	// Who reads some workspaces learns of no others by a set that they use.
+	// A caller that may read some workspaces sees no others through a shared set.
 	c.want(http.StatusNoContent, http.MethodPost, "varsets/"+set.ID+"/relationships/workspaces", object{"data": []object{{"type": "workspaces", "id": id}, {"type": "workspaces", "id": dev}}})
 	if got := string(c.as("dev").want(http.StatusOK, http.MethodGet, "varsets/"+set.ID, nil).body); strings.Contains(got, id) || !strings.Contains(got, dev) {
 		t.Errorf("who may read %s alone gets %s", dev, got)
 	}
 }
 
-// TestVariablesAtOnce makes variables from two processes at once: none is lost.
+// TestVariablesAtOnce creates variables from two processes at once: none is lost.
 func TestVariablesAtOnce(t *testing.T) {
 	host := newRegistry(t)
 	servers := []client{variableServer(t, host), variableServer(t, host)}
@@ -226,8 +226,8 @@ func TestVariablesAtOnce(t *testing.T) {
 	}
 }
 
-// TestVariablesOfOneKey makes variables of one key from two processes at once: never do two
-// of them stay, and who was told of one finds it.
+// TestVariablesOfOneKey creates variables of one key from two processes at once: two never
+// stay, and a caller that got a success finds its variable.
 func TestVariablesOfOneKey(t *testing.T) {
 	host := newRegistry(t)
 	servers := []client{variableServer(t, host), variableServer(t, host)}
@@ -256,7 +256,7 @@ func TestVariablesOfOneKey(t *testing.T) {
 	}
 }
 
-// TestVariableRights asks for the right to write, and with runs for that to run.
+// TestVariableRights requires the right to write, and on a server with runs also to run.
 func TestVariableRights(t *testing.T) {
 	c, _, id := newRemote(t, setup{})
 	c.tool = ""
@@ -272,7 +272,7 @@ func TestVariableRights(t *testing.T) {
 	if got := c.want(http.StatusUnprocessableEntity, http.MethodPost, vars, newVariable("b", "1", "env", object{"sensitive": true})); !strings.Contains(string(got.body), "no state keys") {
 		t.Errorf("without state keys it says %s", got.body)
 	}
-	// A set is for all of the organization.
+	// A set belongs to the whole organization.
 	sets := "organizations/acme/varsets"
 	set := object{"data": object{"type": "varsets", "attributes": object{"name": "all", "global": true}}}
 	for _, caller := range []string{"reader", "ci", "dev", "devrunner"} {
@@ -291,8 +291,8 @@ func TestVariableRights(t *testing.T) {
 	}
 }
 
-// TestVariablesOfAProject: who may change some workspaces only gets no variables of a project
-// by moving one of them there.
+// TestVariablesOfAProject: a caller that may change only some workspaces cannot get the
+// variables of a project by moving a workspace into it.
 func TestVariablesOfAProject(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -322,11 +322,11 @@ func TestVariablesOfAProject(t *testing.T) {
 	}
 	move(dev, http.StatusOK, "other")
 	move(c, http.StatusOK, "safe")
-	move(dev, http.StatusOK, "safe") // as it is
+	move(dev, http.StatusOK, "safe") // unchanged
 }
 
-// TestVariableSets makes sets, has workspaces and projects use them, and shows what
-// counts.
+// TestVariableSets creates sets, lets workspaces and projects use them, and checks which
+// variables are in effect.
 func TestVariableSets(t *testing.T) {
 	host := newRegistry(t)
 	c := variableServer(t, host)
@@ -379,14 +379,14 @@ func TestVariableSets(t *testing.T) {
 	c.want(http.StatusNoContent, http.MethodDelete, "varsets/"+all.ID, nil)
 	counting("terraform region=south")
 	c.want(http.StatusNotFound, http.MethodGet, "varsets/"+all.ID, nil)
-	// All that uses a set, at once.
+	// Replace all uses of the set at once.
 	to := object{"data": object{"type": "varsets", "id": its.ID, "relationships": object{"workspaces": object{"data": []object{{"type": "workspaces", "id": id}}}, "projects": object{"data": []object{}}}}}
 	if got := c.want(http.StatusOK, http.MethodPatch, "varsets/"+its.ID+"?include=workspaces", to).item(); string(got.Relationships["projects"].Data) != "[]" || !strings.Contains(string(got.Relationships["workspaces"].Data), id) {
 		t.Errorf("the set is %+v", got)
 	}
 }
 
-// TestVariablesOfRun gives a run what its workspace has, and nobody else.
+// TestVariablesOfRun gives a run the variables of its workspace, and hides sensitive ones.
 func TestVariablesOfRun(t *testing.T) {
 	host := newRegistry(t)
 	f := newFakeRuns(host)
@@ -409,8 +409,8 @@ func TestVariablesOfRun(t *testing.T) {
 	}
 }
 
-// TestShortIDs finds a workspace by its short id in a process that never gave it away, and
-// costs nothing where the id was given away.
+// TestShortIDs finds a workspace by its short id in a process that never issued it, and
+// sends no request if the process did.
 func TestShortIDs(t *testing.T) {
 	host := newRegistry(t)
 	c := newScript(t, newServer(t, host, setup{}))
@@ -439,7 +439,7 @@ func TestShortIDs(t *testing.T) {
 	if got := count.Total(); got != 1 {
 		t.Errorf("found before, it takes %d requests, want the list alone", got)
 	}
-	// Whether a workspace is there does not show to who may not read it.
+	// A caller that may not read a workspace cannot tell whether it exists.
 	for _, by := range []client{c, by} {
 		for _, path := range []string{"workspaces/" + id, "workspaces/" + id + "/vars", "workspaces/ws-0123456789abcdef"} {
 			by.as("dev").want(http.StatusNotFound, http.MethodGet, path, nil)
@@ -455,8 +455,8 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// TestNewOrganization finds by short ids what another process made in an organization that
-// was not there when this one listed them.
+// TestNewOrganization finds by short id a workspace that another process created in an
+// organization that did not exist when this process listed them.
 func TestNewOrganization(t *testing.T) {
 	host := newRegistry(t)
 	var mu sync.Mutex // guards the two

@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 	for _, id := range []string{last + ".9", last + ".01", last + ".-1", last, "sv-", "x", last + ".p09", last + ".p9x", "sv-" + strings.Repeat("A", 3000)} {
 		c.want(http.StatusNotFound, http.MethodGet, "state-versions/"+id, nil)
 	}
-	pending := last + ".p9" // of a script, and for ever
+	pending := last + ".p9" // announced by a script, never stored
 	c.want(http.StatusOK, http.MethodGet, "state-versions/"+pending, nil)
 	c.want(http.StatusNotFound, http.MethodGet, "state-versions/"+pending+"/download", nil)
 	c.want(http.StatusNotFound, http.MethodGet, "state-versions/"+pending+"/outputs", nil)
@@ -86,7 +86,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// rollbackTo is the body that asks for a version again.
+// rollbackTo is the body that requests the rollback to a version.
 func rollbackTo(id string) object {
 	return object{"data": object{"type": "state-versions", "relationships": object{
 		"rollback-state-version": object{"data": object{"type": "state-versions", "id": id}},
@@ -110,7 +110,7 @@ func TestRollback(t *testing.T) {
 		t.Helper()
 		return c.want(status, http.MethodPatch, "workspaces/"+id+"/state-versions", rollbackTo(to))
 	}
-	for range 2 { // it came twice
+	for range 2 { // the request comes twice
 		got := patch(script, http.StatusOK, stable, first).item()
 		if got.Attributes["serial"] != 4.0 || got.Attributes["status"] != "finalized" {
 			t.Errorf("%+v", got)
@@ -195,7 +195,7 @@ func TestOutputsOfVersions(t *testing.T) {
 	}
 }
 
-// What OpenTofu encrypts comes back as it was, and nothing is said of its outputs.
+// A state that OpenTofu encrypts is returned unchanged, and its outputs are unknown.
 //
 // Shows: cloud 14
 func TestEncryptedByTool(t *testing.T) {
@@ -225,7 +225,7 @@ func newSealer(t *testing.T, key string) statebackend.Sealer {
 }
 
 // A state that cannot be read is never "no state": the tools would plan from
-// nothing. What will not pass is not repeated for minutes.
+// nothing. Permanent errors are not retried for minutes.
 //
 // Shows: cloud 6
 func TestUnreadable(t *testing.T) {
@@ -261,15 +261,15 @@ func TestUnreadable(t *testing.T) {
 					t.Errorf("%s: status %d %s", path, a.status, a.body)
 				}
 			}
-			if seen == 0 && name != "blobs not found" { // what is small is not in a blob only
+			if seen == 0 && name != "blobs not found" { // small states are not only in a blob
 				t.Error("nothing was wrong")
 			}
 		})
 	}
 }
 
-// The first version is listed before it can be read, for as long as its registry
-// writes it: that is no damage.
+// The first version may be listed before it can be read, while its registry writes it:
+// that is not damage.
 func TestCurrentVersionBeingWritten(t *testing.T) {
 	host := newRegistry(t)
 	c := newTool(t, newServer(t, host, setup{}))

@@ -18,8 +18,8 @@ import (
 
 const workspaces = "organizations/acme/workspaces"
 
-// TestWorkspace goes through the life of a workspace, each time as another process
-// sees it.
+// TestWorkspace takes a workspace through its life, seen by another process at each
+// step.
 func TestWorkspace(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tool := newTool(t, newServer(t, host, setup{}))
@@ -64,8 +64,8 @@ func TestWorkspace(t *testing.T) {
 	})
 }
 
-// TestCreateTwice shows that a POST whose answer was lost may come again, and that
-// nobody gets what another has made.
+// TestCreateTwice: a POST whose answer was lost may be repeated, but another caller does
+// not get the workspace that way.
 //
 // Shows: cloud 9
 func TestCreateTwice(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCreateTwice(t *testing.T) {
 	}
 }
 
-// TestFoundByState shows that a workspace that another door made is one.
+// TestFoundByState: a workspace that was created through another API exists.
 //
 // Shows: cloud 4
 func TestFoundByState(t *testing.T) {
@@ -120,7 +120,7 @@ func newTags(names ...string) object {
 	return object{"data": list}
 }
 
-// TestLists has every filter, at a process that has written none of it.
+// TestLists tries every filter, at a process that has written none of the workspaces.
 //
 // Shows: cloud 3
 func TestLists(t *testing.T) {
@@ -222,8 +222,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestDelete keeps the history, refuses what is held or manages something, and is
-// done again where a crash came in between.
+// TestDelete keeps the history, refuses a workspace that is locked or manages resources,
+// and can be repeated after a crash in between.
 //
 // Shows: cloud 19
 func TestDelete(t *testing.T) {
@@ -254,7 +254,7 @@ func TestDelete(t *testing.T) {
 		if state, _, err := store.GetVersion(t.Context(), "prod", 1); err != nil || string(state) != managing("a", 1) {
 			t.Errorf("the history has %.60s, %v", state, err)
 		}
-		// A state that was brought back, or whose deletion did not get through, is a workspace.
+		// A state that was restored, or whose deletion failed, is a workspace.
 		mustPut(t, store, "prod", managing("a", 4))
 		if got := tool.want(http.StatusOK, http.MethodGet, workspaces+"/prod", nil).item(); len(got.Attributes["tag-names"].([]any)) > 0 {
 			t.Errorf("it has the tags of the one that was deleted: %+v", got)
@@ -264,8 +264,8 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// TestDeletedUnderway deletes a workspace while a command is about to use it, and
-// makes it again: what the command has read is never planned from, nor written back.
+// TestDeletedUnderway deletes a workspace while a command is about to use it, and creates
+// it again: the data that the command has read is never planned from or written back.
 //
 // Shows: cloud 27 | deleted between any two requests; made again; records of equal content
 func TestDeletedUnderway(t *testing.T) {
@@ -279,9 +279,9 @@ func TestDeletedUnderway(t *testing.T) {
 	clock.advance(2 * time.Second)
 	other.want(http.StatusNoContent, http.MethodDelete, workspaces+"/prod", nil)
 	current := "workspaces/" + cmd.id + "/current-state-version"
-	tool.want(http.StatusConflict, http.MethodGet, current, nil) // not 404, from which it would plan anew
+	tool.want(http.StatusConflict, http.MethodGet, current, nil) // not 404, at which the tool would plan from nothing
 	tool.lock(http.StatusNotFound, cmd.id)
-	tool.want(http.StatusConflict, http.MethodPost, "workspaces/"+cmd.id+"/state-versions", announce(stateOf("a", 2))) // whose text the tools print
+	tool.want(http.StatusConflict, http.MethodPost, "workspaces/"+cmd.id+"/state-versions", announce(stateOf("a", 2))) // the tools print the text of this error
 	tool.want(http.StatusNotFound, http.MethodGet, workspaces+"/prod", nil)
 	clock.advance(2 * time.Second)
 	other.create("prod")
@@ -297,8 +297,8 @@ func TestDeletedUnderway(t *testing.T) {
 	tool.apply("prod", stateOf("b", 1))
 }
 
-// TestClocksOfReplicas shows that a command that begins at a replica whose clock is
-// behind is not taken for one of before the workspace was made.
+// TestClocksOfReplicas: a command that begins at a replica whose clock is behind does not
+// count as one from before the workspace was created.
 func TestClocksOfReplicas(t *testing.T) {
 	behind := &clock{}
 	behind.advance(-time.Minute)

@@ -49,8 +49,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// Where keys lag independently of each other the lock is not safe. This is what
-// the litmus test of a registry looks for.
+// If keys lag independently of each other, the lock is not safe. The litmus
+// test of a registry looks for this case.
 func TestExploreLaggingKeys(t *testing.T) {
 	_, bad := explore(&setup{lists: listLag, clients: 2, cycles: 1}, maxStates)
 	if !strings.HasPrefix(bad, "two holders") {
@@ -60,8 +60,8 @@ func TestExploreLaggingKeys(t *testing.T) {
 
 const maxStates = 2_000_000
 
-// explore visits every state that can be reached, depth first, and returns how
-// many there are and the first violation.
+// explore visits every reachable state, depth first, and returns their number and the
+// first violation.
 func explore(s *setup, limit int) (int, string) {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}
@@ -96,13 +96,13 @@ func explore(s *setup, limit int) (int, string) {
 	return len(seen), ""
 }
 
-// past is the steps that led to a world, the last one first.
+// past is the list of steps that led to a world, the last one first.
 type past struct {
 	before *past
 	act    act
 }
 
-// report describes the steps, the first one first.
+// report describes the steps in their order.
 func (p *past) report(s *setup) string {
 	var acts []act
 	for ; p != nil; p = p.before {

@@ -4,7 +4,7 @@ package protocol
 
 import "testing"
 
-// peopleWorlds are small enough to be explored whole.
+// peopleWorlds are small enough to be explored completely.
 func peopleWorlds() map[string]setup {
 	whole := setup{persons: 2, servers: 2, cycles: 1, puts: 1, patience: 1, whole: true}
 	torn := whole
@@ -46,7 +46,7 @@ func peopleWorlds() map[string]setup {
 }
 
 // TestExploreServers tries every order of events of two clients whose requests reach
-// any of two servers.
+// either of two servers.
 //
 // Shows: servers 7 | every order of events of two clients and two servers; without each rule one
 // goes wrong, and it is known which; also `make models`

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/mutant"
 )
 
-// smallWorlds are worlds in which what goes wrong without a rule is found soon.
+// smallWorlds are worlds in which the effect of a missing rule is found soon.
 func smallWorlds() map[string]setup {
 	torn := setup{clients: 2, cycles: 1, puts: 1, descending: true, chunks: true}
 	taken := torn
@@ -38,7 +38,7 @@ func smallWorlds() map[string]setup {
 	}
 }
 
-// rule is what the lock does not hold without, and the test that finds it.
+// rule is a rule that the lock needs, and the test that detects its absence.
 type rule struct {
 	mutant.Guard
 	test string
@@ -49,7 +49,7 @@ const (
 	inServers = "TestExploreServers"
 )
 
-// rules are those of the lock. The model servers.pml has those of the hand-over, too.
+// rules returns the rules of the lock. The model servers.pml also has those of the hand-over.
 func rules() map[string]rule {
 	small := func(file, old, without, world string, and ...mutant.Edit) rule {
 		return rule{mutant.Guard{File: file, Old: old, New: without, And: and}, "^" + inSmall + "$/^" + world + "$"}
@@ -92,7 +92,7 @@ func rules() map[string]rule {
 	}
 }
 
-// TestExploreSmall explores a part of the worlds from which rules are taken.
+// TestExploreSmall explores a part of the worlds in which rules are removed.
 func TestExploreSmall(t *testing.T) {
 	limit := maxStates / 40
 	if os.Getenv(mutant.Wanted) != "" {
@@ -111,7 +111,7 @@ func TestExploreSmall(t *testing.T) {
 }
 
 // TestRules shows that each rule of the protocol is needed: without it some order of
-// events breaks a property.
+// events violates a property.
 //
 // Shows: servers 7
 func TestRules(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // schedules is how many random schedules TestSimulate runs.
 const schedules = 100_000
 
-// simulated are the worlds that TestSimulate draws from.
+// simulated returns the worlds that TestSimulate chooses from.
 func simulated() []setup {
 	var list []setup
 	for _, l := range []lists{listByKey, listPrefix} {
@@ -94,8 +94,8 @@ const maxSteps = 2000
 func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
 	w := newWorld(s)
 	rng := rand.New(rand.NewPCG(seed, seed))
-	calm := rng.IntN(3) // how rarely faults are drawn
-	hurry := -1         // the client that is served for a while
+	calm := rng.IntN(3) // the higher, the rarer the faults
+	hurry := -1         // the client that runs ahead for a while
 	for range maxSteps {
 		acts := w.acts()
 		if len(acts) == 0 {
@@ -113,8 +113,8 @@ func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
 	return w
 }
 
-// random picks an action. Faults are rare, and at times one client gets ahead of
-// the others: most errors need long delays.
+// random picks an action. Faults are rare, and sometimes one client runs ahead of the
+// others: most errors need long delays.
 func random(rng *rand.Rand, acts []act, calm int, hurry *int) act {
 	if rng.IntN(12) == 0 {
 		*hurry = rng.IntN(6) - 1
@@ -133,7 +133,7 @@ func random(rng *rand.Rand, acts []act, calm int, hurry *int) act {
 	return acts[rng.IntN(len(acts))]
 }
 
-// describe tells a step to a person.
+// describe formats a step for display.
 func (w *world) describe(a act) string {
 	if a.kind == actLate {
 		return fmt.Sprintf("late: %+v", w.late[a.client])

@@ -10,26 +10,26 @@ import (
 )
 
 // The world is a registry and some clients that run the real machines. Every
-// step of it is a choice among actions: TestExplore tries all of them,
-// TestSimulate draws from a seed. After each step the properties are checked
-// against what the registry really holds.
+// step is a choice among actions: TestExplore tries all of them, TestSimulate
+// chooses by a seed. After each step the properties are checked against the
+// actual content of the registry.
 
-// lists says what a tag list may show.
+// lists is the consistency of tag lists.
 type lists uint8
 
 const (
 	// listByKey: a list reads one key after the other, so it shows each push
-	// that finished before it began, and of later ones any part.
+	// that finished before it began, and any part of later ones.
 	listByKey lists = iota
 	// listPrefix: a list is a snapshot, possibly old: the effect of a prefix of
 	// one order of updates.
 	listPrefix
-	// listLag: each key lags by itself, as where the pages of a list come from
-	// different caches. No lock can be safe on it; doctor must find it.
+	// listLag: each key lags independently, as if the pages of a list came from
+	// different caches. No lock can be safe on it; doctor must detect it.
 	listLag
 )
 
-// deletes says what DELETE does.
+// deletes is the effect of DELETE.
 type deletes uint8
 
 const (
@@ -39,37 +39,37 @@ const (
 	deleteTagOnly         // by digest: unsupported
 )
 
-// setup is what does not change in a world.
+// setup is the constant part of a world.
 type setup struct {
 	lists           lists
-	ownWrites       bool // listPrefix: a list shows at least its reader's last write
-	whole           bool // listByKey: at once
+	ownWrites       bool // listPrefix: a list includes its reader's last write
+	whole           bool // listByKey: all keys at once
 	descending      bool // listByKey: the order of reading
 	chunks          bool // listByKey: in three parts; else key by key
 	deletes         deletes
 	clients         int
 	cycles          int // lock, put, unlock per client
 	puts            int // per cycle
-	checks          int // per cycle: of a holder that asks whether it is one
+	checks          int // per cycle: checks by a holder whether it still holds
 	faults          int // budget: lost, late or repeated requests
 	crashes         int // budget
-	refusals        int // budget: claims that are answered by an error and not executed
-	takeOvers       int // budget: locks that end whoever holds
+	refusals        int // budget: claims that are answered by an error and not applied
+	takeOvers       int // budget: locks that end any other lock
 	forces          int // budget: force-unlocks of a holder
 	abandonedClaims int // budget: claims that are listed before they can be read
 	ticks           int // budget: thirds of a lease that pass; with any, locks have leases
 
-	// Of a world of people, which has no clients of its own:
+	// For a world of persons, which has no clients of its own:
 	persons  int
 	servers  int
-	causal   bool // listPrefix: a list shows what its person was told
-	giveUps  int  // budget: people who do not wait for an answer
-	patience int  // how often a server begins anew
-	brief    bool // the second person asks one server, and is done when it is told
-	reads    bool // the last write is a read, and who does not wait for a write goes on to it
+	causal   bool // listPrefix: a list includes all updates that were reported to its person
+	giveUps  int  // budget: persons that do not wait for an answer
+	patience int  // how often a server starts again
+	brief    bool // the second person asks one server, and is done after the answer
+	reads    bool // the last write is a read, and a person that does not wait for a write continues with it
 }
 
-// content tells two manifests under one tag apart.
+// content distinguishes two manifests under one tag.
 type content struct {
 	claim ClaimID
 	put   int
@@ -78,8 +78,8 @@ type content struct {
 type entry struct {
 	tag string
 	content
-	half bool    // listed, and its GET is 404
-	root ClaimID // of a claim: the one that it joined
+	half bool    // listed, but its GET answers 404
+	root ClaimID // for a claim: the claim that it joined
 }
 
 // update is a change of one tag.
@@ -109,23 +109,23 @@ type client struct {
 	rel       releaser
 	force     Forcer
 	req       Request
-	listed    []string // listByKey: read so far
+	listed    []string // listByKey: keys read so far
 	cursor    string
 	chunk     int
 	lastWrite int // listPrefix: position of the last own update
 
-	abandoned ClaimID     // that this client met and may end next
-	seen      Observation // the claim that it met last
-	expired   ClaimID     // that it may end next, because its lease is over
+	abandoned ClaimID     // a claim that this client observed and may end next
+	seen      Observation // the claim that it observed last
+	expired   ClaimID     // a claim that it may end next because its lease has expired
 	hold      Hold
 	checks    int
-	overtaken bool // before the list of its check began
-	wins      int  // locks that were held
+	overtaken bool // before the list of its Check began
+	wins      int  // locks that were acquired
 	cycles    int
 	puts      int
 	attempts  uint32
 
-	// Of a slot of people:
+	// For a slot of a person:
 	task   task
 	tries  int
 	mine   bool // the server remembers the lock
@@ -138,7 +138,7 @@ type world struct {
 	order           []update
 	late            []update // may still take effect
 	clients         []client
-	versions        []content // by when first written; parallel to numbers
+	versions        []content // each version by its first write; parallel to numbers
 	numbers         []int64
 	acked           int64
 	faults          int
@@ -150,10 +150,10 @@ type world struct {
 	tick            int // thirds of a lease that have passed
 	people          []person
 	giveUps         int
-	used            int    // servers that were asked
-	lateClaim       bool   // a claim of a server that stopped may have come after all
+	used            int    // servers that have received a request
+	lateClaim       bool   // a claim of a stopped server may have arrived late
 	past            *past  // explore: the steps that led here
-	bad             string // the property that does not hold
+	bad             string // the violated property
 }
 
 const worldWorkspace = "w"
@@ -195,29 +195,29 @@ type act struct {
 type actKind uint8
 
 const (
-	actStart     actKind = iota // lock; arg 1: take over, 2: end a ghost, 3: a lease
+	actStart     actKind = iota // lock; arg 1: take over, 2: end an abandoned claim, 3: an expired lease
 	actForce                    // force-unlock the lock of client arg
 	actPut                      // start a write
 	actCheck                    // ask whether the lock is still held
 	actRelease                  // start to release
 	actServe                    // the request takes effect and is answered; arg: what a list shows
-	actLost                     // it takes effect, the answer is lost
-	actDropped                  // it never arrives
-	actDelayed                  // the answer is lost, and it may take effect later
-	actTwice                    // it takes effect now and perhaps once more
-	actGiveUp                   // as actDelayed, and its repetitions are not sent: the caller gave up
-	actSwallowed                // it is answered with success and has no effect; arg 1: yet
+	actLost                     // the request takes effect, the answer is lost
+	actDropped                  // the request never arrives
+	actDelayed                  // the answer is lost, and the request may take effect later
+	actTwice                    // the request takes effect now and perhaps once more
+	actGiveUp                   // as actDelayed, but repetitions are not sent: the caller gave up
+	actSwallowed                // the request is answered with success and has no effect; arg 1: not yet
 	actCrash                    // the client dies; arg 1: its request may arrive later
 	actLate                     // a late request takes effect
-	actHalf                     // the claim is listed and cannot be read, the request goes on
+	actHalf                     // the claim is listed and cannot be read, the request continues
 	actSend                     // a person sends a request to server arg
-	actLeave                    // a person does not wait any more
+	actLeave                    // a person stops waiting
 	actStop                     // server number client stops; arg 1: its requests may arrive later
-	actTick                     // a third of the lease passes, in which each holder that runs beats
-	actRefused                  // the claim is answered by an error and not executed
+	actTick                     // a third of the lease passes, and each running holder sends a heartbeat
+	actRefused                  // the claim is answered by an error and not applied
 )
 
-// acts returns what can happen next.
+// acts returns the actions that are possible next.
 func (w *world) acts() []act {
 	if w.people != nil {
 		return w.peopleActs()
@@ -290,9 +290,9 @@ func (w *world) serveActs(acts []act, i int) []act {
 	}
 	if writes(c.req.Op) && w.faults > 0 {
 		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0}, act{actSwallowed, i, 0})
-		// A push that is answered and takes effect while a list is read key by
-		// key is what the promise excludes; where lists are snapshots it is one
-		// more old list.
+		// The guarantee excludes a push that is answered and takes effect while
+		// a list is read key by key; where lists are snapshots it looks like
+		// another old list.
 		if w.lists == listPrefix {
 			acts = append(acts, act{actSwallowed, i, 1})
 		}
@@ -373,7 +373,7 @@ func (w *world) do(a act) {
 	}
 }
 
-// fail breaks a write in one way or another.
+// fail makes a write fail in one of several ways.
 func (w *world) fail(a act) {
 	c := &w.clients[a.client]
 	w.faults--
@@ -431,7 +431,7 @@ func (w *world) start(i, how int) {
 	w.advance(i, Reply{})
 }
 
-// serve lets the request take effect and answers it.
+// serve applies the request and answers it.
 func (w *world) serve(a act) {
 	c := &w.clients[a.client]
 	r := Reply{}
@@ -494,7 +494,7 @@ func (w *world) advance(i int, r Reply) {
 		if c.req.Op != OpWait {
 			break
 		}
-		r = Reply{} // others may do anything during the next request
+		r = Reply{} // others may act during the next request
 	}
 	if c.req.Op != OpDone {
 		return

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Time in the world: it passes in thirds of a lease, and the Date of the registry
-// is hours ahead of what it was when any beat was sent. Our own clock agrees with
-// it, so that only what was seen keeps a lease from ending.
+// Time in the world passes in thirds of a lease, and the Date of the registry is hours
+// ahead of every heartbeat's time. The local clock agrees with it, so only observations
+// keep a lease from ending.
 
 const worldTTL = HeartbeatsPerLease * time.Minute
 
@@ -25,7 +25,7 @@ func (w *world) now() time.Time {
 func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
 
 // settled reports whether time may pass: taking and releasing a lock are bounded,
-// and short beside a lease.
+// and short compared with a lease.
 func (w *world) settled() bool {
 	for i := range w.clients {
 		switch w.clients[i].stage {
@@ -36,7 +36,7 @@ func (w *world) settled() bool {
 	return true
 }
 
-// pass lets a third of the lease pass. Each holder that runs renews its claim.
+// pass lets a third of the lease pass. Each running holder renews its claim.
 func (w *world) pass() {
 	w.tick++
 	for i := range w.clients {
@@ -52,8 +52,8 @@ func (w *world) pass() {
 	}
 }
 
-// meet lets a client look at the claim in its way, and judges what it may do. One
-// look at a time costs it nothing.
+// meet lets a client observe the claim in its way, and decides what it may do. One
+// observation at a time costs it nothing.
 func (w *world) meet(c *client, by ClaimID) {
 	if w.ticks == 0 {
 		return

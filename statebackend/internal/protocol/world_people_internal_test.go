@@ -8,23 +8,23 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// A world of people: each has a lock id and sends LOCK, some writes and UNLOCK, one
-// after the other, each to any of some servers. What the people were told is what
-// counts: from the answer to LOCK until UNLOCK is sent nobody else is told that the
-// lock is his, and no write is refused. Servers stop between any two of their
-// requests and start without memory, and people give up waiting and ask again while
-// a server is still at work.
+// In a world of people, each person has a lock id and sends LOCK, some writes and
+// UNLOCK in sequence, each to any of some servers. The answers are what counts: from the
+// answer to LOCK until UNLOCK is sent, no other person gets the answer that it holds the
+// lock, and no write is refused. Servers stop between any two of their requests and
+// start without memory, and persons give up waiting and repeat a request while a server
+// is still processing it.
 
 // person is a client of the servers.
 type person struct {
 	stage    personStage
-	slot     int // that works on the request; -1: it is to be sent
-	asks     int // how often LOCK is sent yet
+	slot     int // the slot that works on the request; -1: the request is not sent yet
+	asks     int // how many times LOCK may still be sent
 	puts     int
-	sends    int   // how often a request is sent again yet
-	known    int64 // the highest version that was seen or written
-	reported int   // listPrefix: how many updates there were at the last answer
-	forced   bool  // somebody ended the lock by force
+	sends    int   // how many times a request may still be repeated
+	known    int64 // the highest version that was read or written
+	reported int   // listPrefix: number of updates at the last answer
+	forced   bool  // the lock was ended by force
 }
 
 type personStage uint8
@@ -37,19 +37,19 @@ const (
 	personDone
 )
 
-// task is what a server does for a person.
+// task is the work of a server for a person.
 type task uint8
 
 const (
 	taskNone task = iota
 	taskLock
 	taskWrite
-	taskRead // as a write, and nothing is written
+	taskRead // as a write, but nothing is written
 	taskEnd
-	taskForce // somebody else's command, without a server
+	taskForce // force-unlock by another client, without a server
 )
 
-// verdicts of a server on a request.
+// answer is the result of a request to a server.
 type answer uint8
 
 const (
@@ -63,16 +63,16 @@ func (w *world) startPeople() {
 	for i := range w.people {
 		w.people[i] = person{slot: -1, asks: w.cycles, sends: 3}
 	}
-	w.people[0].puts = w.puts                                 // the others look only
-	w.clients = make([]client, w.setup.persons*(w.servers+1)) // the last of each person is for force
+	w.people[0].puts = w.puts                                 // the others only read
+	w.clients = make([]client, w.setup.persons*(w.servers+1)) // the last of each person is for force-unlock
 }
 
-// slot is what a server has of a person: its memory, and the work on a request.
+// slot is the part of a server for one person: its memory, and the work on a request.
 func (w *world) slot(person, server int) int { return person*(w.servers+1) + server }
 
 func (w *world) personOf(slot int) int { return slot / (w.servers + 1) }
 
-// peopleActs returns what can happen next.
+// peopleActs returns the actions that are possible next.
 func (w *world) peopleActs() []act {
 	var acts []act
 	for i := range w.people {
@@ -82,7 +82,7 @@ func (w *world) peopleActs() []act {
 		case p.slot >= 0 && w.giveUps > 0 && p.stage == personWrites:
 			acts = append(acts, act{actLeave, i, 0})
 		case p.slot < 0:
-			for s := range min(w.servers, w.used+1) { // which server is which makes no difference
+			for s := range min(w.servers, w.used+1) { // servers are interchangeable
 				if i > 0 && w.brief && s > 0 {
 					break
 				}
@@ -114,7 +114,7 @@ func (w *world) peopleActs() []act {
 	return acts
 }
 
-// remembers reports whether a server has something to lose.
+// remembers reports whether a server has memory to lose.
 func (w *world) remembers(server int) bool {
 	for i := range w.people {
 		if c := &w.clients[w.slot(i, server)]; c.stage != stageIdle || c.mine {
@@ -150,7 +150,7 @@ func (w *world) doPeople(a act) bool {
 	return true
 }
 
-// stop ends a server; with late its last requests may arrive yet.
+// stop stops a server; with late its last requests may still arrive.
 func (w *world) stop(server int, late bool) {
 	w.crashes--
 	for i := range w.people {
@@ -167,7 +167,7 @@ func (w *world) stop(server int, late bool) {
 	}
 }
 
-// send lets a person send a request, and the server begin with it.
+// send sends a request of a person, and the server starts working on it.
 func (w *world) send(i, server int) {
 	w.used = max(w.used, server+1)
 	p := &w.people[i]
@@ -238,7 +238,7 @@ func (w *world) endAll(n int) {
 	w.advance(n, Reply{})
 }
 
-// slotDone goes on when a machine of a slot has ended.
+// slotDone continues after a machine of a slot has ended.
 func (w *world) slotDone(n int, v Snapshot) {
 	c := &w.clients[n]
 	switch c.stage {
@@ -304,7 +304,7 @@ func (w *world) slotPut(n int) {
 	}
 }
 
-// answer tells the person, if he still waits for it.
+// answer reports the result to the person, if it still waits.
 func (w *world) answer(n int, how answer) {
 	c := &w.clients[n]
 	c.stage = stageIdle
@@ -324,7 +324,7 @@ func (w *world) answer(n int, how answer) {
 		if p.asks--; p.asks == 0 {
 			p.stage = personDone
 			if how == answerError {
-				p.stage = personEnds // who got no answer does not know, and unlocks
+				p.stage = personEnds // without an answer the person does not know the outcome, and unlocks
 			}
 		}
 	case how == answerError:
@@ -345,7 +345,7 @@ func (w *world) answer(n int, how answer) {
 	}
 }
 
-// reported is the moment at which a person has the lock.
+// reported is the time from which a person holds the lock.
 func (w *world) reported(i, n int) {
 	c, p := &w.clients[n], &w.people[i]
 	p.stage, p.known = personHolds, c.hold.Newest
@@ -363,8 +363,8 @@ func (w *world) reported(i, n int) {
 	}
 }
 
-// arrived judges a version that arrives: one of somebody else must not come above
-// what a holder knows.
+// arrived checks a version that arrives: one of another client must not come above
+// the versions that a holder knows.
 func (w *world) arrived(n int64, by ClaimID) {
 	for i := range w.people {
 		p := &w.people[i]
@@ -375,16 +375,16 @@ func (w *world) arrived(n int64, by ClaimID) {
 	}
 }
 
-// finishPeople checks what is left when nobody does anything any more: no claim that
-// locks anybody out. One that joined a lock which has ended is ended by the next who
-// asks.
+// finishPeople checks the state when no more events are possible: no claim is left that
+// locks others out. A claim that joined a lock which has ended is ended by the next
+// attempt.
 func (w *world) finishPeople() {
 	for i := range w.people {
 		if w.people[i].stage != personDone {
 			w.violate("%s waits for ever", w.lockID(i))
 		}
 	}
-	old := w.lists == listPrefix && w.setup.crashes > 0 // then who is told no may leave what no list shows yet
+	old := w.lists == listPrefix && w.setup.crashes > 0 // then a refused client may leave a claim that no list shows yet
 	if w.lateClaim || w.setup.faults > 0 || old {
 		return
 	}
@@ -399,7 +399,7 @@ func (w *world) finishPeople() {
 	}
 }
 
-// rootOf is the claim that another one joined.
+// rootOf returns the claim that another one joined.
 func (w *world) rootOf(c ClaimID) ClaimID {
 	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 	if !ok {
@@ -408,7 +408,7 @@ func (w *world) rootOf(c ClaimID) ClaimID {
 	return w.tags[i].root
 }
 
-// peopleKey encodes what the future of people depends on.
+// peopleKey encodes everything that the future of the persons depends on.
 func (w *world) peopleKey(b []byte) []byte {
 	for i := range w.people {
 		p := &w.people[i]

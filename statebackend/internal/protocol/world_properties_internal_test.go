@@ -9,9 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// The properties of the world: what must hold after each step.
+// The properties of the world must hold after each step.
 
-// update changes a tag and checks what every version has to obey.
+// update changes a tag and checks the properties of every version.
 func (w *world) update(u update) {
 	w.tags = applied(w.tags, u)
 	if w.lists == listPrefix {
@@ -34,15 +34,15 @@ func (w *world) update(u update) {
 	}
 	for i := range w.clients {
 		c := &w.clients[i]
-		// What an earlier lock of the same id wrote late is below all that this one writes.
+		// A late write of an earlier lock of the same id is below all writes of this one.
 		if w.holds(c) && !format.ClaimOf(u.claim.X, w.lockID(i)) && t.N > c.hold.Newest {
 			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.hold.Newest, c.hold.Claim)
 		}
 	}
 }
 
-// holds reports whether a client has the lock and nobody took it over. A crashed
-// holder holds.
+// holds reports whether a client has the lock and was not overtaken. A crashed
+// holder still holds.
 func (w *world) holds(c *client) bool {
 	switch c.stage {
 	case stageHolding, stagePutting, stageChecking, stageCrashed:
@@ -55,7 +55,7 @@ func (w *world) overtaken(c ClaimID) bool {
 	return w.has(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 }
 
-// half reports whether a claim is listed and cannot be read.
+// half reports whether a claim is listed but cannot be read.
 func (w *world) half(c ClaimID) bool {
 	i, ok := w.find(format.StateTag{Kind: format.LockClaim, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
 	return ok && w.tags[i].half
@@ -67,9 +67,9 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// finish checks what must be true when nothing can happen any more: without
-// crashes and lost answers everybody has left. Where deleting leaves tags and
-// lists are old at once, a claim may stay, which locks but breaks nothing.
+// finish checks the state when no more events are possible: without crashes and lost
+// answers every lock is released. Where deleting leaves tags and lists are also old, a
+// claim may stay, which locks but breaks nothing.
 func (w *world) finish() {
 	if w.people != nil {
 		w.finishPeople()
@@ -137,12 +137,12 @@ func (w *world) put(i int) {
 	}
 }
 
-// checked judges what Check says of a holder, by the claim and by the lock id. It must
-// not say yes to one that was overtaken before its list began, where a list shows
-// every finished push, nor no to one that nobody overtook, where a list shows at least
-// what its reader wrote. By the id it may say yes
-// for another claim of the same id: another process of the same run, or one of its
-// own that an old list still shows.
+// checked judges the result of Check for a holder, by its claim and by the lock id. It
+// must not be yes for a holder that was overtaken before the list began, if a list shows
+// every finished push, nor no for one that was not overtaken, if a list shows at least
+// its reader's writes. By the id it may be yes for another claim of the same id: one of
+// another process of the same run, or an earlier one of the holder that an old list
+// still shows.
 func (w *world) checked(i int, v Snapshot) {
 	c := &w.clients[i]
 	c.stage, c.req = stageHolding, Request{}
@@ -157,7 +157,7 @@ func (w *world) checked(i int, v Snapshot) {
 	}
 }
 
-// head is the highest version a holder read or wrote itself.
+// head is the highest version that a holder read or wrote itself.
 func (c *client) head() int64 {
 	if c.acq.Result.Sealed && c.hold.Newest == c.hold.Claim.Fence {
 		return c.acq.last.Newest

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// The registry of the world: what requests change and what lists show.
+// This file is the registry of the world: the changes by requests and the lists.
 
 func (w *world) readPointer(c *client) (Owner, Status) {
 	i, ok := w.find("state-" + worldWorkspace)
@@ -31,7 +31,7 @@ func (w *world) readClaim(c ClaimID) (joined bool, s Status) {
 	return w.rootOf(c) != ClaimID{}, StatusDone
 }
 
-// list returns what a list shows, or takes one more step of reading.
+// list returns the content of a list, or takes one more step of reading.
 func (w *world) list(c *client, n int) ([]string, bool) {
 	if w.lists == listPrefix {
 		var tags []entry
@@ -72,7 +72,7 @@ func (w *world) list(c *client, n int) ([]string, bool) {
 	return tags, true
 }
 
-// listChunk reads claims, versions and tombstones at three moments.
+// listChunk reads claims, versions and tombstones at three different times.
 func (w *world) listChunk(c *client) ([]string, bool) {
 	prefixes := [...]string{"locked-", "state-", "unlocked-"}
 	prefix := prefixes[c.chunk]
@@ -101,11 +101,11 @@ func names(tags []entry) []string {
 	return list
 }
 
-// content is what a client writes now: its claim, and for versions which write.
+// content is what a client writes now: its claim and, for versions, the number of the write.
 func (w *world) content(c *client) content {
 	switch c.req.Op {
 	case OpPutVersion, OpPutPointer, OpReadPointer:
-		return content{c.hold.Claim, int(c.req.N)*100 + c.puts} // two writes differ, whatever their numbers
+		return content{c.hold.Claim, int(c.req.N)*100 + c.puts} // two writes differ, even with the same number
 	}
 	return content{c.req.Claim, 0}
 }

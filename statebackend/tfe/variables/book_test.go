@@ -55,7 +55,7 @@ func variable(id, key, value string) variables.Variable {
 	return variables.Variable{ID: strings.Repeat(id, variables.IDLength), Workspace: "prod", Key: key, Value: value, Category: variables.Terraform}
 }
 
-// TestReseal seals all anew with another key, once.
+// TestReseal seals all records again with another key, once.
 func TestReseal(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old := openBook(t, host, "a", nil)
@@ -80,7 +80,7 @@ func TestReseal(t *testing.T) {
 	}
 }
 
-// twoKeys seals with the first and opens with both.
+// twoKeys seals with the first key and opens with both.
 type twoKeys struct {
 	*envelope.Envelope
 	old *envelope.Envelope
@@ -94,8 +94,8 @@ func (k twoKeys) Open(ctx context.Context, sealed []byte, ann map[string]string,
 	return plain, err
 }
 
-// TestBeingWritten reads what is there while a newer record is listed and not found, as
-// while it is written.
+// TestBeingWritten reads the previous record while a newer one is listed but not found, as
+// during its write.
 func TestBeingWritten(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{NoDelete: true})
 	b := openBook(t, host, "a", nil)
@@ -112,7 +112,7 @@ func TestBeingWritten(t *testing.T) {
 	}
 }
 
-// TestDeleted is gone where the registry deletes nothing, too.
+// TestDeleted: a deleted variable is gone, even if the registry does not delete.
 func TestDeleted(t *testing.T) {
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestVariableBounds(t *testing.T) {
 	}
 }
 
-// FuzzVariable turns text into JSON, or refuses it.
+// FuzzVariable converts text to JSON, or refuses it.
 func FuzzVariable(f *testing.F) {
 	for _, text := range []string{`"a"`, `{ a = [1, null] }`, "<<A\nx\nA\n", `"x\n}"`, `[for x in y : x]`, `"${"${a}"}"`} {
 		f.Add(text)

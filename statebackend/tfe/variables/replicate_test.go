@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/tfe/variables"
 )
 
-// replicated copies the states of a book and then the book, and tells what came of it.
+// replicated copies the states of a repository and then its variables, and returns the result.
 func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Replicated {
 	t.Helper()
 	src, dst := statebackend.New(from.Repo, statebackend.Options{}), statebackend.New(to.Repo, statebackend.Options{})
@@ -27,8 +27,8 @@ func replicated(t *testing.T, from, to variables.Book, reseal bool) variables.Re
 	return n
 }
 
-// TestReplicate has a copy follow its source, which it does not change by itself, until it
-// is taken over.
+// TestReplicate: a copy follows its source and refuses changes of its own until it is
+// taken over.
 func TestReplicate(t *testing.T) {
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestReplicate(t *testing.T) {
 }
 
 // TestReplicateBetween copies from a registry that deletes to one that does not, which
-// takes the keys, and to another path, which takes sealing anew.
+// needs the keys, and to another path, which needs sealing again.
 func TestReplicateBetween(t *testing.T) {
 	from, to := openBook(t, ocitest.New(t, ocitest.Quirks{}), "a", nil), openBook(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), "a", nil)
 	mustPut(t, from, variable("A", "a", "1"))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestGive has one name in every place that can give it a value, and takes them away one
-// by one: what counts then is what the next place says.
+// TestGive has one name in every source that can give it a value, and removes the sources
+// one by one: the next source then supplies the value.
 func TestGive(t *testing.T) {
 	value := func(text string) []Variable { return []Variable{{Key: "a", Category: Terraform, Value: text}} }
 	set := func(name string, scope Scope, priority bool) Applied {
@@ -38,7 +38,7 @@ func TestGive(t *testing.T) {
 	}
 }
 
-// TestGiveKinds shows what becomes of categories, expressions and sensitive values.
+// TestGiveKinds checks the handling of categories, expressions and sensitive values.
 func TestGiveKinds(t *testing.T) {
 	own := []Variable{
 		{Key: "a", Category: Terraform, Value: "[1]"}, {Key: "b", Category: Terraform, Value: `{ x = ["secret-in-hcl"] }`, HCL: true, Sensitive: true},
@@ -61,7 +61,7 @@ func TestGiveKinds(t *testing.T) {
 	}
 }
 
-// TestApplying uses sets by the nearest use.
+// TestApplying uses sets by the closest use.
 func TestApplying(t *testing.T) {
 	sets := []Set{{ID: "g", Global: true}, {ID: "p"}, {ID: "w"}, {ID: "n"}, {ID: "gw", Global: true}}
 	uses := []Use{{Set: "p", Project: "net"}, {Set: "w", Workspace: "prod"}, {Set: "w", Project: "net"}, {Set: "n", Workspace: "other"}, {Set: "gw", Workspace: "prod"}}
@@ -86,7 +86,7 @@ func TestTag(t *testing.T) {
 	}
 }
 
-// FuzzTag takes one spelling of a tag, or none.
+// FuzzTag accepts only the exact spelling of a tag.
 func FuzzTag(f *testing.F) {
 	f.Add("variable-var-01234567-0123456789ABCDEF-000001-0123abcd")
 	f.Add("variable-set-01234567-0123456789ABCDEF-999999-0123abcd\n")
