@@ -129,7 +129,7 @@ func (s *Store) acquirer(id string) *protocol.Acquirer {
 	return &protocol.Acquirer{LockID: id, Base: rand.Uint32(), Patience: protocol.MaxAnew, Can: s.findings.abilities()}
 }
 
-// maxTries bounds how often an attempt starts anew because the lock that was
+// maxTries bounds how often an attempt starts again because the lock that was
 // in its way was released before it could be read.
 const maxTries = 4
 

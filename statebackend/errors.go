@@ -131,7 +131,7 @@ type RemedyKind int
 // The kinds of remedies. The zero kind has no remedy, only a cause.
 const (
 	RemedyRestore RemedyKind = iota + 1 // compare with Version, which keeps the state that was not written, and restore it
-	RemedyReseal                        // continue to replicate by sealing anew
+	RemedyReseal                        // continue to replicate, but seal for the copy
 	RemedyPromote                       // take over the copy, once nothing writes to its source
 	RemedyGoBack                        // take over the workspace, to continue from the version before Version
 	RemedyProbe                         // examine the registry, or lock in spite of the finding

@@ -187,7 +187,7 @@ func (s *vault) store(ctx context.Context, state []byte, m *format.StateManifest
 }
 
 // seal prepares the version that a takeover writes under its first number: the content
-// of the head, sealed anew, since a version is bound to its number. It is built once,
+// of the head, sealed again, since a version is bound to its number. It is built once,
 // because a repeated write must send the same bytes.
 func (x *session) seal(ctx context.Context, req protocol.Request) error {
 	if x.sealed.Bytes != nil {

@@ -138,7 +138,7 @@ func (c copier) missing(ctx context.Context, list, there, kept []int64) ([]int64
 	return slices.DeleteFunc(missing, func(n int64) bool { return slices.Contains(there, n) }), nil
 }
 
-// same reports whether version n is the same on both sides: copied, or sealed anew. It
+// same reports whether version n is the same on both sides: copied, or sealed again. It
 // also returns true if either side has pruned the version, and for n = 0.
 func (c copier) same(ctx context.Context, n int64) (bool, error) {
 	if n == 0 {

@@ -276,7 +276,7 @@ func (r *records) put(ctx context.Context, tag string, m oci.Manifest, blobs ...
 	}
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
 		if perr := r.repo.PushBlob(ctx, b); perr != nil {
-			// Not ErrUncertain: the tag was refused, whatever happened to the blob.
+			// Not ErrUncertain: the tag was refused, even if the push of the blob is uncertain.
 			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definite(perr))
 		}
 	}

@@ -39,7 +39,7 @@
 //
 // "force-unlock" arrives as a body with only an ID from OpenTofu and as an
 // empty body from Terraform. Both end the lock with a forced tombstone; the
-// empty one ends whatever lock is held, since it names none.
+// empty one ends the current lock, since it names none.
 //
 // # Owners
 //

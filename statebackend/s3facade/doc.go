@@ -25,7 +25,7 @@
 //	PUT key.tflock, If-None-Match: *        Lock; held: 412, the same id again: 200
 //	GET key.tflock                          LockInfo of the holder
 //	DELETE key.tflock                       Unlock what was last shown to this run;
-//	                                        somebody else's lock: force-unlock
+//	                                        another client's lock: force-unlock
 //	HEAD, GET key (also with Range)         Get, under the lock if this run has it
 //	PUT key                                 Put under the lock; without one a lock
 //	                                        for this write alone
