@@ -36,7 +36,7 @@ func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, f
 }
 
 // LockWhen is [Store.LockWhen] that starts with this list, if the workspace is free in
-// it, instead of another one. The lock is as safe as one whose client lists and then
+// it, instead of making one. The lock is as safe as one whose client lists and then
 // pauses: it is won by the lists after the claim. fit is also called with the first of
 // these, and if it returns an error the claim is withdrawn.
 func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {

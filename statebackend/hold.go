@@ -35,8 +35,8 @@ const (
 
 // LockWithin is [Store.Lock] that tries again while another client holds the lock,
 // until limit has passed or done is closed: then the error is the last *LockedError.
-// It goes on for a second beyond limit where the holder seems to be gone, and for as
-// long as it takes to end a claim that was never acknowledged.
+// It tries for at least a second if the holder seems to be gone, and for at least as long
+// as it takes to end a claim that was never acknowledged.
 func (s *Store) LockWithin(ctx context.Context, workspace string, info LockInfo, limit time.Duration, done <-chan struct{}) (*Lock, error) {
 	begin := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {

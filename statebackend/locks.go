@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Held is a lock that is held.
+// Held describes a lock that is held.
 type Held struct {
 	Workspace string
 	Info      LockInfo

@@ -247,7 +247,7 @@ func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgem
 // proven to show a finished push at once.
 const settleTime = 2 * time.Second
 
-// HostVerdict is what is known of registries by their host names. Other registries are
+// HostVerdict returns what is known of a registry by its host name. Other registries are
 // assumed to show their own writes; each lock checks that.
 func HostVerdict(host string) format.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
