@@ -23,7 +23,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	set, err := versions.MeetingConstraintsStringRuby(s)
 	if err != nil {
 		why := err.Error()
-		if strings.HasSuffix(why, `after ""`) { // nothing of it was understood
+		if strings.HasSuffix(why, `after ""`) { // no part of it was understood
 			why = "it is no version, such as 1.2.3 or ~> 1.2"
 		}
 		return Constraint{}, invalid("version constraint", s, "%s", why)
@@ -31,8 +31,8 @@ func ParseConstraint(s string) (Constraint, error) {
 	return Constraint{text: s, set: &set}, nil
 }
 
-// Allows reports whether the constraint selects v. A pre-release, and thus an
-// edition, is selected only by a constraint that names it exactly.
+// Allows reports whether the constraint selects v. A pre-release, and therefore
+// an edition, is selected only by a constraint that names it exactly.
 func (c Constraint) Allows(v Version) bool {
 	if c.set == nil {
 		return !v.Prerelease()

@@ -9,9 +9,9 @@
 // host/namespace/type. The clients allow more than an OCI repository name can
 // hold: upper case, "___", letters outside ASCII. Such addresses are refused,
 // never escaped, truncated or hashed, so two addresses never share a
-// repository. The only character that is mapped is ":" before the port of a
-// provider's host, which becomes "_"; host names have no "_", so the mapping can
-// be undone.
+// repository. The only mapped character is ":" before the port of a provider's
+// host, which becomes "_"; host names have no "_", so the mapping is
+// reversible.
 //
 // # Versions and tags
 //
@@ -22,12 +22,12 @@
 //
 // # Layout
 //
-// A [Layout] holds one template per kind of repository. Templates can be read
-// backwards: [Layout.Parse] turns a repository name into the address that is
-// stored there. [Layout.Validate] refuses templates for which this is not so,
-// and two templates that could produce the same name. The repository of the
-// ledger stands for itself and for those with a number behind it; instances may
-// share a repository, which then tells only what its template names.
+// A [Layout] has one template per kind of repository. Templates are reversible:
+// [Layout.Parse] turns a repository name into the address that is stored there.
+// [Layout.Validate] refuses templates that are not reversible, and two
+// templates that could produce the same name. The name of the ledger repository
+// also stands for the same name with a number appended. Instances may share a
+// repository, which then identifies only the parts that its template names.
 //
 // # Constraints
 //

@@ -4,7 +4,7 @@ package addr
 
 import "fmt"
 
-// SyntaxError says that a text is not an address, version or template that
+// SyntaxError means that a text is not an address, version or template that
 // okara can store. Its text names the part, the offending character and the
 // rule.
 type SyntaxError struct {

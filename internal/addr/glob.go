@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Match reports whether an address matches a glob: * stands for any
-// characters of one segment, ** as a whole segment for any number of segments.
+// Match reports whether an address matches a glob: * stands for any characters
+// of one segment, ** as a whole segment for any number of segments.
 //
-// It is asked for each right of a caller, with globs and texts of others, so it makes no
-// slices, and as MatchText keeps two positions: behind the last **, and how far that
-// reached. An earlier ** never has to reach further than it did.
+// It is called for each right of a caller, with untrusted globs and texts, so
+// it allocates no slices. Like MatchText it keeps two positions: after the last
+// **, and how far that ** reached. An earlier ** never has to be extended.
 func Match(glob, address string) bool {
 	// whether a segment is left
 	g := true
@@ -48,7 +48,7 @@ func Match(glob, address string) bool {
 			return false
 		}
 	}
-	for g { // the address is at its end
+	for g { // the address has ended
 		var want string
 		if want, glob, g = strings.Cut(glob, "/"); want != "**" {
 			return false
@@ -57,19 +57,20 @@ func Match(glob, address string) bool {
 	return true
 }
 
-// MatchBelow reports whether a glob matches some address of at least two segments
-// that begins with this one.
+// MatchBelow reports whether a glob matches some address of at least two
+// segments whose first one is first.
 func MatchBelow(glob, first string) bool {
 	want, _, more := strings.Cut(glob, "/")
 	return want == "**" || more && MatchText(want, first)
 }
 
-// Covers reports whether a glob matches every address that another glob matches. It
-// may say no where only the kinds of names that there are make it so.
+// Covers reports whether a glob matches every address that another glob
+// matches. It may return false if this holds only because of the form of real
+// names.
 func Covers(glob, other string) bool {
 	outer := strings.Split(glob, "/")
 	inner := strings.Split(other, "/")
-	// below[j] is whether the rest of outer covers inner[j:].
+	// below[j] reports whether the rest of outer covers inner[j:].
 	below := make([]bool, len(inner)+1)
 	below[len(inner)] = true
 	for _, want := range slices.Backward(outer) {
@@ -79,7 +80,7 @@ func Covers(glob, other string) bool {
 			case want == "**":
 				now[j] = below[j] || j < len(inner) && now[j+1]
 			case j < len(inner) && inner[j] != "**":
-				now[j] = below[j+1] && MatchText(want, inner[j]) // a star of inner is matched by stars alone
+				now[j] = below[j+1] && MatchText(want, inner[j]) // only stars match a star of inner
 			}
 		}
 		below = now
@@ -87,9 +88,9 @@ func Covers(glob, other string) bool {
 	return below[0]
 }
 
-// MatchText reports whether a text without segments matches a glob, in which * stands
-// for any characters. It keeps the usual two positions: behind the last star, and how
-// far that star reached.
+// MatchText reports whether a text without segments matches a glob, in which *
+// stands for any characters. It keeps two positions: after the last star, and
+// how far that star reached.
 func MatchText(glob, s string) bool {
 	g := 0
 	i := 0

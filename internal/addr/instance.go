@@ -4,16 +4,16 @@ package addr
 
 import "strings"
 
-// TemplateReserved is the namespace that no template has: it is kept for runs of
-// workspaces.
+// TemplateReserved is the namespace that is not available for templates: it is
+// reserved for runs of workspaces.
 const TemplateReserved = "tfe"
 
-// maxTemplatePart is the limit for the namespace and the name of a template. Both
-// and an id fit into one label of DNS each.
+// maxTemplatePart is the limit for the namespace and the name of a template.
+// Each of them, together with an id, fits into one DNS label.
 const maxTemplatePart = 40
 
-// ParseTemplate parses "namespace/name" of a template of instances. The error is
-// a [*SyntaxError].
+// ParseTemplate parses "namespace/name" of a template of instances. The error
+// is a [*SyntaxError].
 func ParseTemplate(s string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || strings.Contains(name, "/") {
@@ -25,8 +25,8 @@ func ParseTemplate(s string) (namespace, name string, err error) {
 	return namespace, name, checkTemplate(namespace, name)
 }
 
-// checkInstanceTemplate is checkTemplate for what records may name as well: the name
-// of a state, in the namespace that is kept for runs of its workspaces.
+// checkInstanceTemplate is checkTemplate for records, which may also name a
+// state, in the namespace that is reserved for runs of its workspaces.
 func checkInstanceTemplate(namespace, name string) error {
 	if namespace != TemplateReserved {
 		return checkTemplate(namespace, name)
@@ -49,7 +49,7 @@ func checkTemplate(namespace, name string) error {
 	return nil
 }
 
-// Characters of the id of an instance, which is a label of DNS that is easily
+// Characters of the id of an instance, which is a DNS label that is easy to
 // read aloud: the first one is a letter.
 const (
 	InstanceLetters = "abcdefghjkmnpqrstvwxyz"
@@ -57,7 +57,8 @@ const (
 	InstanceLength  = 10
 )
 
-// CheckInstance returns why s is not the id of an instance, as a [*SyntaxError].
+// CheckInstance returns why s is not the id of an instance, as a
+// [*SyntaxError].
 func CheckInstance(s string) error {
 	if len(s) != InstanceLength || !strings.Contains(InstanceLetters, s[:1]) || strings.Trim(s, InstanceLetters+InstanceDigits) != "" {
 		return invalid("instance", s, "must be %d of the characters %s%s, the first one a letter", InstanceLength, InstanceLetters, InstanceDigits)

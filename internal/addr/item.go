@@ -4,18 +4,18 @@ package addr
 
 import "strings"
 
-// Selection is one module or provider with the versions of it that are meant.
+// Selection is one module or provider with a selection of its versions.
 type Selection struct {
 	Item
 	Versions string // the constraint as written; "" means all
 	Allow    Constraint
 }
 
-// ParseSelection reads ADDRESS[@CONSTRAINT].
+// ParseSelection parses ADDRESS[@CONSTRAINT].
 func ParseSelection(s string) (Selection, error) {
 	address, versions, _ := strings.Cut(s, "@")
 	if v, err := ParseVersion(versions); err == nil {
-		versions = v.String() // also of v1.2.3, as git tags have it
+		versions = v.String() // accepts also v1.2.3, as in git tags
 	}
 	allow, err := ParseConstraint(versions)
 	if err != nil {
@@ -25,13 +25,13 @@ func ParseSelection(s string) (Selection, error) {
 	return Selection{Item: it, Versions: versions, Allow: allow}, err
 }
 
-// Selects reports whether v is meant. Without a constraint every version is,
-// pre-releases and editions included.
+// Selects reports whether v is selected. Without a constraint all versions are,
+// including pre-releases and editions.
 func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.Allows(v) }
 
-// ParseItem reads the address of a module or a provider. One of three parts is a
-// mirrored provider if the first is a host name, else a module; one of two parts
-// is an own provider.
+// ParseItem parses the address of a module or a provider. An address of three
+// parts is a mirrored provider if the first part is a host name, and otherwise
+// a module; one of two parts is an own provider.
 func ParseItem(address string) (Item, error) {
 	first, _, _ := strings.Cut(address, "/")
 	if strings.Count(address, "/") == 1 || strings.ContainsAny(first, ".:") || first == "localhost" {
@@ -42,7 +42,7 @@ func ParseItem(address string) (Item, error) {
 	return m.Item(), err
 }
 
-// ParseItemVersion reads ADDRESS@VERSION.
+// ParseItemVersion parses ADDRESS@VERSION.
 func ParseItemVersion(s string) (Item, Version, error) {
 	address, version, _ := strings.Cut(s, "@")
 	it, err := ParseItem(address)
@@ -64,8 +64,7 @@ func (p Provider) Item() Item {
 	return Item{Kind: KindMirror, Provider: p}
 }
 
-// Versioned reports whether it is something that has versions: a module or a
-// provider.
+// Versioned reports whether the item has versions: a module or a provider.
 func (it Item) Versioned() bool {
 	return it.Kind == KindModule || it.Kind == KindProvider || it.Kind == KindMirror
 }
@@ -81,7 +80,8 @@ func (it Item) String() string {
 	return it.Provider.String()
 }
 
-// Repository is where a layout keeps a module, a provider or a template.
+// Repository returns the repository of a module, a provider or a template in a
+// layout.
 func (it Item) Repository(l Layout) string {
 	switch it.Kind {
 	case KindModule:
@@ -90,7 +90,7 @@ func (it Item) Repository(l Layout) string {
 		return l.MirrorOf(it.Provider)
 	case KindTemplate:
 		namespace, name, _ := strings.Cut(it.Template, "/")
-		repository, _ := l.Template(namespace, name) // "" for what is no template
+		repository, _ := l.Template(namespace, name) // "" if it is no template
 		return repository
 	}
 	return l.Provider(it.Provider)

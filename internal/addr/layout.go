@@ -21,46 +21,47 @@ const (
 	KindLedger   = "ledger" // of instances
 )
 
-// Layout maps addresses to repository names and back. Each field but Prefix is a
-// template; an empty one means the default. The placeholders are {prefix},
-// {namespace}, {name}, {system}, {type}, {hostname} and {id}; each stands alone
-// between "/" or "." and occurs once.
+// Layout maps addresses to repository names and back. Each field but Prefix is
+// a template; an empty one means the default. The placeholders are {prefix},
+// {namespace}, {name}, {system}, {type}, {hostname} and {id}; each is a whole
+// part between "/" or "." and occurs once.
 type Layout struct {
-	Prefix    string // path that {prefix} stands for; if empty, its slash goes too
+	Prefix    string // path that {prefix} stands for; if empty, its slash is dropped too
 	Modules   string // default "{prefix}/modules/{namespace}/{name}/{system}"
 	Providers string // default "{prefix}/providers/{namespace}/{type}"
 	Mirror    string // default "{prefix}/mirror/{hostname}/{namespace}/{type}"
 	State     string // default "{prefix}/state/{name}"
-	// StatePrimary is where the states were that those of State are a copy of;
-	// default: State itself. Nothing is stored there.
+	// StatePrimary is the template for the original repositories of which those
+	// of State are copies; default: State itself. Nothing is stored there.
 	StatePrimary string
-	// Split are the states that have a repository for each workspace made through
-	// tfe.v2: that of the state NAME.WORKSPACE, which is no state of its own then.
+	// Split lists the states with a separate repository for each workspace that
+	// was created through tfe.v2: that of the state NAME.WORKSPACE, which is
+	// then no separate state.
 	Split     []string
 	Catalog   string // default "{prefix}/catalog"
 	Queue     string // default "{prefix}/queue"
 	Templates string // default "{prefix}/templates/{namespace}/{name}"
-	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It may
-	// leave out {id}, or all three: several instances then share a repository.
+	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It
+	// may omit {id}, or all three: several instances then share a repository.
 	Instances string
-	// Ledgers is by default "{prefix}/ledger". It stands for that name and for the
-	// same with "-2", "-3" and so on behind it.
+	// Ledgers is by default "{prefix}/ledger". It stands for that name and for
+	// the same name with "-2", "-3" and so on appended.
 	Ledgers string
 }
 
-// Item is what a repository holds. Kind says which other field is set.
+// Item is the content of a repository. Kind says which other field is set.
 type Item struct {
 	Kind     string
 	Module   Module
 	Provider Provider
 	State    string
-	Template string // namespace/name, of a template or an instance; "" if instances of all share the repository
-	Instance string // its id; "" if several share the repository
-	Ledger   int    // its number, from 1 on
+	Template string // namespace/name, of a template or an instance; "" if instances of all templates share the repository
+	Instance string // id of the instance; "" if several share the repository
+	Ledger   int    // number of the ledger, from 1 on
 }
 
-// Validate checks that every template can be read backwards and that no two of
-// them can produce one name.
+// Validate checks that every template is reversible and that no two templates
+// can produce the same name.
 func (l Layout) Validate() error {
 	if l.Prefix != "" {
 		for segment := range strings.SplitSeq(l.Prefix, "/") {
@@ -96,7 +97,8 @@ func (l Layout) Module(m Module) string {
 	return l.render(KindModule, map[string]string{"namespace": m.Namespace, "name": m.Name, "system": m.System})
 }
 
-// Provider returns the repository of an own provider, without host.
+// Provider returns the repository of a provider that okara publishes itself,
+// without host.
 func (l Layout) Provider(p Provider) string {
 	return l.render(KindProvider, map[string]string{"namespace": p.Namespace, "type": p.Type})
 }
@@ -108,7 +110,7 @@ func (l Layout) MirrorOf(p Provider) string {
 	return l.render(KindMirror, map[string]string{"hostname": host, "namespace": p.Namespace, "type": p.Type})
 }
 
-// StateRepo returns the repository of the state name, without host.
+// StateRepo returns the repository of the state with this name, without host.
 func (l Layout) StateRepo(name string) (string, error) {
 	if p := segmentRule().problem(name); p != "" {
 		return "", invalid("state name", name, "%s", p)
@@ -116,9 +118,9 @@ func (l Layout) StateRepo(name string) (string, error) {
 	return l.render(KindState, map[string]string{"name": name}), nil
 }
 
-// SplitState reports whether a state is reserved for a workspace of another one,
-// by its name alone: the state "acme.prod" for workspace "prod" of "acme", where
-// Split has that. What it is reserved for is in its workspace "default".
+// SplitState reports whether the name of a state is reserved for a workspace of
+// another state: "acme.prod" for workspace "prod" of "acme", if Split contains
+// "acme". The data is then in its workspace "default".
 func (l Layout) SplitState(name string) (of, workspace string, ok bool) {
 	for _, of := range l.Split {
 		if rest, ok := strings.CutPrefix(name, of+"."); ok {
@@ -128,8 +130,8 @@ func (l Layout) SplitState(name string) (of, workspace string, ok bool) {
 	return "", "", false
 }
 
-// StatePrimaryRepo returns the repository that the state name is a copy of, without
-// host; "" if the layout has no StatePrimary.
+// StatePrimaryRepo returns the original repository of a state of which this
+// layout has a copy, without host; "" if the layout has no StatePrimary.
 func (l Layout) StatePrimaryRepo(name string) (string, error) {
 	if l.StatePrimary == "" {
 		return "", nil
@@ -156,12 +158,12 @@ func (l Layout) Template(namespace, name string) (string, error) {
 }
 
 // Instance returns the repository of the instance id of the template
-// namespace/name, without host, and the workspace of its state there: "default",
-// or the id where instances share the repository.
+// namespace/name, without host, and the workspace of its state there:
+// "default", or the id if instances share the repository.
 //
-// In the namespace [TemplateReserved] the name is that of a state, and what is there
-// are the runs of one of its workspaces; the workspace that is returned is then "run",
-// or "run-ID", which is only ever locked.
+// In the namespace [TemplateReserved] the name is that of a state, and the
+// repository holds the runs of one of its workspaces. The returned workspace is
+// then "run", or "run-ID"; it is only used for locks.
 func (l Layout) Instance(namespace, name, id string) (repository, workspace string, err error) {
 	if err := checkInstanceTemplate(namespace, name); err != nil {
 		return "", "", err
@@ -176,12 +178,12 @@ func (l Layout) Instance(namespace, name, id string) (repository, workspace stri
 	}
 	if namespace == TemplateReserved {
 		workspace = strings.TrimSuffix("run-"+workspace, "-default")
-		name = strings.ReplaceAll(name, ".", "-") // which only states have; the id distinguishes them
+		name = strings.ReplaceAll(name, ".", "-") // only names of states have dots; the id distinguishes them
 	}
 	return l.render(KindInstance, map[string]string{"namespace": namespace, "name": name, "id": id}), workspace, nil
 }
 
-// Ledger returns the repository of the ledger number k, from 1 on, without host.
+// Ledger returns the repository of ledger number k, from 1 on, without host.
 func (l Layout) Ledger(k int) string {
 	name := l.render(KindLedger, nil)
 	if k > 1 {
@@ -190,7 +192,7 @@ func (l Layout) Ledger(k int) string {
 	return name
 }
 
-// Parse returns what the repository holds. It is false for a name that no
+// Parse returns the item of a repository. It returns false for a name that no
 // template produces.
 func (l Layout) Parse(repository string) (Item, bool) {
 	for _, k := range l.kinds() {
@@ -203,13 +205,13 @@ func (l Layout) Parse(repository string) (Item, bool) {
 	return Item{}, false
 }
 
-// Below returns the name of a repository without the prefix of the layout, which
-// is what stays the same when artifacts move to another registry.
+// Below returns the name of a repository without the prefix of the layout. This
+// name stays the same when artifacts move to another registry.
 func (l Layout) Below(repository string) string { return strings.TrimPrefix(repository, l.Prefix+"/") }
 
-// BelowState reports whether the repository is below the path that the layout
-// has for states, at any depth. A layout whose states have no path of their own
-// has nothing below it.
+// BelowState reports whether the repository is below the path of states in the
+// layout, at any depth. If states have no path of their own in the layout,
+// nothing is below it.
 func (l Layout) BelowState(repository string) bool {
 	fixed, _, _ := strings.Cut(l.template(KindState), "{name}")
 	fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
@@ -249,8 +251,8 @@ func item(kind string, values map[string]string) (Item, bool) {
 	}
 }
 
-// itemOfInstance has what the layout names: not the id, or nothing, where
-// instances share repositories.
+// itemOfInstance returns the item that the layout identifies: without the id,
+// or without any field, if instances share repositories.
 func itemOfInstance(values map[string]string) (Item, bool) {
 	it := Item{Kind: KindInstance, Instance: values["id"]}
 	if _, ok := values["name"]; !ok {
@@ -261,8 +263,7 @@ func itemOfInstance(values map[string]string) (Item, bool) {
 	return it, checkInstanceTemplate(values["namespace"], values["name"]) == nil && (!own || CheckInstance(it.Instance) == nil)
 }
 
-// layoutKind is one template with the placeholders it must have: one of these
-// sets.
+// layoutKind is one template with its required placeholders: one of these sets.
 type layoutKind struct {
 	kind, template string
 	placeholders   [][]string
@@ -285,7 +286,7 @@ func (l Layout) kinds() []layoutKind {
 	}
 }
 
-// template is what the repositories of a kind are made by.
+// template returns the template for the repositories of a kind.
 func (l Layout) template(kind string) string {
 	switch kind {
 	case KindModule:
@@ -308,7 +309,7 @@ func (l Layout) template(kind string) string {
 	return cmp.Or(l.Ledgers, "{prefix}/ledger")
 }
 
-// render is asked with each request, so that it makes no more than the name.
+// render is called for each request, so it allocates only the name.
 func (l Layout) render(kind string, values map[string]string) string {
 	template, rooted := strings.CutPrefix(l.template(kind), prefixSlash)
 	var b strings.Builder

@@ -8,9 +8,9 @@ import (
 	"github.com/apparentlymart/go-versions/versions"
 )
 
-// Phantom returns the version that OpenTofu takes a tag of a provider for although
-// the tag is not that version's: it reads "1.2" as 1.2.0, finds no such tag
-// later, and fails for everybody whose constraint allows it.
+// Phantom returns the version as which OpenTofu reads a tag of a provider that
+// is not the tag of that version: it reads "1.2" as 1.2.0, later finds no such
+// tag, and fails for every user whose constraint allows it.
 func Phantom(tag string) (version string, ok bool) {
 	if _, strict := VersionFromTag(tag); strict {
 		return "", false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Platform is an operating system and an architecture, named as Go names them.
+// Platform is an operating system and an architecture, with the names of Go.
 type Platform struct{ OS, Arch string }
 
 // ParsePlatform parses "linux_amd64".

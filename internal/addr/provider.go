@@ -10,7 +10,7 @@ import (
 )
 
 // Provider is the address of a provider. Hostname is empty for a provider that
-// okara publishes itself; mirrored providers have the host of their origin in
+// okara itself publishes; a mirrored provider has the host of its origin in
 // punycode, with ":port" if it is not 443.
 type Provider struct{ Hostname, Namespace, Type string }
 
@@ -45,7 +45,7 @@ func ParseProvider(s string) (Provider, error) {
 	return p, nil
 }
 
-// String returns namespace/type, with the host in front if there is one.
+// String returns namespace/type, preceded by the host if there is one.
 func (p Provider) String() string {
 	if p.Hostname == "" {
 		return p.Namespace + "/" + p.Type
@@ -60,7 +60,7 @@ func parseHost(s string) (string, error) {
 	name, port, hasPort := strings.Cut(s, ":")
 	ascii, err := idna.Lookup.ToASCII(name)
 	again, err2 := idna.Lookup.ToASCII(ascii)
-	if err != nil || err2 != nil || again != ascii { // some code points do not survive the way back
+	if err != nil || err2 != nil || again != ascii { // some code points do not survive the round trip
 		return "", invalid(what, s, "is not a host name")
 	}
 	if p := hostRule().problem(ascii); p != "" {

@@ -4,8 +4,8 @@ package addr
 
 import "strings"
 
-// maxRepository is the longest "host[:port]/name" that clients and registries
-// agree on.
+// maxRepository is the longest "host[:port]/name" that all clients and
+// registries accept.
 const maxRepository = 255
 
 // SplitRegistry splits "localhost:5000/acme" into host and prefix. A scheme or a
@@ -33,8 +33,8 @@ func SplitRegistry(s string) (host, prefix string, err error) {
 	return host, prefix, nil
 }
 
-// CheckRepository checks that host/name is a legal repository that fits into the
-// length limit.
+// CheckRepository checks that host/name is a valid repository within the length
+// limit.
 func CheckRepository(host, name string) error {
 	full := host + "/" + name
 	if len(full) > maxRepository {

@@ -12,8 +12,8 @@ const maxPart = 64 // the clients' limit for a module namespace or name
 // alphabet is a rule for one part of an address: lower-case letters and digits,
 // with some separators between them.
 type alphabet struct {
-	separators string // characters that may stand between two letters or digits
-	rule       string // the rule in words
+	separators string // characters allowed between two letters or digits
+	rule       string // the rule as text
 }
 
 func systemRule() alphabet { return alphabet{"", "only a-z and 0-9 are allowed"} }
@@ -54,7 +54,7 @@ func (a alphabet) problem(s string) string {
 	return a.runs(s)
 }
 
-// runs checks the runs of separators in s, all other characters being letters
+// runs checks the runs of separators in s; all other characters must be letters
 // and digits.
 func (a alphabet) runs(s string) string {
 	for i := 0; i < len(s); {
@@ -79,9 +79,8 @@ func (a alphabet) runs(s string) string {
 	return ""
 }
 
-// longRun reports whether a run of several separators is legal in an OCI name:
-// "__" and any number of dashes, the latter only where the rule is not the one
-// of providers.
+// longRun reports whether a run of several separators is valid in an OCI name:
+// "__" and any number of dashes, the latter except under the rule of providers.
 func (a alphabet) longRun(run string) bool {
 	if a.separators == "-" {
 		return false

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// token is a piece of a template between "/" or ".": a literal or a placeholder.
+// token is a part of a template between "/" or ".": a literal or a placeholder.
 type token struct {
 	literal, placeholder string
-	dotted               bool // the value may contain dots itself
-	numbered             bool // the literal, or the literal with "-2", "-3" and so on behind it
+	dotted               bool // the value itself may contain dots
+	numbered             bool // the literal may be followed by "-2", "-3" and so on
 }
 
 const prefixSlash = "{prefix}/"
@@ -57,7 +57,7 @@ func placeholder(part string) (string, bool) {
 	return part[1 : len(part)-1], true
 }
 
-// validate checks one template on its own.
+// validate checks one template by itself.
 func (k layoutKind) validate(prefix string) error {
 	what := "layout of " + k.kind
 	var found []string
@@ -90,7 +90,7 @@ func (k layoutKind) validate(prefix string) error {
 	return invalid(what, k.template, "must have the placeholders %s, each once", strings.Join(allowed, " or "))
 }
 
-// match reads name backwards through the template.
+// match parses name with the template.
 func match(template [][]token, name string) (map[string]string, bool) {
 	segments := strings.Split(name, "/")
 	if len(segments) != len(template) {
@@ -123,15 +123,15 @@ func match(template [][]token, name string) (map[string]string, bool) {
 	return values, true
 }
 
-// numberOf returns the number, from 2 on, that is behind literal and a dash.
+// numberOf returns the number, at least 2, after literal and a dash.
 func numberOf(literal, part string) (string, bool) {
 	number, ok := strings.CutPrefix(part, literal+"-")
 	k, err := strconv.ParseUint(number, 10, 31)
 	return number, ok && err == nil && k >= 2 && strconv.FormatUint(k, 10) == number
 }
 
-// overlap reports whether two templates may produce one name. It errs on the
-// side of yes.
+// overlap reports whether two templates may produce the same name. In doubt it
+// returns true.
 func overlap(a, b [][]token) bool {
 	if len(a) != len(b) {
 		return false
@@ -144,14 +144,14 @@ func overlap(a, b [][]token) bool {
 	return true
 }
 
-// overlapSegment compares from the right, since what may contain dots comes
-// first.
+// overlapSegment compares from the right, since a part that may contain dots
+// comes first.
 func overlapSegment(a, b []token) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
 	if len(a) < len(b) && !a[0].dotted {
-		return false // a has fewer dots than b has at least
+		return false // a has fewer dots than the minimum of b
 	}
 	for i := 1; i <= len(a); i++ {
 		ta := a[len(a)-i]

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// maxTag is the longest tag of the OCI distribution specification.
+// maxTag is the maximum length of a tag in the OCI distribution specification.
 const maxTag = 128
 
 // Version is a strict SemVer 2.0.0 version. Versions are comparable with ==; the
@@ -32,8 +32,8 @@ func ParseVersion(s string) (Version, error) {
 	return Version{trimmed}, nil
 }
 
-// VersionFromTag returns the version that tag stands for. It is false for every
-// tag that ParseVersion's Tag would not produce.
+// VersionFromTag returns the version that tag stands for. It returns false for
+// every tag that [Version.Tag] does not produce.
 func VersionFromTag(tag string) (Version, bool) {
 	s := strings.Replace(tag, "_", "+", 1)
 	if strings.Contains(tag, "+") || len(tag) > maxTag || !strict(s) {
@@ -42,7 +42,7 @@ func VersionFromTag(tag string) (Version, bool) {
 	return Version{s}, true
 }
 
-// VersionFromGit reads a git tag, such as "v1.4", or in a repository with
+// VersionFromGit parses a git tag, such as "v1.4", or in a repository with
 // several modules "modules/vpc/v1.4.0", which also names a directory. Missing
 // numbers are zero.
 func VersionFromGit(tag string) (dir string, v Version, err error) {
@@ -59,7 +59,7 @@ func VersionFromGit(tag string) (dir string, v Version, err error) {
 	return dir, v, err
 }
 
-// strict reports whether s has all three numbers and is otherwise SemVer.
+// strict reports whether s has all three numbers and is otherwise valid SemVer.
 func strict(s string) bool {
 	v := "v" + s
 	return semver.IsValid(v) && semver.Canonical(v)+semver.Build(v) == v
@@ -76,11 +76,11 @@ func complete(v string) string {
 // String returns the version without a leading "v", "" for the zero value.
 func (v Version) String() string { return v.s }
 
-// Tag returns the tag under which the version is stored: "+" is "_".
+// Tag returns the tag under which the version is stored, with "_" for "+".
 func (v Version) Tag() string { return strings.Replace(v.s, "+", "_", 1) }
 
-// Compare orders versions by SemVer precedence, then by build metadata, byte by
-// byte.
+// Compare orders versions by SemVer precedence, then by build metadata,
+// bytewise.
 func (v Version) Compare(o Version) int {
 	return cmp.Or(semver.Compare("v"+v.s, "v"+o.s), cmp.Compare(v.build(), o.build()))
 }
@@ -88,14 +88,15 @@ func (v Version) Compare(o Version) int {
 // Prerelease reports whether v has a pre-release part.
 func (v Version) Prerelease() bool { return v.prerelease() != "" }
 
-// Edition reports whether v names one edition of a version, see WithEdition.
+// Edition reports whether v is the name of an edition of a version, see
+// WithEdition.
 func (v Version) Edition() bool {
 	_, _, ok := v.cutEdition()
 	return ok
 }
 
-// EditionOf returns the version that the edition v belongs to, v itself if it is
-// none.
+// EditionOf returns the version that the edition v belongs to, or v itself if
+// it is no edition.
 func (v Version) EditionOf() Version {
 	core, _, ok := v.cutEdition()
 	if !ok {
@@ -106,7 +107,7 @@ func (v Version) EditionOf() Version {
 
 // WithEdition returns the name of the edition of v whose manifest has the
 // SHA-256 digest hexDigest. The name is a pre-release, so that only an exact
-// constraint selects it, and its letter "e" keeps it from being a number.
+// constraint selects it, and its letter "e" prevents it from being a number.
 func (v Version) WithEdition(hexDigest string) (Version, error) {
 	if len(hexDigest) < editionHex || !isHex(hexDigest[:editionHex]) {
 		return Version{}, invalid("digest", hexDigest, "is not lower-case hex")
@@ -116,7 +117,7 @@ func (v Version) WithEdition(hexDigest string) (Version, error) {
 }
 
 // NextPatch returns the release after v: the release itself for a pre-release,
-// else the same with a higher patch number.
+// otherwise the same with a higher patch number.
 func (v Version) NextPatch() Version {
 	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
 	if v.Prerelease() {
@@ -126,15 +127,16 @@ func (v Version) NextPatch() Version {
 	return Version{core[:i+1] + increment(core[i+1:])}
 }
 
-// Parts of a version that Bump makes higher.
+// Parts of a version that Bump increases.
 const (
 	Major = "major"
 	Minor = "minor"
 	Patch = "patch"
 )
 
-// Bump returns the release after v with a higher major, minor or patch number and
-// zeros behind it (SemVer 2.0.0, 6 to 8), whatever pre-release of it there may be.
+// Bump returns the release after v with a higher major, minor or patch number
+// and zeros after it (SemVer 2.0.0, 6 to 8), regardless of existing
+// pre-releases.
 func (v Version) Bump(part string) (Version, error) {
 	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
 	n := strings.Split(core, ".")
