@@ -5,17 +5,17 @@ package archive
 import "errors"
 
 var (
-	// ErrUnsafe says that a tree or an archive holds something that okara does
-	// not ship: a link, an escaping name, a device.
+	// ErrUnsafe means that a tree or an archive contains an entry that okara
+	// does not ship: a link, an escaping name, a device.
 	ErrUnsafe = errors.New("refused")
-	// ErrTooLarge says that a limit was passed.
+	// ErrTooLarge means that a limit was exceeded.
 	ErrTooLarge = errors.New("over the limit")
 )
 
 // Limits bound a tree or an archive. A zero field means its default.
 type Limits struct {
 	Files    int   // number of files, default 10 000
-	Dirs     int   // number of directories, those above files included, default 10 000
+	Dirs     int   // number of directories, including those above files, default 10 000
 	Bytes    int64 // all files uncompressed, default 512 MiB
 	FileSize int64 // one file uncompressed, default 128 MiB
 }

@@ -11,31 +11,33 @@ import (
 	"strings"
 )
 
-// HoldBack keeps what a publisher hardly means to publish out of a tree of their own:
-// files of values and secrets by name, private keys, and what .gitignore names. A tree
-// that came out of an archive is not held back from: its bytes are its origin's.
+// HoldBack excludes files of a publisher's own tree that are probably not meant
+// to be published: files of values and secrets by name, private keys, and files
+// ignored by .gitignore. It is not used for a tree from an archive, whose bytes
+// must stay those of its origin.
 type HoldBack struct {
-	Include  []string // globs as in .gitignore of what ships nevertheless
-	Checkout fs.FS    // of git, with the tree in it, whose .gitignore files above the tree count; nil: none
-	At       string   // where in Checkout the tree is, a slash path
+	Include  []string // globs, as in .gitignore, of files that ship nevertheless
+	Checkout fs.FS    // git checkout with the tree in it, whose .gitignore files above the tree also apply; nil: none
+	At       string   // slash path of the tree in Checkout
 
-	// Named, if it is set, receives from List for each glob whether it names something that is
-	// there; one map may serve several trees.
+	// Named, if set, receives from List for each glob whether it matches an
+	// existing file; one map may be used for several trees.
 	Named map[string]bool
 
-	// Held is what List held back, sorted by path.
+	// Held is the list of entries that List held back, sorted by path.
 	Held []Dropped
-	// Ignored is the rule above the tree that names the tree itself, or a folder that it
-	// is in. It ships all the same. "": none does.
+	// Ignored is the rule above the tree that matches the tree itself or a
+	// directory above it. The tree ships nevertheless. "": no rule does.
 	Ignored string
 }
 
-// maxKey bounds what is read of a file to see whether a private key is in it, in bytes.
-// The certificates of all authorities that a system trusts are a quarter of a megabyte.
+// maxKey bounds, in bytes, how much of a file is searched for a private key.
+// The certificates of all authorities that a system trusts are a quarter of a
+// megabyte.
 const maxKey = 4 << 20
 
-// valueRules are files that by their name, in small letters, hold values or secrets.
-// Those of examples ship.
+// valueRules returns the rules for files that contain values or secrets
+// according to their lower-case name. Files of examples ship.
 func valueRules() []string {
 	return []string{
 		".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc", ".netrc", "_netrc",
@@ -44,17 +46,17 @@ func valueRules() []string {
 	}
 }
 
-// holder decides for one tree what is held back.
+// holder decides which entries of one tree are held back.
 type holder struct {
 	tree    fs.FS
-	at      string // where in the checkout the tree is, "." for itself
+	at      string // path of the tree in the checkout, "." for the checkout itself
 	values  []rule
 	include []rule
-	named   map[string]bool // globs of include that name something
+	named   map[string]bool // globs of include that match something
 	used    *ignoreBudget
 }
 
-// newHolder returns also the rules of the .gitignore files above the tree.
+// newHolder also returns the rules of the .gitignore files above the tree.
 func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []rule, err error) {
 	h = &holder{tree: tree, at: path.Clean(o.At), named: map[string]bool{}, used: used}
 	if h.values, err = parseRules(valueRules()); err != nil {
@@ -81,7 +83,8 @@ func newHolder(tree fs.FS, o *HoldBack, used *ignoreBudget) (h *holder, above []
 	return h, above, err
 }
 
-// ignored is the rule that names the tree itself, or a folder that it is in.
+// ignored returns the rule that matches the tree itself or a directory above
+// it.
 func (h *holder) ignored(above []rule) (string, error) {
 	for dir := h.at; dir != "."; dir = path.Dir(dir) {
 		if r, ok, err := h.used.excluded(above, dir, true); ok || err != nil {
@@ -91,7 +94,7 @@ func (h *holder) ignored(above []rule) (string, error) {
 	return "", nil
 }
 
-// note records for each glob of the publisher whether it names something.
+// note records for each glob of the publisher whether it matched.
 func (h *holder) note(o *HoldBack) {
 	if o.Named == nil {
 		return
@@ -101,7 +104,7 @@ func (h *holder) note(o *HoldBack) {
 	}
 }
 
-// shallowFirst orders directories of one path as their rules come.
+// shallowFirst orders the directories of one path by the order of their rules.
 func shallowFirst(dirs []string) []string {
 	ordered := dirs[:1]
 	for i := len(dirs) - 1; i > 0; i-- {
@@ -127,7 +130,8 @@ func parseRules(lines []string) ([]rule, error) {
 	return rules, nil
 }
 
-// gitRules are those of the .gitignore of dir, for paths of the checkout.
+// gitRules returns the rules in the .gitignore of dir, for paths of the
+// checkout.
 func (h *holder) gitRules(dir string) ([]rule, error) {
 	rules, err := readRules(h.tree, dir, h.used, ".gitignore")
 	for i := range rules {
@@ -136,7 +140,7 @@ func (h *holder) gitRules(dir string) ([]rule, error) {
 	return rules, err
 }
 
-// reason says why the entry is held back, "" if it is not.
+// reason returns why the entry is held back, "" if it is not.
 func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 	if !isDir {
 		r, ok, err := h.used.excluded(h.values, strings.ToLower(name), false)
@@ -161,8 +165,9 @@ func (h *holder) reason(name string, isDir bool, git []rule) (string, error) {
 	return "held back, ignored by git: " + r.source, nil
 }
 
-// included reports whether a glob of the publisher names the entry. Below a directory that
-// is held back only those with a slash do, which name the place.
+// included reports whether a glob of the publisher matches the entry. Below a
+// directory that is held back only globs with a slash, which name the path, can
+// match.
 func (h *holder) included(name string, isDir, below bool) (yes bool, err error) {
 	for _, r := range h.include {
 		if below && r.base {
@@ -180,7 +185,8 @@ func (h *holder) included(name string, isDir, below bool) (yes bool, err error) 
 	return yes, nil
 }
 
-// reachesBelow reports whether a glob can name something below a directory.
+// reachesBelow reports whether a glob can match an entry below a held-back
+// directory.
 func (h *holder) reachesBelow() bool {
 	for _, r := range h.include {
 		if !r.base {
@@ -190,15 +196,15 @@ func (h *holder) reachesBelow() bool {
 	return false
 }
 
-// privateKey looks into files that are called as keys are. Certificates and public keys
-// are not, an entry that cannot be decided is.
+// privateKey reports whether a file with the extension of a key is a private
+// key. Certificates and public keys are not; in doubt the result is true.
 func privateKey(tree fs.FS, name string) (bool, error) {
 	extension := strings.ToLower(path.Ext(name))
 	if extension != ".pem" && extension != ".key" && extension != ".asc" {
 		return false, nil
 	}
 	if info, err := fs.Stat(tree, name); err != nil || !info.Mode().IsRegular() {
-		return false, nil // a link that leads nowhere, or no file: refused elsewhere
+		return false, nil // a dangling link, or not a file: refused elsewhere
 	}
 	f, err := tree.Open(name)
 	if err != nil {

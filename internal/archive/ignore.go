@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Bounds on ignore files, far above what people write: the largest template of
-// github.com/github/gitignore has some 400 rules, none longer than 60 bytes.
+// Bounds on ignore files, far above common use: the largest template of
+// github.com/github/gitignore has about 400 rules, none longer than 60 bytes.
 const (
 	maxIgnoreFile  = 128 << 10
 	maxIgnoreFiles = 200  // in one tree
@@ -23,9 +23,9 @@ const (
 	maxRule        = 256  // bytes
 	maxWildcards   = 16   // in one rule
 
-	// maxMatching bounds what matching costs: for each rule that is held
-	// against a path, their lengths multiplied. That is how the time of package
-	// regexp grows.
+	// maxMatching bounds the work of matching: the sum, over all comparisons of
+	// a rule with a path, of the product of their lengths. The time of package
+	// regexp is proportional to it.
 	maxMatching = 4_000_000_000
 )
 
@@ -34,16 +34,16 @@ func ignoreFiles() []string { return []string{".terraformignore", ".tfignore"} }
 
 // rule is one line of an ignore file.
 type rule struct {
-	source  string // "modules/x/.tfignore:3: *.bak", for people
+	source  string // "modules/x/.tfignore:3: *.bak", for messages
 	dir     string // directory that the rule applies to, "." for the root
 	include bool
 	dirOnly bool
-	base    bool           // without a slash: pattern is over the last element
+	base    bool           // no slash: pattern matches the last element
 	size    int            // of the line
-	pattern *regexp.Regexp // over the path relative to dir
+	pattern *regexp.Regexp // matches the path relative to dir
 }
 
-// ignoreBudget is what the ignore files of one tree may still use.
+// ignoreBudget is the remaining allowance of the ignore files of one tree.
 type ignoreBudget struct{ files, rules, matching int }
 
 func defaultRules() []rule {
@@ -69,7 +69,7 @@ func alwaysDropped(name string) string {
 	return ""
 }
 
-// readRules returns the rules in the ignore files of dir that have these names.
+// readRules returns the rules in the files of dir with these names.
 func readRules(tree fs.FS, dir string, used *ignoreBudget, names ...string) ([]rule, error) {
 	var rules []rule
 	for _, name := range names {
@@ -122,8 +122,9 @@ func readFile(tree fs.FS, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// excluded returns the rule that says about the file or directory, and whether it
-// leaves it out. Parents are not looked at, since the walk does not enter excluded ones.
+// excluded returns the rule that decides about the file or directory, and
+// whether it excludes it. Parents are not checked, since the walk does not
+// enter excluded ones.
 func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
 	base := path.Base(name)
 	for _, r := range slices.Backward(rules) {
@@ -140,7 +141,7 @@ func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rul
 			return rule{}, false, fmt.Errorf("%s: matching the ignore rules takes too much work: %w", r.source, ErrTooLarge)
 		}
 		if r.pattern.MatchString(text) {
-			return r, !r.include, nil // which may also say that it ships
+			return r, !r.include, nil // the rule may also include the entry
 		}
 	}
 	return rule{}, false, nil
@@ -154,7 +155,7 @@ func below(dir, name string) (string, bool) {
 	return strings.CutPrefix(name, dir+"/")
 }
 
-// parseRule parses a line as described in gitignore(5). It is false for blank
+// parseRule parses a line as described in gitignore(5). ok is false for blank
 // lines, comments and patterns that can never match.
 func parseRule(line string) (r rule, ok bool, err error) {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
@@ -177,7 +178,7 @@ func parseRule(line string) (r rule, ok bool, err error) {
 		return rule{}, false, nil
 	}
 	r.pattern, err = regexp.Compile("^(?s:" + expression + ")$")
-	return r, err == nil, nil // a class that is none never matches
+	return r, err == nil, nil // an invalid class never matches
 }
 
 // trimSpaces removes trailing spaces unless the last of them is escaped.
@@ -188,7 +189,7 @@ func trimSpaces(s string) string {
 	return s
 }
 
-// translate turns a glob into a regular expression.
+// translate converts a glob to a regular expression.
 func translate(glob string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(glob); {
@@ -227,8 +228,8 @@ func translate(glob string) (string, bool) {
 	return b.String(), true
 }
 
-// translateClass translates the bracket expression that s starts with and
-// returns its length, 0 if it does not end.
+// translateClass converts the bracket expression at the start of s and returns
+// its length, 0 if it is not closed.
 func translateClass(s string) (string, int) {
 	var b strings.Builder
 	b.WriteByte('[')

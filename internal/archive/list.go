@@ -13,22 +13,23 @@ import (
 	"unicode/utf8"
 )
 
-// Options say what a tree may hold.
+// Options configures what a tree may contain.
 type Options struct {
 	Limits      Limits
-	Dereference bool      // ship what a link inside the tree points to, instead of refusing it
-	Ignore      []string  // rules besides those of ignore files, which come after them and so win
-	All         bool      // leave nothing out: the tree is what an archive held
+	Dereference bool      // ship the target of a link inside the tree, instead of refusing the link
+	Ignore      []string  // rules in addition to those of ignore files; they come last and so win
+	All         bool      // exclude nothing: the tree is the content of an archive
 	Hold        *HoldBack // nil: nothing is held back
 }
 
-// Tree is what ships of a tree of files.
+// Tree is the shipped part of a tree of files.
 type Tree struct {
 	Files   []File    // sorted by path
 	Dropped []Dropped // sorted by path; nothing below a dropped directory
 	Bytes   int64     // sum of the sizes
 
-	// Read, if it is set, receives how many more bytes were packed.
+	// Read, if set, is called with the number of further bytes that were
+	// packed.
 	Read func(n int64)
 
 	fsys fs.FS
@@ -38,23 +39,24 @@ type Tree struct {
 type File struct {
 	Path string
 	Size int64
-	Exec bool // the owner may execute it
+	Exec bool // executable by the owner
 }
 
-// Dropped is a file, or a directory with a final slash, that does not ship. Of a
-// directory that is held back some files may.
+// Dropped is an excluded file, or a directory with a trailing slash. Some files
+// of a held-back directory may ship.
 type Dropped struct{ Path, Reason string }
 
 const (
-	// maxLinks is the number of links to directories on one path. A loop passes it.
+	// maxLinks is the maximum number of links to directories on one path. A
+	// loop exceeds it.
 	maxLinks = 8
 
 	maxDepth = 64   // directories and the file of one path
 	maxPath  = 1024 // bytes; Windows takes 260 by default, Linux 4096
-	maxName  = 255  // bytes of one element, what file systems hold
+	maxName  = 255  // bytes of one element, the limit of file systems
 )
 
-// List walks tree and returns what ships. Links are followed by tree itself, so
+// List walks tree and returns the files to ship. tree itself follows links, so
 // it should be the FS of an [os.Root], which they cannot leave.
 func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
@@ -80,7 +82,7 @@ type walk struct {
 	tree   fs.FS
 	o      Options
 	limits Limits
-	folded map[string]string // path in one case -> path
+	folded map[string]string // case-folded path -> path
 	dirs   int
 	ignore ignoreBudget
 	hold   *holder // nil: nothing is held back
@@ -88,11 +90,11 @@ type walk struct {
 	out    *Tree
 }
 
-// place is what holds for the entries of a directory.
+// place is the context for the entries of a directory.
 type place struct {
 	rules []rule // of ignore files
 	git   []rule // of .gitignore files
-	links int    // followed on the way
+	links int    // number of links followed so far
 	held  bool   // a directory above is held back
 }
 
@@ -122,7 +124,7 @@ func (w *walk) dir(ctx context.Context, dir string, at place) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.dirs++; w.dirs > w.limits.Dirs+1 { // and the tree itself
+	if w.dirs++; w.dirs > w.limits.Dirs+1 { // plus the tree itself
 		return fmt.Errorf("more than %d directories: %w", w.limits.Dirs, ErrTooLarge)
 	}
 	at, err := w.enter(dir, at)
@@ -141,7 +143,7 @@ func (w *walk) dir(ctx context.Context, dir string, at place) error {
 	return nil
 }
 
-// enter adds the rules that dir has itself.
+// enter adds the rules of dir itself.
 func (w *walk) enter(dir string, at place) (place, error) {
 	if w.o.All {
 		return at, nil
@@ -188,8 +190,9 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, at place) 
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
 }
 
-// ships reports whether the entry ships, or is a directory of which something may, and
-// notes what does not. It sets at.held for what is below.
+// ships reports whether the entry ships, or is a directory from which something
+// may ship, and records excluded entries. It sets at.held for the entries
+// below.
 func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
 	if w.o.All {
 		return true, nil
@@ -209,8 +212,9 @@ func (w *walk) ships(name string, e fs.DirEntry, at *place) (bool, error) {
 	return w.heldBack(name, e.IsDir(), at, named)
 }
 
-// heldBack notes whether the entry is held back, which neither the publisher nor an
-// ignore file has named. Below a directory that is held back only the former counts.
+// heldBack records whether the entry is held back. It ships if a glob of the
+// publisher matches it, or if an ignore file includes it (named); below a
+// held-back directory only the former counts.
 func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships bool, err error) {
 	included, err := w.hold.included(name, isDir, at.held)
 	switch {
@@ -234,8 +238,8 @@ func (w *walk) heldBack(name string, isDir bool, at *place, named bool) (ships b
 	return isDir && w.hold.reachesBelow(), nil
 }
 
-// ignored returns why ignore files leave the entry out, or "". named says that one of
-// them wants it to ship.
+// ignored returns why ignore files exclude the entry, or "". named reports that
+// one of them includes it explicitly.
 func (w *walk) ignored(name string, e fs.DirEntry, rules []rule) (reason string, named bool, err error) {
 	if reason := alwaysDropped(e.Name()); reason != "" {
 		return reason, false, nil
@@ -254,8 +258,8 @@ func (w *walk) drop(name string, isDir bool, reason string) {
 	w.out.Dropped = append(w.out.Dropped, Dropped{name, reason})
 }
 
-// follow returns what the link name points to, if links are allowed and it
-// stays in the tree.
+// follow returns the target of the link name, if links are allowed and it stays
+// in the tree.
 func (w *walk) follow(name string) (fs.FileInfo, error) {
 	target, err := fs.ReadLink(w.tree, name)
 	if err != nil {
@@ -286,7 +290,7 @@ func (w *walk) checkName(name string) error {
 	return nil
 }
 
-// checkName refuses names that some system cannot hold.
+// checkName refuses names that some system cannot store.
 func checkName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -308,7 +312,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// Foreign returns the files whose names Windows cannot have.
+// Foreign returns the files whose names are invalid on Windows.
 func (t *Tree) Foreign() []string {
 	var names []string
 	for _, f := range t.Files {
@@ -322,7 +326,7 @@ func (t *Tree) Foreign() []string {
 	return names
 }
 
-// devices are names that Windows keeps for itself, with whatever extension.
+// devices are names that Windows reserves, with any extension.
 const devices = "con prn aux nul com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 
 func notOnWindows(element string) bool {

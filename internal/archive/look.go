@@ -12,8 +12,8 @@ import (
 )
 
 // Contents lists the files of a zip of size bytes, sorted by path, without
-// unpacking it. Sizes are those that the zip states. What Unpack would refuse, a link
-// or an escaping name, is refused here.
+// unpacking it. Sizes are those stated in the zip. Like Unpack, it refuses
+// links and escaping names.
 func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 	l = l.withDefaults()
 	z, err := openZip(r, size, l)
@@ -41,8 +41,8 @@ func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
 	return files, nil
 }
 
-// ReadFile returns one file of a zip, of at most so many bytes, whatever the zip
-// states as its size; a larger one is ErrTooLarge, one that is not there
+// ReadFile returns one file of a zip. A file of more than limit bytes gives
+// ErrTooLarge, regardless of the size stated in the zip, and a missing one
 // [fs.ErrNotExist].
 func ReadFile(r io.ReaderAt, size int64, path string, limit int64) ([]byte, error) {
 	z, err := openZip(r, size, Limits{}.withDefaults())

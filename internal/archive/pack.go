@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// Packed is a tree in both forms, in temporary files, which Close ends.
+// Packed is a tree in both formats, in temporary files, which Close removes.
 type Packed struct {
 	Tar, Zip      PackedFile
 	ContentDigest string // "sha256:…" of the uncompressed tar
@@ -37,18 +37,18 @@ type PackedFile struct {
 	done func()
 }
 
-// Open returns a reader of the whole file, one of any number.
+// Open returns a new reader of the whole file.
 func (f PackedFile) Open() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.Size) }
 
-// Close gives up the files.
+// Close removes the files.
 func (p *Packed) Close() {
 	p.Tar.done()
 	p.Zip.done()
 }
 
 // Pack writes t as tar.gz and as zip into temporary files in dir; "" is the
-// system's folder for them. Each file is read once, so that both archives hold
-// the same bytes even while somebody edits the tree.
+// system's temporary directory. Each file is read once, so that both archives
+// contain the same bytes even while the tree is edited.
 func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	tarFile, err := newOutput(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	gz.ModTime = time.Unix(0, 0) // "none"; this library writes another number for the zero Time
+	gz.ModTime = time.Unix(0, 0) // this library writes another number for the zero Time
 	content := sha256.New()
 	if err := t.write(ctx, io.MultiWriter(content, gz), zipFile); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	return &Packed{ContentDigest: digest(content), Tar: tarFile.packed(), Zip: zipFile.packed()}, nil
 }
 
-// ContentDigest returns the digest that Pack would find.
+// ContentDigest returns the digest that Pack would compute.
 func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
 	content := sha256.New()
 	err := t.write(ctx, content, io.Discard)
@@ -113,10 +113,10 @@ func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
 type packer struct {
 	tar  *tar.Writer
 	zip  *zip.Writer
-	dirs map[string]bool // written so far
+	dirs map[string]bool // directories written so far
 }
 
-// epoch is the earliest time that a zip can hold.
+// epoch returns the earliest time that a zip can store.
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func (w *packer) file(fsys fs.FS, f File) error {
@@ -143,7 +143,7 @@ func (w *packer) file(fsys fs.FS, f File) error {
 	return err
 }
 
-// parents writes the entries of a directory and those above it, once.
+// parents writes the entries of a directory and of those above it, each once.
 func (w *packer) parents(dir string) error {
 	if dir == "." || w.dirs[dir] {
 		return nil
@@ -172,7 +172,7 @@ func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, e
 	return w.zip.CreateHeader(zh)
 }
 
-// output is a temporary file that knows its digest.
+// output is a temporary file that computes its digest.
 type output struct {
 	file *os.File
 	done func()

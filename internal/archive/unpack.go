@@ -18,19 +18,20 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// expansion is how far an archive may expand. Text compresses to about a fifth;
-// a bomb to a thousandth.
+// expansion is the maximum ratio by which an archive may expand. Text
+// compresses to about a fifth; a bomb to a thousandth.
 const expansion = 20
 
-// minExpanded lets small archives expand further: a short file of one repeated
-// line is no bomb.
+// minExpanded is the size in bytes up to which small archives may expand
+// further: a short file of one repeated line is no bomb.
 const minExpanded = 1 << 20
 
-// zipEntry is what one entry may take in the list of a zip: 46 bytes, its name
-// and some extra fields. Package zip keeps all entries in memory.
+// zipEntry is the space for one entry in the directory of a zip, in bytes: 46
+// bytes, its name and some extra fields. Package zip keeps all entries in
+// memory.
 const zipEntry = 512
 
-// boundedReaderAt ends reading after a number of bytes until read is set.
+// boundedReaderAt stops reading after a number of bytes until read is set.
 type boundedReaderAt struct {
 	r    io.ReaderAt
 	left int64
@@ -44,17 +45,18 @@ func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return b.r.ReadAt(p, at)
 }
 
-// Unpack writes the files of a zip or tar.gz of size bytes into the empty folder
-// dir. Anything but regular files and directories is refused, as is an archive
-// that expands to more than the limits or twenty times its size. After an error
-// dir may hold some of the files.
+// Unpack writes the files of a zip or tar.gz of size bytes into the empty
+// directory dir. Entries other than regular files and directories are refused,
+// as is an archive that expands to more than the limits or twenty times its
+// size. After an error dir may contain some of the files.
 func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits) error {
 	return UnpackFolder(ctx, r, size, "", dir, l)
 }
 
-// UnpackFolder is Unpack for the archive of a forge, which has everything below
-// one directory. Of that, only folder is written, below the same directory;
-// what is elsewhere is passed over, whatever it is. The folder "" is all.
+// UnpackFolder is Unpack for the archive of a forge, in which everything is
+// below one directory. Only folder, below that directory, is written, and under
+// the same path; all other entries are skipped without a check. The folder ""
+// means all.
 func UnpackFolder(ctx context.Context, r io.ReaderAt, size int64, folder, dir string, l Limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -86,8 +88,8 @@ type unpacker struct {
 	made   map[string]bool // directories
 }
 
-// wants reports whether an entry is to be written. What it says of odd names
-// does not matter: those that are wanted are checked.
+// wants reports whether an entry is to be written. Its result for invalid names
+// does not matter, because wanted entries are checked.
 func (u *unpacker) wants(name string) bool {
 	if u.folder == "" {
 		return true
@@ -96,7 +98,7 @@ func (u *unpacker) wants(name string) bool {
 	return strings.HasPrefix(below+"/", u.folder+"/")
 }
 
-// openZip reads the list of a zip. Its names may be unsafe.
+// openZip reads the directory of a zip. The names in it may be unsafe.
 func openZip(r io.ReaderAt, size int64, l Limits) (*zip.Reader, error) {
 	from := &boundedReaderAt{r: r, left: int64(l.Files+l.Dirs) * zipEntry}
 	z, err := zip.NewReader(from, size)
@@ -150,7 +152,7 @@ func (u *unpacker) tarGz(ctx context.Context, r io.Reader) error {
 		return fmt.Errorf("gzip: %v: %w", err, ErrUnsafe)
 	}
 	defer gz.Close()
-	// Headers and padding count too, so that a stream of nothing else ends.
+	// Headers and padding count too, so that a stream of only these ends.
 	limited := &io.LimitedReader{R: gz, N: u.limits.Bytes + int64(u.limits.Files)*2048 + 1}
 	tr := tar.NewReader(limited)
 	for {
@@ -193,14 +195,14 @@ func (u *unpacker) dir(name string) error {
 	return u.mkdir(name)
 }
 
-// mkdir makes a directory and those above it, each of which counts.
+// mkdir creates a directory and those above it, each of which counts.
 func (u *unpacker) mkdir(name string) error {
 	var missing []string
 	for ; !u.made[name]; name = path.Dir(name) {
 		missing = append(missing, name)
 	}
 	for _, name := range slices.Backward(missing) {
-		if len(u.made) > u.limits.Dirs { // the top is one of them
+		if len(u.made) > u.limits.Dirs { // the top directory is one of them
 			return fmt.Errorf("more than %d directories: %w", u.limits.Dirs, ErrTooLarge)
 		}
 		if err := u.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

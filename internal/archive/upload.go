@@ -18,25 +18,28 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of an upload, where [Limits] say nothing else: a working folder has modules
-// of others in it, and their links.
+// Bounds of an upload, unless [Limits] sets others: a working directory
+// contains the modules of others, and their links.
 const (
 	uploadFiles = 50_000
 	uploadBytes = 2 << 30
-	// uploadNames bounds what all names of an upload take, which are kept in memory.
+	// uploadNames bounds the total length of all names of an upload, which are
+	// kept in memory, in bytes.
 	uploadNames = 8 << 20
 )
 
-// CheckUpload reads a tar.gz as [UnpackUpload] does, to its end, and writes nothing.
+// CheckUpload reads a tar.gz to its end, as [UnpackUpload] does, and writes
+// nothing.
 func CheckUpload(ctx context.Context, r io.Reader, l Limits) error {
 	return newUpload(r, nil, l).read(ctx)
 }
 
-// UnpackUpload writes the tar.gz of a working folder into the empty folder dir: files,
-// directories, and symbolic links whose targets are inside. Files and Bytes of the
-// limits count, by default 50,000 entries of any kind and 2 GiB. Links are made last,
-// so nothing is written through one, and nothing may stand below one. After an error
-// dir may hold some of it.
+// UnpackUpload writes the tar.gz of a working directory into the empty
+// directory dir: files, directories, and symbolic links whose targets are
+// inside. Of the limits, Files and Bytes apply, by default 50,000 entries of
+// any kind and 2 GiB. Links are created last, so nothing is written through
+// one, and no entry may be below one. After an error dir may contain a part of
+// the upload.
 func UnpackUpload(ctx context.Context, r io.Reader, dir string, l Limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -54,11 +57,11 @@ type upload struct {
 	entries int
 	names   int
 	bytes   int64
-	seen    map[string]fs.FileMode // type of each path, and of the directories above it
+	seen    map[string]fs.FileMode // type of each path, including the directories above it
 	links   []link
 }
 
-// link is a symbolic link that is made when all else is there.
+// link is a symbolic link, created after everything else.
 type link struct{ name, target string }
 
 func newUpload(r io.Reader, root *os.Root, l Limits) *upload {
@@ -77,7 +80,7 @@ func (u *upload) read(ctx context.Context) error {
 		return u.broken("gzip", err)
 	}
 	defer gz.Close()
-	// Headers and padding count too, so that a stream of nothing else ends.
+	// Headers and padding count too, so that a stream of only these ends.
 	limited := &io.LimitedReader{R: gz, N: u.limits.Bytes + int64(u.limits.Files)*2048 + 1}
 	tr := tar.NewReader(limited)
 	for {
@@ -102,7 +105,7 @@ func (u *upload) read(ctx context.Context) error {
 	}
 }
 
-// broken is about bytes that are no archive, unless they could not be read.
+// broken returns the error for an invalid archive, or the error of reading it.
 func (u *upload) broken(what string, err error) error {
 	if u.in.err != nil {
 		return u.in.err
@@ -110,7 +113,7 @@ func (u *upload) broken(what string, err error) error {
 	return fmt.Errorf("%s: %v: %w", what, err, ErrUnsafe)
 }
 
-// source remembers why reading failed, which decompressors tell in their own words.
+// source records why reading failed, since decompressors replace the error.
 type source struct {
 	r   io.Reader
 	err error
@@ -148,7 +151,7 @@ func (u *upload) entry(h *tar.Header, in io.Reader) error {
 	return fmt.Errorf("%q: neither a file nor a folder nor a symbolic link: %w", name, ErrUnsafe)
 }
 
-// take notes what is at a path, once.
+// take records the entry at a path, and refuses a second one.
 func (u *upload) take(name string, kind fs.FileMode) error {
 	if _, ok := u.seen[name]; ok {
 		return fmt.Errorf("%q: is there twice: %w", name, ErrUnsafe)
@@ -160,7 +163,7 @@ func (u *upload) take(name string, kind fs.FileMode) error {
 	return nil
 }
 
-// dir makes a directory and those above it.
+// dir creates a directory and those above it.
 func (u *upload) dir(name string) error {
 	var missing []string
 	for ; ; name = path.Dir(name) {
@@ -223,9 +226,9 @@ func (u *upload) file(name string, mode fs.FileMode, in io.Reader) (err error) {
 	return nil
 }
 
-// link notes a link. No directory of a path is one, so the leading .. of a target go
-// up as they are written; behind them none may stand, since what is in between may be
-// another link. Thereby no way along links leaves the folder.
+// link records a link. No directory of a path is a link, so the leading .. of a
+// target can be resolved literally. A .. after a name is refused, since that
+// name may be another link. So following links never leaves the directory.
 func (u *upload) link(name, target string) error {
 	fits := target != "" && len(target) <= maxPath
 	legible := utf8.ValidString(target) && !strings.ContainsFunc(target, unicode.IsControl)
@@ -248,7 +251,7 @@ func (u *upload) link(name, target string) error {
 	return nil
 }
 
-// climbs reports whether a path has .. behind a name.
+// climbs reports whether a path has .. after a name.
 func climbs(target string) bool {
 	named := false
 	for element := range strings.SplitSeq(target, "/") {
@@ -265,7 +268,7 @@ func climbs(target string) bool {
 	return false
 }
 
-// finish makes the links, and reads what stands behind the archive.
+// finish creates the links, and reads the rest after the archive.
 func (u *upload) finish() error {
 	if _, err := io.Copy(io.Discard, u.in); err != nil {
 		return err
