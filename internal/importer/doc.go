@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer makes entries of a depot file, or objects of okara's operator, from
-// what somebody has elsewhere: the manifests of OpenDepot, or the modules that a registry
-// lists. It reads what it is given and publishes nothing.
+// Package importer creates entries of a depot file, or objects of okara's
+// operator, from other sources: the manifests of OpenDepot, or the modules that
+// a registry lists. It only converts its input and publishes nothing.
 package importer

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Entry is one entry of a depot file that was made from something else.
+// Entry is one imported entry of a depot file.
 type Entry struct {
 	Kind      string // addr.KindModule or addr.KindMirror
 	Address   string
@@ -34,7 +34,7 @@ type Entry struct {
 }
 
 // Render returns a depot file with the entries, sorted and without duplicates.
-// interval in minutes is left out if it is 0.
+// interval, in minutes, is omitted if it is 0.
 func Render(entries []Entry, interval int) string {
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address))
@@ -72,8 +72,8 @@ func Render(entries []Entry, interval int) string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-// openDepot is the part of OpenDepot's resources (group opendepot.defdev.io,
-// v1alpha1) that says what is published and from where.
+// openDepot has the fields of OpenDepot's resources (group opendepot.defdev.io,
+// v1alpha1) that define the published artifacts and their sources.
 type openDepot struct {
 	APIVersion string      `yaml:"apiVersion"`
 	Kind       string      `yaml:"kind"`
@@ -98,14 +98,14 @@ type openDepot struct {
 		} `yaml:"versions"`
 		ForceSync bool `yaml:"forceSync"`
 
-		// Of a Version.
+		// Fields of a Version.
 		Version     string        `yaml:"version"`
 		OS          string        `yaml:"operatingSystem"`
 		Arch        string        `yaml:"architecture"`
 		ModuleRef   *openModule   `yaml:"moduleConfigRef"`
 		ProviderRef *openProvider `yaml:"providerConfigRef"`
 
-		// Of a GroupBinding.
+		// Fields of a GroupBinding.
 		Expression        string   `yaml:"expression"`
 		ModuleResources   []string `yaml:"moduleResources"`
 		ProviderResources []string `yaml:"providerResources"`
@@ -144,16 +144,17 @@ type openProvider struct {
 	Storage          map[string]any `yaml:"storageConfig"`
 }
 
-// Bounds of a YAML file, and of the lists in it that are multiplied by each other or
-// looked through for each entry. Okara's own kinds take no more.
+// Bounds of a YAML file, and of the lists in it that are combined with each
+// other or searched for each entry. The limits of okara's own kinds are not
+// higher.
 const (
 	maxManifests   = 16 << 20 // bytes
 	maxOpenEntries = 1000     // modules, providers and versions of an object
 	maxOpenNames   = 50       // operating systems, architectures, groups and rights
 )
 
-// OpenDepot reads OpenDepot's Depot, Module and Provider resources, any
-// number of YAML documents; other kinds are passed over. A module keeps its
+// OpenDepot reads OpenDepot's Depot, Module and Provider resources from any
+// number of YAML documents; other kinds are skipped. A module keeps its
 // address, NAMESPACE/NAME/PROVIDER, so that only the host changes in sources.
 // interval is the longest polling interval in minutes.
 func OpenDepot(src []byte) (entries []Entry, interval int, err error) {
@@ -165,16 +166,16 @@ func OpenDepot(src []byte) (entries []Entry, interval int, err error) {
 	return entries, interval, err
 }
 
-// openGroup is the one of OpenDepot's resources.
+// openGroup is the API group of OpenDepot's resources.
 const openGroup = "opendepot.defdev.io"
 
-// readOpenDepot reads OpenDepot's resources, whatever their kind.
+// readOpenDepot reads OpenDepot's resources of any kind.
 func readOpenDepot(src []byte) (all []openDepot, err error) {
 	if len(src) > maxManifests {
 		return nil, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
-	ours := false // kubectl means okara's by a name without a group, where a cluster has both
+	ours := false // okara's resources were found: kubectl prefers them for a name without a group
 	for {
 		var doc openDepot
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -198,7 +199,7 @@ func readOpenDepot(src []byte) (all []openDepot, err error) {
 	}
 }
 
-// bounded refuses lists that are too long to be meant.
+// bounded refuses lists that are implausibly long.
 func (d openDepot) bounded() error {
 	s := d.Spec
 	if max(len(s.ModuleConfigs), len(s.ProviderConfigs), len(s.Versions), len(s.ModuleResources), len(s.ProviderResources)) > maxOpenEntries {
@@ -274,8 +275,8 @@ func (p openProvider) entry() Entry {
 	return e
 }
 
-// Registry lists the modules of a registry, all or those of one namespace,
-// and returns an entry for each that takes every release.
+// Registry lists the modules of a registry, or of one namespace, and returns an
+// entry for each that accepts every release.
 func Registry(ctx context.Context, r *upstream.ModuleRegistry, namespace string) ([]Entry, error) {
 	modules, err := r.List(ctx, namespace)
 	if err != nil {

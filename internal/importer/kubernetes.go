@@ -17,10 +17,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// openSecret is the Secret of a GitHub App that OpenDepot reads; it has no other.
+// openSecret is the name of the Secret of a GitHub App, the only one that
+// OpenDepot reads.
 const openSecret = "opendepot-github-application-secret"
 
-// kubeObject is a resource of okara, and what its source says that it does not.
+// kubeObject is a resource of okara, with notes about the parts that could not
+// be converted.
 type kubeObject struct {
 	notes []string
 
@@ -76,19 +78,19 @@ type kubeRule struct {
 	Allow  []string `yaml:"allow"`
 }
 
-// kubeImport turns OpenDepot's resources into okara's.
+// kubeImport converts OpenDepot's resources to okara's.
 type kubeImport struct {
-	declared map[string]string          // NAMESPACE/NAME of what a Depot makes, to the Depot
+	declared map[string]string          // NAMESPACE/NAME of a resource that a Depot creates -> the Depot
 	mirrors  map[string]map[string]bool // by namespace, the addresses of mirrored providers
-	types    map[string][]string        // the same by namespace and type, or *
-	secrets  map[string]bool            // namespaces whose Secret is named
-	parents  map[string]bool            // KIND NAMESPACE/NAME of what has Versions
-	versions map[string]*kubeVersion    // of providers without one, by namespace, address and version
+	types    map[string][]string        // the same by namespace and type, or by namespace and *
+	secrets  map[string]bool            // namespaces whose Secret was already mentioned
+	parents  map[string]bool            // KIND NAMESPACE/NAME of resources with Versions
+	versions map[string]*kubeVersion    // Versions of providers without a Provider, by namespace, address and version
 	objects  []kubeObject
 }
 
-// Kubernetes returns okara's resources for OpenDepot's, as YAML. What
-// cannot be said is a comment with the reason.
+// Kubernetes returns okara's resources for OpenDepot's, as YAML. Parts that
+// cannot be converted become comments with the reason.
 func Kubernetes(manifests ...[]byte) (string, error) {
 	var all []openDepot
 	for _, src := range manifests {
@@ -108,14 +110,15 @@ func Kubernetes(manifests ...[]byte) (string, error) {
 		}
 	}
 	for _, d := range all {
-		if d.Kind == "GroupBinding" { // it names providers, which are known by now
+		if d.Kind == "GroupBinding" { // it names providers, which are now known
 			im.add(d)
 		}
 	}
 	return im.text()
 }
 
-// declare notes what there is: what a Depot makes, and what has Versions.
+// declare records the existing resources: those that a Depot creates, and those
+// with Versions.
 func (im *kubeImport) declare(d openDepot) {
 	by := d.Metadata.Namespace + "/" + d.Metadata.Name
 	switch d.Kind {
@@ -176,7 +179,7 @@ func (im *kubeImport) add(d openDepot) {
 	im.objects = append(im.objects, o)
 }
 
-// note is a comment. What is from the manifest has no line break of its own.
+// note adds a comment. Text from the manifest is reduced to one line.
 func (o *kubeObject) note(format string, args ...any) {
 	line := text.Line(fmt.Sprintf(format, args...))
 	if !slices.Contains(o.notes, line) {
@@ -214,7 +217,8 @@ func (im *kubeImport) depot(d openDepot, o *kubeObject) any {
 	return out
 }
 
-// module returns a module entry; false if okara could not take it, which o tells.
+// module returns a module entry; false if okara would refuse it, which is noted
+// in o.
 func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
 	versions, pin := d.exact()
 	e := m.entry(d.Metadata.Namespace)
@@ -274,7 +278,7 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 	return spec, true
 }
 
-// auth names the Secret of OpenDepot's GitHub App.
+// auth returns a reference to the Secret of OpenDepot's GitHub App.
 func (im *kubeImport) auth(d openDepot) *kubeAuth {
 	a := &kubeAuth{}
 	a.SecretRef.Name = openSecret
@@ -282,7 +286,8 @@ func (im *kubeImport) auth(d openDepot) *kubeAuth {
 	return a
 }
 
-// scan has the source repository of a provider be scanned beside its packages.
+// scan adds a scan of a provider's source repository in addition to its
+// packages.
 func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *kubeObject) {
 	source := "git::" + strings.TrimSuffix(p.SourceRepository, ".git") + ".git"
 	path, onGitHub := strings.CutPrefix(source, "git::https://github.com/")
@@ -303,7 +308,7 @@ func (s *kubeScan) policy() supply.ScanPolicy {
 	return supply.ScanPolicy{SourceRepository: s.SourceRepository}
 }
 
-// takes notes why okara does not take an entry.
+// takes reports whether okara accepts an entry, and notes why not.
 func (o *kubeObject) takes(what string, err error) bool {
 	fields, _ := errors.AsType[supply.FieldErrors](err)
 	for _, f := range fields {
@@ -323,7 +328,8 @@ func keepOf(history *int, o *kubeObject) int {
 	return *history
 }
 
-// exact returns the versions that a Module or Provider lists: the first, and the others.
+// exact returns the versions that a Module or Provider lists: the first, and
+// the others.
 func (d openDepot) exact() (first string, others []string) {
 	for i, v := range d.Spec.Versions {
 		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
@@ -335,7 +341,8 @@ func (d openDepot) exact() (first string, others []string) {
 	return first, others
 }
 
-// text writes the objects, with what an administrator has to do first.
+// text writes the objects, preceded by the steps that an administrator has to
+// do first.
 func (im *kubeImport) text() (string, error) {
 	var b bytes.Buffer
 	for _, namespace := range slices.Sorted(maps.Keys(im.mirrors)) {
@@ -367,7 +374,7 @@ func (im *kubeImport) text() (string, error) {
 	return b.String(), nil
 }
 
-// plain is a name of Kubernetes as it is, and quoted what is none.
+// plain returns a valid Kubernetes name unchanged, and any other text quoted.
 func plain(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == "" {
 		return s

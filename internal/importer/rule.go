@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Expressions of a GroupBinding that name groups, any of which will do.
+// Expressions of a GroupBinding that name groups, one of which is sufficient.
 var (
 	groupTerms = text.Pattern(`^\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*(?:(?:\|\||\bor\b)\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*)*$`)
 	groupName  = text.Pattern(`"[^"\\]*"|'[^'\\]*'`)
@@ -19,7 +19,7 @@ var (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// rule returns what a GroupBinding gives; nil if that cannot be said.
+// rule returns the rights of a GroupBinding; nil if they cannot be expressed.
 func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 	text := d.Spec.Expression
 	if len(text) > maxExpression || !groupTerms().MatchString(text) {
@@ -67,7 +67,8 @@ func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *ku
 	spec.allow("read:module:" + namespace + "/" + glob + "/*")
 }
 
-// allowProviders knows the provider of a name from the namespace's resources.
+// allowProviders looks up the providers with a name among the namespace's
+// resources.
 func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *kubeObject) {
 	found := false
 	if name == "*" {
@@ -82,7 +83,7 @@ func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *
 	}
 }
 
-// allow adds a right, but for one that nobody would read.
+// allow adds a right, up to one more than the maximum.
 func (s *kubeRule) allow(scope string) {
 	if len(s.Allow) <= maxOpenNames && !slices.Contains(s.Allow, scope) {
 		s.Allow = append(s.Allow, scope)

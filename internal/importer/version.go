@@ -18,9 +18,9 @@ type kubeVersion struct {
 	Auth      *kubeAuth `yaml:"auth,omitempty"`
 }
 
-// version returns a Version that has no Module or Provider, which is one by itself; nil
-// for another, of which o tells what becomes. OpenDepot has one for each platform of a
-// provider, okara one for all.
+// version converts a Version without a Module or Provider; nil for any other,
+// with a note in o. OpenDepot has one Version for each platform of a provider,
+// okara one for all.
 func (im *kubeImport) version(d openDepot, o *kubeObject) *kubeVersion {
 	version := strings.TrimPrefix(d.Spec.Version, "v")
 	kind, name := d.parent()
@@ -47,7 +47,7 @@ func (im *kubeImport) version(d openDepot, o *kubeObject) *kubeVersion {
 	return im.providerVersion(d, parsed.String(), o)
 }
 
-// parent is what a Version is of.
+// parent returns the kind and name of the resource that a Version belongs to.
 func (d openDepot) parent() (kind, name string) {
 	switch {
 	case d.Spec.ModuleRef != nil:
@@ -58,8 +58,8 @@ func (d openDepot) parent() (kind, name string) {
 	return "", ""
 }
 
-// whole reports whether a Version says by itself where it is from. A provider is in the
-// registry that knows its name.
+// whole reports whether a Version contains its own source. A provider's source
+// is the registry in its name.
 func (d openDepot) whole() bool {
 	m := d.Spec.ModuleRef
 	return m == nil || m.Provider != "" && (m.RepoURL != "" || m.RepoOwner != "")
@@ -108,7 +108,7 @@ func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject
 		}
 	}
 	if len(spec.Platforms) == 0 {
-		there.Platforms = nil // all of them
+		there.Platforms = nil // all platforms
 	}
 	o.note("Version %s has all platforms", there.name)
 	return nil
