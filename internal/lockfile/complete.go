@@ -13,34 +13,35 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Options say where the hashes of a lock file come from.
+// Options configures how a lock file is completed.
 type Options struct {
 	Source   depot.Source                   // required
 	Required []description.RequiredProvider // by the configuration
-	Compute  bool                           // download packages for hashes that the source does not tell
-	// Allowed refuses a version with an error; nil: none is refused. It is asked
-	// for every entry before any hash is read.
+	Compute  bool                           // download packages for hashes that the source does not provide
+	// Allowed refuses a version with an error; nil: none is refused. It is
+	// called for every entry before any hash is read.
 	Allowed func(ctx context.Context, p addr.Provider, v addr.Version) error
-	// Versions are those that a new entry may have, highest first; nil: all of Source.
+	// Versions lists the versions allowed for a new entry, highest first; nil:
+	// all of Source.
 	Versions func(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 }
 
-// Result is what Complete did with one provider.
+// Result describes what Complete did with one provider.
 type Result struct {
 	Provider  string   `json:"provider"`
 	Version   string   `json:"version"`
 	State     string   `json:"state"`           // complete, updated, added, incomplete, outdated, conflict
-	Wants     string   `json:"wants,omitempty"` // of outdated: what the configuration allows, and the version is not
+	Wants     string   `json:"wants,omitempty"` // for outdated: the constraint of the configuration that the version does not fulfil
 	Added     []string `json:"added,omitempty"`
 	Missing   []string `json:"missing,omitempty"` // platforms without h1:
 	Conflicts []string `json:"conflicts,omitempty"`
 	Verified  bool     `json:"verified"`
 }
 
-// Refused reports whether the file is not to be written because of this entry.
+// Refused reports whether this entry prevents the file from being written.
 func (r Result) Refused() bool { return r.State == "conflict" || r.State == "outdated" }
 
-// Addresses returns the providers of the file and those that are required.
+// Addresses returns the providers of the file and the required ones.
 func (l *File) Addresses(required []description.RequiredProvider) []addr.Provider {
 	var all []addr.Provider
 	for _, p := range l.Providers {
@@ -54,9 +55,9 @@ func (l *File) Addresses(required []description.RequiredProvider) []addr.Provide
 	return all
 }
 
-// Complete fills in the hashes of all entries and adds entries for providers that
-// are required. The version of an entry stays: one that the configuration does not
-// allow is outdated. It returns the new text of the file, which is not to be
+// Complete fills in the hashes of all entries and adds entries for required
+// providers. The version of an entry stays: one that the configuration does not
+// allow is outdated. It returns the new text of the file, which must not be
 // written if a result is refused.
 func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []Result, err error) {
 	entries, err := l.entries(ctx, o)
@@ -84,8 +85,8 @@ func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []
 	return l.With(entries), results, nil
 }
 
-// entries returns those of the file and new ones for what the configuration
-// requires.
+// entries returns the entries of the file, and new ones for providers that the
+// configuration requires.
 func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	from := o.Versions
 	if from == nil {
@@ -100,7 +101,7 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(versions, r.Versions.Allows) // newest first
+		i := slices.IndexFunc(versions, r.Versions.Allows) // highest first
 		if i < 0 {
 			return nil, fmt.Errorf("%s: no version of %s matches %q: %w", r.Where, r.Address, r.Text, oci.ErrNotFound)
 		}
@@ -109,7 +110,8 @@ func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	return entries, nil
 }
 
-// outdated notes that the configuration does not allow the version of the entry.
+// outdated records that the configuration does not allow the version of the
+// entry.
 func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
 	i := slices.IndexFunc(required, func(q description.RequiredProvider) bool { return q.Address == e.Address })
 	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {
@@ -118,7 +120,7 @@ func (r *Result) outdated(e Provider, required []description.RequiredProvider) {
 	}
 }
 
-// complete merges what a source says into an entry.
+// complete merges the hashes of a source into an entry.
 func (l *File) complete(e Provider, now Known) (Provider, Result) {
 	merged, conflicts := Merge(e, now)
 	r := Result{Provider: e.Address.String(), Version: e.Version.String(), State: "complete", Conflicts: conflicts, Verified: now.Verified}

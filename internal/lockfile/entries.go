@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/importer"
 )
 
-// DepotEntries returns an entry of a depot file for each provider of the lock files, with
-// exactly the versions that they use.
+// DepotEntries returns an entry of a depot file for each provider in the lock
+// files, with exactly the versions in use.
 func DepotEntries(files []*File) []importer.Entry {
 	versions := map[addr.Provider][]addr.Version{}
 	for _, f := range files {

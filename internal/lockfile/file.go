@@ -15,16 +15,17 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Name is what the file is called in a root module.
+// Name is the file name of a lock file in a root module.
 const Name = ".terraform.lock.hcl"
 
-// lockHeader is what the clients write at the top of a new lock file.
+// lockHeader is the comment that the clients write at the top of a new lock
+// file.
 const lockHeader = `# This file is maintained automatically by "tofu init".
 # Manual edits may be lost in future updates.
 `
 
-// File is a dependency lock file, .terraform.lock.hcl. Changes touch only
-// the provider blocks they concern; every other byte of the file stays.
+// File is a dependency lock file, .terraform.lock.hcl. Changes affect only the
+// provider blocks concerned; every other byte of the file stays.
 type File struct {
 	src       []byte
 	Providers []Provider // in the order of the file
@@ -33,7 +34,7 @@ type File struct {
 // Provider is one provider block of a lock file.
 type Provider struct {
 	Address     addr.Provider // with its host name
-	Label       string        // the address as the file spells it
+	Label       string        // the address as written in the file
 	Version     addr.Version
 	Constraints string
 	Hashes      []string // "h1:…" and "zh:…"
@@ -43,8 +44,8 @@ type Provider struct {
 	close  hcl.Range // the closing brace
 }
 
-// Parse reads a lock file; name is used in messages. An empty file is
-// a lock file without providers.
+// Parse parses a lock file; name is used in messages. An empty file is a lock
+// file without providers.
 func Parse(name string, src []byte) (*File, error) {
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
@@ -110,9 +111,9 @@ func (l *File) Find(p addr.Provider) (Provider, bool) {
 	return l.Providers[i], true
 }
 
-// With returns the file with the entries in change replaced or, where the file
-// has none, inserted in the order of their addresses. Hashes are sorted by
-// bytes, one per line: any other form makes the clients write the file anew and
+// With returns the file with the entries in change replaced, or inserted in the
+// order of their addresses if the file does not have them. Hashes are sorted by
+// bytes, one per line: with any other form the clients rewrite the file and
 // warn under -lockfile=readonly.
 func (l *File) With(change []Provider) []byte {
 	if len(l.Providers) == 0 && len(bytes.TrimSpace(l.src)) == 0 {
@@ -120,7 +121,7 @@ func (l *File) With(change []Provider) []byte {
 	}
 	out := slices.Clone(l.src)
 	var added []Provider
-	for i := len(l.Providers) - 1; i >= 0; i-- { // from the end, so that earlier ranges stay true
+	for i := len(l.Providers) - 1; i >= 0; i-- { // from the end, so that earlier ranges stay valid
 		have := l.Providers[i]
 		for _, want := range change {
 			if want.Address == have.Address && !slices.Equal(have.Hashes, sortedHashes(want.Hashes)) {

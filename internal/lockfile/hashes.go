@@ -22,18 +22,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Known is what a source says about one version for a lock file.
+// Known is the information of a source about one version for a lock file.
 type Known struct {
 	Hashes   []string        // "h1:…" and "zh:…", sorted
-	Missing  []addr.Platform // platforms whose h1: the source does not tell
+	Missing  []addr.Platform // platforms for which the source provides no h1:
 	Verified bool            // SHA256SUMS has a signature by one of the source's keys
 }
 
 // Hashes collects the hashes of all platforms of one version: zh: of each
-// package, h1: where the source publishes it or compute is set, and zh: of each line
-// of SHA256SUMS, which is what the registry protocol gives a client. A
-// SHA256SUMS whose signature is wrong, or that contradicts a package, is an
-// error; a source without one is not.
+// package, h1: if the source publishes it or compute is set, and zh: of each
+// line of SHA256SUMS, as in the registry protocol. It is an error if the
+// signature of SHA256SUMS is wrong, or if SHA256SUMS contradicts a package; a
+// source without SHA256SUMS is accepted.
 func Hashes(ctx context.Context, src depot.Source, p addr.Provider, v addr.Version, compute bool) (Known, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
@@ -81,8 +81,8 @@ func packageHashes(pkg upstream.Package, sums signing.Sums) []string {
 	return hashes
 }
 
-// verifiedSums parses the SHA256SUMS of a package after checking its signature
-// and that it lists the package.
+// verifiedSums parses the SHA256SUMS of a package after verifying its
+// signature, and checks that it lists the package.
 func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	if len(pkg.Shasums) == 0 {
 		return nil, false, nil
@@ -111,7 +111,7 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 }
 
 // computeHashes downloads a package to a temporary file and fills in its
-// hashes. A package that contradicts the origin's zh: is corrupt.
+// hashes. A package that does not match the origin's zh: is corrupt.
 func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -131,9 +131,10 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	return err
 }
 
-// Merge returns the entry for the lock file: the union of its hashes and
-// the source's. Conflicts are old zh: hashes that the source does not know;
-// h1: hashes may come from platforms it lacks.
+// Merge returns the entry for the lock file: the union of its hashes and the
+// source's. conflicts are old zh: hashes that the source does not know; h1:
+// hashes are not compared, because they may come from platforms that the source
+// lacks.
 func Merge(old Provider, now Known) (merged Provider, conflicts []string) {
 	merged = old
 	for _, h := range old.Hashes {
