@@ -17,14 +17,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// ErrInvalid says that no client loads a configuration.
+// ErrInvalid means that clients cannot load a configuration.
 var ErrInvalid = errors.New("the configuration is not valid")
 
-// maxProblems bounds what one error names.
+// maxProblems bounds the number of problems in one error.
 const maxProblems = 20
 
-// fileSchema returns the top-level blocks of OpenTofu and of Terraform, so that what
-// only one of them reads is accepted.
+// fileSchema returns the top-level blocks of OpenTofu and of Terraform, so that
+// blocks that only one of them supports are accepted.
 func fileSchema() *hcl.BodySchema {
 	name := []string{"name"}
 	typed := []string{"type", "name"}
@@ -37,11 +37,11 @@ func fileSchema() *hcl.BodySchema {
 }
 
 // Check refuses a module that `tofu validate` would refuse, with file, line and
-// column, as far as that can be found without providers: what does not parse,
-// unknown blocks, what is declared twice, and references to variables and local
-// values that are not declared. The local modules it calls are looked at too. Where
-// it takes more than the text to tell, the module passes. The error wraps
-// [ErrInvalid].
+// column, as far as this can be detected without providers: syntax errors,
+// unknown blocks, duplicate declarations, and references to undeclared
+// variables and local values. Local modules that it calls are checked too. A
+// problem that cannot be detected from the text is not reported. The error
+// wraps [ErrInvalid].
 func (v *Module) Check(dir string) error {
 	var problems hcl.Diagnostics
 	seen := map[string]bool{}
@@ -80,24 +80,24 @@ func (v *Module) Check(dir string) error {
 	return fmt.Errorf("%w:%s", ErrInvalid, &text)
 }
 
-// configuration is the files of one directory, parsed.
+// configuration is the parsed files of one directory.
 type configuration struct {
 	files    []parsedFile
 	broken   hcl.Diagnostics
-	partly   bool // a file was not read: what it declares is not known
+	partly   bool // a file was not read, so its declarations are unknown
 	declared map[string]map[string]bool
 }
 
 type parsedFile struct {
 	content  *hcl.BodyContent
-	override bool // its blocks change those of other files
+	override bool // its blocks modify those of other files
 }
 
 func (v *Module) configuration(dir string) *configuration {
 	c := &configuration{declared: map[string]map[string]bool{"var": {}, "local": {}}}
 	for _, name := range v.dirs[dir] {
 		if strings.HasPrefix(name, ".") {
-			continue // no client reads it
+			continue // clients do not read it
 		}
 		src, err := v.read(path.Join(dir, name))
 		if err != nil {
@@ -118,7 +118,7 @@ func (v *Module) configuration(dir string) *configuration {
 	return c
 }
 
-// add keeps the errors that say where they are.
+// add keeps the errors that have a position.
 func (c *configuration) add(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Subject != nil {
@@ -127,9 +127,9 @@ func (c *configuration) add(diags hcl.Diagnostics) {
 	}
 }
 
-// problems are what is wrong with the configuration. One that names the language it
-// is for may be for a newer client than those known here: only what does not parse
-// counts then.
+// problems returns the problems of the configuration. If it names its language
+// version, it may be for a newer client than those known here, so only syntax
+// errors count.
 func (c *configuration) problems() hcl.Diagnostics {
 	for _, f := range c.files {
 		if len(f.content.Blocks.OfType("language")) > 0 {
@@ -150,7 +150,8 @@ func (c *configuration) problems() hcl.Diagnostics {
 	return c.broken
 }
 
-// declarations notes the variables and local values, and what is there twice.
+// declarations records the variables and local values, and duplicates among
+// them.
 func (c *configuration) declarations() {
 	first := map[string]hcl.Range{}
 	once := func(f parsedFile, what, name string, at hcl.Range) {
@@ -183,8 +184,8 @@ func (c *configuration) declarations() {
 	}
 }
 
-// references looks for variables and local values that are not declared, in the
-// blocks of a type where both can only be meant.
+// references looks for undeclared variables and local values in the blocks of a
+// type where the names can only mean those.
 func (c *configuration) references(kind string, body *hclsyntax.Body) {
 	switch kind {
 	case "locals", "output", "module", "resource", "data", "ephemeral", "provider", "check":
@@ -200,7 +201,7 @@ func (c *configuration) walk(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
 		switch a.Name {
 		case "provider", "providers", "ignore_changes", "iterator":
-			continue // they name something else: a provider may be called local, an attribute var
+			continue // the names mean something else there: a provider may be called local, an attribute var
 		}
 		for _, t := range a.Expr.Variables() {
 			c.reference(t)
@@ -214,7 +215,7 @@ func (c *configuration) walk(body *hclsyntax.Body) {
 	}
 }
 
-// iterates reports whether a dynamic block calls its elements var or local.
+// iterates reports whether a dynamic block names its iterator var or local.
 func iterates(b *hclsyntax.Block) bool {
 	name := strings.Join(b.Labels, ".")
 	if a, ok := b.Body.Attributes["iterator"]; ok {

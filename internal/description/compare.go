@@ -19,17 +19,18 @@ const (
 	Changed = "changed"
 )
 
-// Difference is one thing that is not the same in two versions of a module.
+// Difference is one difference between two versions of a module.
 type Difference struct {
 	What     string `json:"what"` // input, output, provider, resource or data source
 	Name     string `json:"name"`
 	Change   string `json:"change"`           // Added, Removed or Changed
-	Detail   string `json:"detail,omitempty"` // what it is now, and was before; one line, short
+	Detail   string `json:"detail,omitempty"` // the new value, and the old one; one line, short
 	Breaking bool   `json:"breaking,omitempty"`
 }
 
-// Compare returns the differences of inputs, outputs, providers and resources. An input
-// that has become required or is gone breaks a caller, and so does an output that is gone.
+// Compare returns the differences of inputs, outputs, providers and resources.
+// Breaking are inputs that have become required, and removed inputs and
+// outputs.
 func Compare(before, now artifact.DescribedModule) []Difference {
 	inputs := setDiff("input", inputTexts(before), inputTexts(now))
 	wasRequired := requiredOf(before)
@@ -67,7 +68,7 @@ func setDiff(what string, before, now map[string]string) []Difference {
 	return all
 }
 
-// requiredOf are the inputs of a module that must be set.
+// requiredOf returns the required inputs of a module.
 func requiredOf(d artifact.DescribedModule) map[string]bool {
 	all := map[string]bool{}
 	for _, v := range d.Variables() {
@@ -124,8 +125,8 @@ func sensitive(is bool) string {
 // maxDetail bounds one value of a difference, in bytes.
 const maxDetail = 200
 
-// oneLine is a value without line breaks, short enough for a table. JSON is written
-// without spaces; null is what an optional input without a default has.
+// oneLine returns a value without line breaks, short enough for a table. JSON
+// is written without spaces; null means that an optional input has no default.
 func oneLine(s string) string {
 	var value any
 	if json.Unmarshal([]byte(cmp.Or(s, "null")), &value) == nil {

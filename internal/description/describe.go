@@ -24,12 +24,12 @@ import (
 const (
 	MaxDescription = 1 << 20
 	maxReadme      = 256 << 10
-	cutReadme      = 16 << 10 // when the whole is too large
+	cutReadme      = 16 << 10 // bytes kept of each readme if the description is too large
 	maxLicense     = 64 << 10
 )
 
-// Describe reads what the description layer says about the module in dir, its
-// submodules (modules/*) and examples (examples/*).
+// Describe returns the description of the module in dir, its submodules
+// (modules/*) and examples (examples/*).
 func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescription {
 	d := artifact.ModuleDescription{SchemaVersion: 1, Address: m.Module.String(), Version: m.Version.String()}
 	root := path.Clean(dir)
@@ -50,7 +50,7 @@ func (v *Module) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescr
 	return d
 }
 
-// module describes one directory; problems go to d.
+// module describes one directory; problems are added to d.
 func (v *Module) module(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
 	for _, p := range diags {
@@ -120,7 +120,7 @@ func (v *Module) readme(dir string) *artifact.DescribedReadme {
 	return r
 }
 
-// cut shortens a readme to at most limit bytes and marks it.
+// cut shortens a readme to at most limit bytes and marks it as shortened.
 func cut(r *artifact.DescribedReadme, limit int) {
 	if r == nil || len(r.Text) <= limit {
 		return
@@ -132,8 +132,8 @@ func cut(r *artifact.DescribedReadme, limit int) {
 	}
 }
 
-// text returns the first of the files, whatever their case, and a little more
-// than limit bytes of it.
+// text returns the first existing file of names, ignoring case, and slightly
+// more than limit bytes of it.
 func (v *Module) text(dir string, limit int64, names ...string) (name, text string) {
 	for _, want := range names {
 		for _, file := range slices.Sorted(maps.Keys(v.all)) {
@@ -154,7 +154,8 @@ func (v *Module) text(dir string, limit int64, names ...string) (name, text stri
 	return "", ""
 }
 
-// license finds the licence file and names the licence if it is a common one.
+// license finds the licence file and identifies the licence if it is a common
+// one.
 func (v *Module) license(dir string) *artifact.DescribedLicense {
 	name, text := v.text(dir, maxLicense, "license", "license.md", "license.txt", "copying")
 	if name == "" {
@@ -173,8 +174,9 @@ func (v *Module) license(dir string) *artifact.DescribedLicense {
 	return &artifact.DescribedLicense{Path: name, SPDX: spdx}
 }
 
-// EncodeDescription encodes d with sorted keys and without white space, cut down
-// to its limit: first the readmes, then all of the submodules but their paths.
+// EncodeDescription encodes d with sorted keys and without white space, and
+// shortens it to its limit: first the readmes, then everything of the
+// submodules except their paths.
 func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 	b, err := canonical(d)
 	if err != nil || len(b) <= MaxDescription {

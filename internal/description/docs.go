@@ -17,12 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of what is read.
+// Bounds of documentation.
 const (
-	MaxDocs      = 16 << 20  // of all files, unpacked
-	MaxDocsFiles = 10_000    // aws has some 2,500
-	maxPage      = 256 << 10 // bytes; a longer one is cut
-	maxFront     = 16 << 10  // bytes before a page
+	MaxDocs      = 16 << 20  // of all files, uncompressed
+	MaxDocsFiles = 10_000    // aws has about 2,500
+	maxPage      = 256 << 10 // bytes; a longer page is cut
+	maxFront     = 16 << 10  // bytes of the front matter
 	maxTitle     = 200       // bytes
 )
 
@@ -32,10 +32,10 @@ var (
 	ErrDocsTooLarge = fmt.Errorf("%w: over the limit", ErrDocs)
 )
 
-// Kind says what a page is of.
+// Kind is the kind of subject of a page.
 type Kind string
 
-// The kinds, in the order in which they are listed.
+// The kinds, in the order in which they are displayed.
 const (
 	Overview  Kind = "overview"
 	Guide     Kind = "guide"
@@ -47,12 +47,12 @@ const (
 	Act       Kind = "action"
 )
 
-// Kinds are all of them, in order.
+// Kinds returns all kinds, in order.
 func Kinds() []Kind {
 	return []Kind{Overview, Guide, Resource, Data, Ephemeral, Function, List, Act}
 }
 
-// folders are where the pages of a kind are, the newer name first.
+// folders maps directory names to the kinds of their pages.
 func folders() map[string]Kind {
 	return map[string]Kind{
 		"guides": Guide, "resources": Resource, "r": Resource, "data-sources": Data, "d": Data, "ephemeral-resources": Ephemeral,
@@ -60,23 +60,23 @@ func folders() map[string]Kind {
 	}
 }
 
-// Page is one page.
+// Page is one page of documentation.
 type Page struct {
-	Path        string // without its ending: "index", "resources/record"
+	Path        string // without extension: "index", "resources/record"
 	Kind        Kind
-	Title       string // as the page has it, "" if it does not say
+	Title       string // from the front matter, "" if absent
 	Subcategory string // "" for none
 	Text        string // Markdown
-	Cut         bool   // the page goes on
+	Cut         bool   // the page was cut
 }
 
-// Docs are the pages of one version, by kind, subcategory and path.
+// Docs holds the pages of one version, by kind, subcategory and path.
 type Docs struct {
 	Pages []Page
 	bytes int
 }
 
-// Size is about how much memory they take.
+// Size returns the approximate memory that the pages take.
 func (d *Docs) Size() int { return d.bytes + 256*len(d.Pages) }
 
 // Page finds a page by its path.
@@ -88,14 +88,15 @@ func (d *Docs) Page(path string) (Page, bool) {
 	return d.Pages[i], true
 }
 
-// ReadDocs reads a packed folder. An error wraps ErrDocs, unless it is that of r.
+// ReadDocs reads a packed directory. An error wraps ErrDocs, unless it is an
+// error of r.
 func ReadDocs(r io.Reader) (*Docs, error) {
 	gz, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %v: %w", err, ErrDocs)
 	}
 	defer gz.Close()
-	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxDocsFiles*1024 + 1} // headers count too, so that a stream of nothing else ends
+	limited := &io.LimitedReader{R: gz, N: MaxDocs + MaxDocsFiles*1024 + 1} // headers count too, so that a stream of only these ends
 	d := &Docs{}
 	seen := map[string]bool{}
 	files := 0
@@ -133,7 +134,7 @@ func ReadDocs(r io.Reader) (*Docs, error) {
 	}
 }
 
-// pageOf says by its name what a file is a page of.
+// pageOf returns the page that a file contains according to its name.
 func pageOf(name string) (Page, bool) {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "./"), "docs/")
 	if !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) || len(name) > maxTitle {
@@ -157,7 +158,7 @@ func pageOf(name string) (Page, bool) {
 	return Page{Path: path, Kind: kind}, ok && !strings.Contains(page, "/")
 }
 
-// read takes what is before a page apart from it.
+// read splits a page into its front matter and text.
 func (p *Page) read(text string) {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd")
 	p.Text = text
@@ -175,7 +176,7 @@ func (p *Page) read(text string) {
 		Subcategory string `yaml:"subcategory"`
 	}
 	if yaml.Unmarshal([]byte(front), &matter) != nil {
-		return // a page without a title is a page
+		return // a page without a title is accepted
 	}
 	p.Title = cutText(matter.Title)
 	p.Subcategory = cutText(matter.Subcategory)

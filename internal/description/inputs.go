@@ -20,7 +20,7 @@ import (
 // schema is a JSON Schema 2020-12.
 type schema map[string]any
 
-// inputs returns the variables of a module as the schema of an object.
+// inputs returns the variables of a module as the JSON Schema of an object.
 func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
 	flags := v.variableFlags(dir)
 	properties := schema{}
@@ -38,7 +38,7 @@ func (v *Module) inputs(dir string, m *tfconfig.Module) json.RawMessage {
 	}
 	b, err := json.Marshal(object)
 	if err != nil {
-		return nil // a default that JSON cannot hold, which tfconfig does not return
+		return nil // a default that JSON cannot represent, which tfconfig does not return
 	}
 	return b
 }
@@ -70,14 +70,16 @@ func variableSchema(v *tfconfig.Variable, f variableFlags) schema {
 	return s
 }
 
-// addNull lets the schema accept null. One without a type accepts it anyway.
+// addNull lets the schema accept null. A schema without a type accepts it
+// anyway.
 func addNull(s schema) {
 	if t, ok := s["type"].(string); ok {
 		s["type"] = []string{t, "null"}
 	}
 }
 
-// typeSchema translates a type constraint; what does not parse accepts anything.
+// typeSchema translates a type constraint; a constraint that does not parse
+// accepts anything.
 func typeSchema(source string) schema {
 	expr, diags := syntax.ParseExpression(source, "type")
 	if diags.HasErrors() {
@@ -139,8 +141,8 @@ func objectSchema(t cty.Type, d *typeexpr.Defaults) schema {
 	return schema{"type": "object", "properties": properties, "required": required}
 }
 
-// child returns the defaults inside an attribute, a tuple element, or "" for the
-// elements of a collection.
+// child returns the defaults inside an attribute or a tuple element, or with
+// key "" inside the elements of a collection.
 func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 	if d == nil {
 		return nil
@@ -148,7 +150,7 @@ func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 	return d.Children[key]
 }
 
-// variableFlags are the arguments of a variable that terraform-config-inspect
+// variableFlags holds the arguments of a variable that terraform-config-inspect
 // does not report.
 type variableFlags struct{ notNullable, ephemeral bool }
 

@@ -22,23 +22,26 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// ErrNoModule says that a folder has no file that tofu or terraform would read.
+// ErrNoModule means that a directory has no file that tofu or terraform would
+// read.
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
-// ErrOutside says that a module uses another one that is not in the package.
+// ErrOutside means that a module calls another one that is outside of the
+// package.
 var ErrOutside = errors.New("outside of the package")
 
-// maxConfiguration bounds one file that is parsed.
+// maxConfiguration bounds one parsed file, in bytes.
 const maxConfiguration = 4 << 20
 
-// Module shows the shipped configuration as terraform-config-inspect knows it:
-// x.tofu appears as x.tf, and hides an x.tf, as in OpenTofu. It implements
-// tfconfig.FS. Files that pass a bound of [syntax] are refused at once; one
-// that is too large, or no JSON, cannot be opened, which the description says.
+// Module presents the shipped configuration to terraform-config-inspect: x.tofu
+// appears as x.tf, and hides an x.tf, as in OpenTofu. It implements
+// tfconfig.FS. Files that exceed a bound of [syntax] are refused at once; a
+// file that is too large, or invalid JSON, cannot be opened, which the
+// description reports.
 type Module struct {
 	tree  fs.FS
-	files map[string]string   // shown path -> path in the tree
-	dirs  map[string][]string // directory -> shown names of its configuration, sorted
+	files map[string]string   // presented path -> path in the tree
+	dirs  map[string][]string // directory -> presented names of its configuration, sorted
 	all   map[string]bool     // shipped paths
 }
 
@@ -69,7 +72,7 @@ func NewModule(tree fs.FS, t *archive.Tree) (*Module, error) {
 	return v, v.check()
 }
 
-// check refuses files that would take this process down, or hours.
+// check refuses files whose processing would crash this process or take hours.
 func (v *Module) check() error {
 	var errs []error
 	for _, shown := range slices.Sorted(maps.Keys(v.files)) {
@@ -85,7 +88,7 @@ func (v *Module) check() error {
 }
 
 // checkEvaluated bounds the work of the values that terraform-config-inspect
-// computes.
+// evaluates.
 func checkEvaluated(src []byte, name string) error {
 	file, _ := syntax.Parse(src, name)
 	if file == nil {
@@ -113,7 +116,8 @@ func checkEvaluated(src []byte, name string) error {
 	return nil
 }
 
-// evaluated reports whether an argument is computed to describe a module.
+// evaluated reports whether an argument is evaluated for the description of a
+// module.
 func evaluated(block, argument string) bool {
 	switch block {
 	case "variable", "terraform":
@@ -140,7 +144,7 @@ func (v *Module) ReadFile(name string) ([]byte, error) {
 	return syntax.Source(src, v.real(name))
 }
 
-// read returns a file as it is.
+// read returns the unchanged content of a file.
 func (v *Module) read(name string) ([]byte, error) {
 	real, ok := v.files[filepath.ToSlash(name)]
 	if !ok {
@@ -168,7 +172,7 @@ func (v *Module) ReadDir(dir string) ([]os.FileInfo, error) {
 	return infos, nil
 }
 
-// shownFile is a FileInfo with a name only, which is all that is asked for.
+// shownFile is a FileInfo with only a name, because nothing else is used.
 type shownFile string
 
 func (f shownFile) Name() string       { return string(f) }
@@ -178,8 +182,8 @@ func (f shownFile) ModTime() time.Time { return time.Time{} }
 func (f shownFile) IsDir() bool        { return false }
 func (f shownFile) Sys() any           { return nil }
 
-// load reads the module in a directory. It does not end when the library does:
-// a default that is too large for a float64 makes that panic.
+// load reads the module in a directory. It recovers from a panic of the
+// library, which is caused by a default that is too large for a float64.
 func (v *Module) load(dir string) (m *tfconfig.Module, diags tfconfig.Diagnostics) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -190,9 +194,9 @@ func (v *Module) load(dir string) (m *tfconfig.Module, diags tfconfig.Diagnostic
 	return tfconfig.LoadModuleFromFilesystem(&onePass{Module: v}, path.Clean(dir))
 }
 
-// onePass can be listed once. The library would read what does not parse a
-// second time, by the rules of HCL before Terraform 0.12 and a parser without
-// bounds; kept from that, it returns what it found the first time.
+// onePass can be listed only once. Otherwise the library would read files with
+// syntax errors a second time, by the rules of HCL before Terraform 0.12 and
+// with an unbounded parser; without it, the library returns its first result.
 type onePass struct {
 	*Module
 	listed bool
@@ -206,8 +210,8 @@ func (v *onePass) ReadDir(dir string) ([]os.FileInfo, error) {
 	return v.Module.ReadDir(dir)
 }
 
-// CheckCalls refuses a local module source that leaves the package: it would
-// point to nothing once the package is installed.
+// CheckCalls refuses a local module source that leaves the package, because it
+// would not exist when the package is installed.
 func (v *Module) CheckCalls() error {
 	var errs []error
 	for dir := range v.dirs {
@@ -225,7 +229,7 @@ func (v *Module) CheckCalls() error {
 	return errors.Join(errs...)
 }
 
-// real returns the path in the tree of a shown one, for messages.
+// real returns the path in the tree for a presented path, for messages.
 func (v *Module) real(shown string) string {
 	if p, ok := v.files[filepath.ToSlash(shown)]; ok {
 		return p
@@ -234,7 +238,7 @@ func (v *Module) real(shown string) string {
 }
 
 // blocks calls f for each top-level block of the types in the files of dir.
-// Files that do not parse are left out: tfconfig reports them.
+// Files with syntax errors are skipped, because tfconfig reports them.
 func (v *Module) blocks(dir string, schema *hcl.BodySchema, f func(file string, b *hcl.Block)) {
 	for _, name := range v.dirs[path.Clean(dir)] {
 		shown := path.Join(dir, name)

@@ -23,14 +23,14 @@ import (
 type RequiredProvider struct {
 	Address  addr.Provider // with its host name
 	Versions addr.Constraint
-	Text     string // the constraints as a lock file spells them
+	Text     string // the constraints in the form of a lock file
 	Where    string // the directory of the first module that needs it, below root
 }
 
-// RequiredProviders reads what the root module in tree and the local modules it
-// calls require, in the order of addresses. Modules from elsewhere are not
-// looked into. Addresses without a host get defaultHost; providers built into
-// the tools are left out. root is how messages call the tree.
+// RequiredProviders returns the providers that the root module in tree and the
+// local modules it calls require, in the order of addresses. Modules from
+// elsewhere are not read. Addresses without a host get defaultHost; providers
+// built into the tools are omitted. root is the name of the tree in messages.
 func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider, error) {
 	files := &archive.Tree{}
 	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
@@ -95,7 +95,8 @@ func (w *requirements) module(dir string) error {
 	return nil
 }
 
-// problem is the first error of a directory, with its place in a file if it has one.
+// problem returns the first error of a directory, with its position in a file
+// if it has one.
 func (w *requirements) problem(dir string, diags tfconfig.Diagnostics) error {
 	d := diags[slices.IndexFunc(diags, func(d tfconfig.Diagnostic) bool { return d.Severity == tfconfig.DiagError })]
 	at := w.where(dir)
@@ -105,7 +106,7 @@ func (w *requirements) problem(dir string, diags tfconfig.Diagnostics) error {
 	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", at, d.Summary, d.Detail), ": "))
 }
 
-// where is how messages call a name in the tree.
+// where returns the name of a file in the tree for messages.
 func (w *requirements) where(name string) string {
 	return filepath.Join(w.root, filepath.FromSlash(name))
 }
@@ -138,8 +139,8 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	return nil
 }
 
-// spaced writes one constraint as the clients do in lock files, ">=1.0" as
-// ">= 1.0".
+// spaced formats one constraint as the clients do in lock files, ">=1.0" as ">=
+// 1.0".
 func spaced(c string) string {
 	version := strings.TrimLeft(c, "<>=!~ ")
 	if op := strings.TrimSpace(strings.TrimSuffix(c, version)); op != "" && op != "=" {
