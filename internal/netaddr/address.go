@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether only this machine reaches HOST or HOST:PORT: an
-// address of loopback, or a name that is kept for it (RFC 6761).
+// IsLoopback reports whether only this machine reaches HOST or HOST:PORT: a
+// loopback address, or a name that is reserved for it (RFC 6761).
 func IsLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -25,9 +25,9 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// ParseServer takes the address of a server as users write it, with https:// if it
-// names no scheme. The path of the URL has no slash at its end. An error does not
-// repeat what might be a password.
+// ParseServer parses the address of a server as written by users, with the
+// default scheme https://. The path of the URL has no trailing slash. The error
+// contains no text that might be a password.
 func ParseServer(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "https://" + s
@@ -45,9 +45,9 @@ func ParseServer(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// IsInternal reports whether the host of a URL is written as an address
-// that is not public, in any spelling that some resolver takes for one, or is
-// a name of loopback (RFC 6761). What other names resolve to it cannot know.
+// IsInternal reports whether the host of a URL is a literal non-public address,
+// in any spelling that some resolver accepts, or a loopback name (RFC 6761). It
+// does not resolve other names.
 func IsInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -62,14 +62,14 @@ func IsInternal(host string) bool {
 	return last == "localhost" || last == "" || decimal || hexadecimal
 }
 
-// IsPublic reports whether an address is one that a host of the public
-// internet can have. It follows the registries of special-purpose addresses
-// (RFC 6890, https://www.iana.org/assignments/iana-ipv6-special-registry).
+// IsPublic reports whether an address can belong to a host of the public
+// internet. It follows the registries of special-purpose addresses (RFC 6890,
+// https://www.iana.org/assignments/iana-ipv6-special-registry).
 //
-// Of IPv6 only the block from which public addresses are assigned passes, so
-// that forms nobody thought of do not. An address that carries an IPv4 address
-// for a gateway or tunnel on the way is as public as that; it is loopback for
-// the host that translates it. A translation prefix that a network made of its
+// For IPv6 only the block from which public addresses are assigned is accepted,
+// so that unknown special forms are refused. An address that embeds an IPv4
+// address for a gateway or tunnel is as public as that address: for the host
+// that translates it, it may be loopback. A translation prefix from a network's
 // own public block (RFC 6052) looks like any other address and is not
 // recognised.
 func IsPublic(ip netip.Addr) bool {
@@ -94,7 +94,7 @@ func IsPublic(ip netip.Addr) bool {
 	return true
 }
 
-// isatap reports whether the last half of the address says that its packets go
+// isatap reports whether the last half of the address means that its packets go
 // to the IPv4 address in its last four bytes (RFC 5214, section 6.1).
 func isatap(b [16]byte) bool {
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
@@ -115,10 +115,10 @@ var (
 	sixToFour = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// Blocks that are routed nowhere, or only within one network.
+// Blocks that are not routed, or only within one network.
 const (
 	special4 = "0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4"
-	special6 = "2001::/23 2001:db8::/32 3fff::/20" // Teredo is in the first
+	special6 = "2001::/23 2001:db8::/32 3fff::/20" // the first includes Teredo
 )
 
 // HostPort returns the host of an address with the port of its scheme.
