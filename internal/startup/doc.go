@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package startup lets a command begin without collecting garbage. What packages make
-// when they are initialised, and the tree of commands, take more than the 4 MiB after
-// which Go collects for the first time: that would happen twice in every start. A program
-// imports the package for this effect alone.
+// Package startup lets a command start without a garbage collection. The values
+// that packages create during initialisation, and the tree of commands, exceed
+// the 4 MiB after which Go collects for the first time: two collections would
+// run in every start. A program imports the package only for this effect.
 //
-// It acts early. Of the packages whose imports are all initialised, Go initialises the one
-// whose path sorts first (The Go Programming Language Specification, "Program
-// initialization"), and this one imports four packages of the standard library. That this
-// is early enough shows TestCost of internal/e2e, which counts the collections of a start:
-// none.
+// It takes effect early. Of the packages whose imports are all initialised, Go
+// initialises the one whose path sorts first (The Go Programming Language
+// Specification, "Program initialization"), and this one imports four packages
+// of the standard library. TestCost of internal/e2e checks that this is early
+// enough: it counts the collections of a start, which must be zero.
 package startup

@@ -9,34 +9,35 @@ import (
 	"runtime/metrics"
 )
 
-// percent is the value of GOGC until the first collection, which comes at 16 MiB with it.
+// percent is the value of GOGC until the first collection, which it delays
+// until 16 MiB.
 const percent = 400
 
-// usual is the value of GOGC after that, as Go has it.
+// usual is Go's default for GOGC, which applies after that.
 const usual = 100
 
 var _ = postpone(os.Getenv)
 
-// postpone puts the first collection off. Where GOGC is set it changes nothing, and
+// postpone delays the first collection. If GOGC is set, it changes nothing and
 // returns false.
 func postpone(getenv func(string) string) bool {
 	if getenv("GOGC") != "" {
 		return false
 	}
 	debug.SetGCPercent(percent)
-	runtime.AddCleanup(new([16]byte), func(int) { restore() }, 0) // the first collection finds it
+	runtime.AddCleanup(new([16]byte), func(int) { restore() }, 0) // runs at the first collection
 	return true
 }
 
-// restore has garbage collected as usual, unless somebody has set another value since,
-// as okara serve does.
+// restore sets GOGC to its default, unless it has been changed since, as okara
+// serve does.
 func restore() {
 	if current() == percent {
 		debug.SetGCPercent(usual)
 	}
 }
 
-// current is the value of GOGC.
+// current returns the value of GOGC.
 func current() int {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
