@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// ParseCosignKey reads an ECDSA P-256 private key: PKCS#8 PEM, or cosign's PEM
-// that a passphrase protects.
+// ParseCosignKey parses an ECDSA P-256 private key: PKCS#8 PEM, or cosign's PEM
+// that is encrypted with a passphrase.
 func ParseCosignKey(text, passphrase []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -67,7 +67,7 @@ type cosignBox struct {
 	Ciphertext []byte `json:"ciphertext"`
 }
 
-// maxScrypt bounds the memory that a key file can ask for: 128·N·r bytes.
+// maxScrypt bounds the memory that a key file can request: 128·N·r bytes.
 const maxScrypt = 256 << 20
 
 func openCosign(b, passphrase []byte) ([]byte, error) {
@@ -93,8 +93,8 @@ func openCosign(b, passphrase []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// NewCosignKey makes a key pair and returns both halves as PEM. The private one
-// is not protected.
+// NewCosignKey creates a key pair and returns both halves as PEM. The private
+// one is not encrypted.
 func NewCosignKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -111,7 +111,7 @@ func NewCosignKey() (private, public []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub}), nil
 }
 
-// ParseCosignPublicKey reads an ECDSA public key from PEM.
+// ParseCosignPublicKey parses an ECDSA public key from PEM.
 func ParseCosignPublicKey(text []byte) (*ecdsa.PublicKey, error) {
 	block, _ := pem.Decode(text)
 	if block != nil && strings.HasSuffix(block.Type, "PRIVATE KEY") {
@@ -137,7 +137,7 @@ func SignECDSA(key *ecdsa.PrivateKey, payload []byte) ([]byte, error) {
 	return ecdsa.SignASN1(rand.Reader, key, sum[:])
 }
 
-// VerifyECDSA checks a signature of SignECDSA or cosign.
+// VerifyECDSA verifies a signature made by SignECDSA or cosign.
 func VerifyECDSA(key *ecdsa.PublicKey, payload, signature []byte) error {
 	sum := sha256.Sum256(payload)
 	if !ecdsa.VerifyASN1(key, sum[:], signature) {

@@ -21,13 +21,13 @@ const (
 	// DefaultLifetime is how long a new key is valid.
 	DefaultLifetime = 2 * 365 * 24 * time.Hour
 	defaultBits     = 4096
-	minimumBits     = 3072 // smaller RSA keys are not made and not signed with
+	minimumBits     = 3072 // smaller RSA keys are neither created nor used for signing
 )
 
-// Key is a private key that signs.
+// Key is a private signing key.
 type Key struct{ entity *openpgp.Entity }
 
-// KeyOptions describe a new key.
+// KeyOptions describes a new key.
 type KeyOptions struct {
 	Name, Email string
 	Lifetime    time.Duration    // 0: DefaultLifetime
@@ -35,7 +35,7 @@ type KeyOptions struct {
 	Now         func() time.Time // nil: time.Now
 }
 
-// NewKey makes a key with one user ID and no subkeys.
+// NewKey creates a key with one user ID and no subkeys.
 func NewKey(o KeyOptions) (*Key, error) {
 	if o.Lifetime == 0 {
 		o.Lifetime = DefaultLifetime
@@ -49,7 +49,7 @@ func NewKey(o KeyOptions) (*Key, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make key: %w", err)
 		}
-		entity.Subkeys = nil // for encryption only
+		entity.Subkeys = nil // only for encryption
 		return &Key{entity}, nil
 	}
 	private, err := rsa.GenerateKey(rand.Reader, defaultBits)
@@ -64,8 +64,8 @@ func NewKey(o KeyOptions) (*Key, error) {
 	return &Key{entity}, nil
 }
 
-// Successor makes a key that takes over from old: the same user and kind, valid
-// for another lifetime.
+// Successor creates a key that replaces old: with the same user and algorithm,
+// valid for the given lifetime.
 func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
 	o := KeyOptions{Lifetime: lifetime, ECC: old.entity.PrimaryKey.PubKeyAlgo != packet.PubKeyAlgoRSA}
 	if id := old.entity.PrimaryIdentity(); id != nil && id.UserId != nil {
@@ -75,15 +75,15 @@ func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
 	return NewKey(o)
 }
 
-// Which half of a key it is, or what it needs, where another was meant.
+// Errors for the wrong half of a key, or a missing passphrase.
 var (
 	ErrPublic     = errors.New("this is a public key")
 	ErrPrivate    = errors.New("this is a private key")
 	ErrPassphrase = errors.New("wrong passphrase, or none")
 )
 
-// ParseKey reads an armored private key. A protected one needs the passphrase;
-// the error of a wrong one does not repeat it.
+// ParseKey parses an armored private key. An encrypted one needs the
+// passphrase; the error for a wrong passphrase does not repeat it.
 func ParseKey(armored, passphrase []byte) (*Key, error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
 	switch {
@@ -106,7 +106,7 @@ func ParseKey(armored, passphrase []byte) (*Key, error) {
 	return k, nil
 }
 
-// Armor returns the private key in armor, protected if there is a passphrase. k
+// Armor returns the private key in armor, encrypted if there is a passphrase. k
 // itself stays usable.
 func (k *Key) Armor(passphrase []byte) ([]byte, error) {
 	var plain bytes.Buffer
@@ -129,7 +129,7 @@ func (k *Key) Armor(passphrase []byte) ([]byte, error) {
 	return armored(openpgp.PrivateKeyType, plain.Bytes())
 }
 
-// ID returns the key ID as the provider protocol writes it.
+// ID returns the key ID in the form of the provider protocol.
 func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
 
 // Public returns the public half.
@@ -145,8 +145,8 @@ func (k *Key) Public() (PublicKey, error) {
 	return newPublicKey(k.entity, string(text)), nil
 }
 
-// Sign returns a detached signature over message. A key that has expired, is
-// revoked or too short does not sign.
+// Sign returns a detached signature over message. It fails for a key that has
+// expired, is revoked or is too short.
 func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 	public, err := k.Public()
 	if err != nil {
@@ -167,7 +167,7 @@ func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Revoke marks the key as revoked. What Public returns from now on says so.
+// Revoke marks the key as revoked. After that, Public returns a revoked key.
 func (k *Key) Revoke(now time.Time, reason string) error {
 	return k.entity.RevokeKey(packet.NoReason, reason, config(func() time.Time { return now }))
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// KeyDir is a folder with keys. The private half of an OpenPGP key is the file
+// KeyDir is a directory of keys. The private half of an OpenPGP key is the file
 // ID.asc, which only its owner may read, the public half ID.pub.asc.
 type KeyDir string
 
-// StoredKey describes a key in a folder. One for cosign has files only.
+// StoredKey describes a key in a directory. A cosign key has only the file
+// names.
 type StoredKey struct {
 	ID          string    `json:"id,omitempty"`
 	Fingerprint string    `json:"fingerprint,omitempty"`
@@ -35,13 +36,13 @@ const (
 	publicSuffix  = ".pub.asc"
 )
 
-// Create makes the folder if it is not there.
+// Create creates the directory if it does not exist.
 func (d KeyDir) Create() error { return os.MkdirAll(string(d), 0o700) }
 
 func (d KeyDir) file(name string) string { return filepath.Join(string(d), name) }
 
-// SaveCosign writes both halves of a key for cosign signatures. Existing files are
-// never replaced.
+// SaveCosign writes both halves of a cosign key. Existing files are never
+// replaced.
 func (d KeyDir) SaveCosign(private, public []byte) (StoredKey, error) {
 	info := StoredKey{Private: d.file("okara-cosign.key"), Public: d.file("okara-cosign.pub")}
 	if err := writeNew(info.Private, private, 0o600); err != nil {
@@ -84,7 +85,7 @@ func newStoredKey(k PublicKey, file string) StoredKey {
 	return StoredKey{ID: k.ID, Fingerprint: k.Fingerprint, UserID: k.UserID, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Public: file}
 }
 
-// List returns the keys of the folder; one that is not there has none.
+// List returns the keys of the directory, none if it does not exist.
 func (d KeyDir) List() ([]StoredKey, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +131,7 @@ func (d KeyDir) Find(id string) (key StoredKey, ok bool, err error) {
 	return StoredKey{}, false, nil
 }
 
-// Rotate makes and saves the successor of a key.
+// Rotate creates and saves the successor of a key.
 func (d KeyDir) Rotate(old StoredKey, passphrase []byte, lifetime time.Duration) (StoredKey, error) {
 	b, err := os.ReadFile(old.Public)
 	if err != nil {
@@ -174,7 +175,7 @@ func (d KeyDir) Import(b []byte) ([]StoredKey, error) {
 }
 
 // Revoke replaces both files of a key by revoked ones. The error is
-// fs.ErrNotExist if the folder has no such private key.
+// fs.ErrNotExist if the directory has no such private key.
 func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) {
 	file := d.file(filepath.Base(id) + privateSuffix)
 	b, err := os.ReadFile(file)
@@ -198,7 +199,7 @@ func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) 
 	}
 	info := newStoredKey(public, d.file(public.ID+publicSuffix))
 	info.Private = file
-	// The public key first: it is what others need.
+	// The public key first, because others need it.
 	if err := files.Replace(info.Public, []byte(public.Armor), 0o644); err != nil {
 		return StoredKey{}, err
 	}

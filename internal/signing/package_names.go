@@ -14,16 +14,17 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ErrNoProvider says that a file or folder is not what the clients install.
+// ErrNoProvider means that a file or directory is not installable by the
+// clients.
 var ErrNoProvider = errors.New("not a provider package")
 
-// PackageStem is how the names of all files of a release begin.
+// PackageStem returns the common prefix of the names of all files of a release.
 func PackageStem(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
-// SplitPackageName is the inverse of [PackageStem]: it reads the version out of the name of a
-// file of a release, and returns what follows the stem.
+// SplitPackageName is the inverse of [PackageStem]: it parses the version in
+// the name of a file of a release, and returns the rest after the stem.
 func SplitPackageName(p addr.Provider, name string) (v addr.Version, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(name, "terraform-provider-"+p.Type+"_")
 	version, rest, cut := strings.Cut(rest, "_")
@@ -31,13 +32,13 @@ func SplitPackageName(p addr.Provider, name string) (v addr.Version, rest string
 	return v, rest, ok && cut && err == nil
 }
 
-// PackageName is how a zip of a release must be called.
+// PackageName returns the required name of a zip of a release.
 func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
 	return PackageStem(p, v) + t.String() + ".zip"
 }
 
-// ParsePackageName is the inverse of [PackageName]. Neither operating systems nor
-// architectures contain "_"; a pre-release never does either.
+// ParsePackageName is the inverse of [PackageName]. Operating systems,
+// architectures and pre-releases never contain "_".
 func ParsePackageName(p addr.Provider, name string) (v addr.Version, t addr.Platform, ok bool) {
 	v, rest, ok := SplitPackageName(p, name)
 	platform, zip := strings.CutSuffix(rest, ".zip")
@@ -48,7 +49,7 @@ func ParsePackageName(p addr.Provider, name string) (v addr.Version, t addr.Plat
 	return v, t, err == nil
 }
 
-// PackagePlatform reads the platform out of the name of a zip of a release.
+// PackagePlatform parses the platform in the name of a zip of a release.
 func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
 	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), PackageStem(p, v)); ok {
 		if t, err := addr.ParsePlatform(rest); err == nil {
@@ -86,8 +87,8 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 	return doc.Metadata.ProtocolVersions, nil
 }
 
-// CheckListed compares with the line of the file; an index of another tool has
-// no file names, so any line with the digest will do.
+// CheckListed compares a zip with its line in SHA256SUMS. An index made by
+// another tool has no file names, so any line with the digest is accepted.
 func CheckListed(sums Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	if p.Filename != "" {
 		return sums.Check(p.Filename, zip.Digest.Encoded())

@@ -22,19 +22,20 @@ const (
 	maxPackageFiles = 10_000
 	maxPackageBytes = 4 << 30 // uncompressed
 
-	// A plugin expands to three or four times its zip, a bomb to a thousand times.
+	// A plugin expands to three or four times its zip, a bomb to a thousand
+	// times.
 	maxPackageExpansion = 50
-	minPackageBytes     = 1 << 20 // what a zip may always expand to
+	minPackageBytes     = 1 << 20 // size to which any zip may expand
 )
 
-// PackageLimits are those of a provider's zip, which holds one large binary.
+// PackageLimits returns the limits of a provider's zip, which contains one
+// large binary.
 func PackageLimits() archive.Limits {
 	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
 }
 
 // HashPackage returns the h1: hash of a provider zip after checking that the
-// clients can install it: the plugin is in the root, executable, and the only
-// one.
+// clients can install it: the only plugin is in the root and executable.
 func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p addr.Platform) (string, error) {
 	z, err := zip.NewReader(r, size)
 	if z == nil || err != nil && len(z.File) == 0 {
@@ -43,7 +44,8 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	if len(z.File) > maxPackageFiles {
 		return "", fmt.Errorf("%d files, at most %d: %w", len(z.File), maxPackageFiles, oci.ErrTooLarge)
 	}
-	// Inflating is most of the work here, and this library takes a third less time.
+	// Inflating is most of the work here, and this library takes a third less
+	// time.
 	z.RegisterDecompressor(zip.Deflate, flate.NewReader)
 	files := map[string]*zip.File{}
 	var names []string
@@ -91,7 +93,8 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	return h1, nil
 }
 
-// checkEntry refuses what could reach outside of the folder of the plugin.
+// checkEntry refuses entries that could reach outside of the directory of the
+// plugin.
 func checkEntry(f *zip.File) error {
 	name := strings.TrimSuffix(f.Name, "/")
 	if !fs.ValidPath(name) || strings.ContainsAny(name, "\\\n\r\x00") {

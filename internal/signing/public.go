@@ -16,7 +16,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// PublicKey is one key that others trust. Armor holds exactly this key: the
+// PublicKey is one trusted public key. Armor contains only this key: the
 // clients read only the first block of a text.
 type PublicKey struct {
 	ID          string // 16 hex digits, upper case
@@ -33,8 +33,8 @@ type PublicKey struct {
 
 const armorEnd = "-----END PGP PUBLIC KEY BLOCK-----"
 
-// ParsePublicKeys reads one or more armored blocks. Each key becomes an entry
-// with an armor of its own.
+// ParsePublicKeys parses one or more armored blocks. Each key becomes an entry
+// with a separate armor.
 func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 	var keys []PublicKey
 	for _, block := range bytes.SplitAfter(text, []byte(armorEnd)) {
@@ -66,8 +66,8 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 	return keys, nil
 }
 
-// SplitKeys returns the public half of what is in an armored file, and whether
-// the file holds a private key. A private key need not be unprotected.
+// SplitKeys returns the public keys in an armored file, and whether the file
+// contains a private key. A private key may be encrypted.
 func SplitKeys(text []byte) (keys []PublicKey, private bool, err error) {
 	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(text))
 	if err != nil {
@@ -101,7 +101,8 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 	return k
 }
 
-// algorithm names that of a key, with its size where keys have several.
+// algorithm returns the name of a key's algorithm, with the size where it
+// varies.
 func algorithm(k *packet.PublicKey) string {
 	switch k.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoRSAEncryptOnly:
@@ -122,10 +123,10 @@ func algorithm(k *packet.PublicKey) string {
 	return fmt.Sprintf("algorithm %d", k.PubKeyAlgo)
 }
 
-// Expired reports whether the key was no longer valid at now.
+// Expired reports whether the key has expired at now.
 func (k PublicKey) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
-// SortKeys puts keys in the order in which they are served: unexpired ones
+// SortKeys sorts keys into the order in which they are served: unexpired ones
 // first, then newest first.
 func SortKeys(keys []PublicKey, now time.Time) {
 	slices.SortStableFunc(keys, func(a, b PublicKey) int {
@@ -139,18 +140,18 @@ func SortKeys(keys []PublicKey, now time.Time) {
 	})
 }
 
-// VerifyOptions say what Verify accepts.
+// VerifyOptions configures which signatures Verify accepts.
 type VerifyOptions struct {
 	Now          time.Time // zero: time.Now
 	AllowExpired bool      // accept a key that has expired since it signed
 }
 
-// maxSignature bounds a signature file of several packets.
+// maxSignature bounds a signature file of several packets, in bytes.
 const maxSignature = 64 << 10
 
-// Verify checks that signature, one or more packets, has one that a usable key
-// made over message, and returns that key. The error wraps the most important
-// reason; an unknown key is named by the IDs in the signature.
+// Verify checks that one of the packets in signature was made over message by a
+// usable key, and returns that key. Otherwise the error wraps the most
+// important reason; an unknown key is identified by the IDs in the signature.
 func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (PublicKey, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -182,7 +183,7 @@ func rank(err error) int {
 	return slices.IndexFunc([]error{ErrBadSignature, ErrRevokedKey, ErrExpiredKey, ErrEarlyKey}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// verify checks all packets that k could have made.
+// verify checks all packets that k may have made.
 func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
 	c := config(func() time.Time { return o.Now })
 	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
@@ -204,8 +205,8 @@ func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
 	return fmt.Errorf("%w (%v)", ErrBadSignature, err)
 }
 
-// outside says why now is not in the time of a key or a signature. The library calls
-// what begins later expired as well.
+// outside returns why now is not in the validity period of a key or a
+// signature. The library reports a period that has not begun as expired, too.
 func (k PublicKey) outside(sig *packet.Signature, now time.Time) error {
 	from := k.Created
 	if sig != nil && sig.CreationTime.After(from) {
@@ -221,8 +222,8 @@ func (k PublicKey) outside(sig *packet.Signature, now time.Time) error {
 }
 
 // revoked reports whether the key, or the subkey that made a signature, has a
-// revocation. The library looks at its time, and so takes a clock that runs
-// behind, or one that was set back, for a time before.
+// revocation. The library compares the time of the revocation, and so ignores
+// it if the clock is behind.
 func (k PublicKey) revoked(sig *packet.Signature) bool {
 	return k.Revoked || slices.ContainsFunc(k.entity.Subkeys, func(sub openpgp.Subkey) bool {
 		return len(sub.Revocations) > 0 && sig.IssuerKeyId != nil && sub.PublicKey.KeyId == *sig.IssuerKeyId
@@ -236,7 +237,7 @@ func issuers(signature []byte) ([]string, error) {
 	for {
 		p, err := packets.Next()
 		if err != nil && len(ids) > 0 {
-			return ids, nil // the clients do not look behind the first packet that they can use
+			return ids, nil // the clients read no further than the first packet that they can use
 		}
 		if err != nil {
 			return nil, fmt.Errorf("not an OpenPGP signature: %w", ErrBadSignature)
