@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// module checks the manifest, and with Deep that both archives hold the content
-// that it names.
+// module checks the manifest, and with Deep that both archives contain the
+// content that the manifest names.
 func (x *verifier) module(ctx context.Context) error {
 	m, err := artifact.ParseModule(x.Manifest)
 	if err != nil {
@@ -60,7 +60,8 @@ func (x *verifier) module(ctx context.Context) error {
 	return nil
 }
 
-// contentDigest unpacks an archive and packs it again.
+// contentDigest unpacks an archive and packs it again to compute its content
+// digest.
 func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ string, err error) {
 	dir, remove, err := files.TempDir("")
 	if err != nil {
@@ -82,7 +83,8 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 	return tree.ContentDigest(ctx)
 }
 
-// fetchTemp copies a blob into a temporary file, verified. The caller calls done.
+// fetchTemp copies a verified blob to a temporary file. The caller must call
+// done.
 func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.File, done func(), err error) {
 	file, done, err = files.TempFile("")
 	if err != nil {
@@ -163,8 +165,8 @@ func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
 	return nil
 }
 
-// platforms compares the annotations of each platform with its manifest and its
-// line in SHA256SUMS.
+// platforms compares the annotations of each platform with its manifest and
+// with its line in SHA256SUMS.
 func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, sums signing.Sums) error {
 	for _, p := range index.Platforms {
 		name := "platform " + p.Platform.String()
@@ -186,19 +188,19 @@ func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, 
 	return nil
 }
 
-// zip returns the package of a platform, from its manifest unless the index is
-// believed.
+// zip returns the zip of a platform, read from its manifest unless the index is
+// trusted.
 func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.Descriptor, error) {
 	if x.o.Lean && p.Zh != "" && p.Size > 0 {
 		return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
 	}
-	// so that the manifest is read
+	// the manifest has to be read
 	p.Zh = ""
 	p.Size = 0
 	return artifact.ResolveProviderZip(ctx, x.Repository, p)
 }
 
-// deep reads the zip and computes its h1 hash again.
+// deep reads the zip and recomputes its h1 hash.
 func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	file, done, err := fetchTemp(ctx, x.Repository, zip)
 	if err != nil {
@@ -227,7 +229,8 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	return nil
 }
 
-// template takes what is one. Its reader checks what is in it.
+// template accepts a valid template manifest. The reader of the template checks
+// its content.
 func (x *verifier) template(context.Context) error {
 	t, err := artifact.ParseTemplate(x.Manifest)
 	if err == nil && (t.Name != x.Item.Template || t.Version != x.Version) {

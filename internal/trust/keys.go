@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ErrUnsigned says that nobody signed SHA256SUMS.
+// ErrUnsigned means that SHA256SUMS has no signature.
 var ErrUnsigned = errors.New("SHA256SUMS is not signed")
 
 // PublicKeys parses keys as the provider protocol serves them.
@@ -28,7 +28,7 @@ func PublicKeys(keys []artifact.SigningKey) ([]signing.PublicKey, error) {
 	return out, nil
 }
 
-// warnBefore is how long before its expiry a key is warned about.
+// warnBefore is how long before its expiry a key causes a warning.
 const warnBefore = 60 * 24 * time.Hour
 
 func ExpiryWarning(k signing.PublicKey, now time.Time) []string {
@@ -38,7 +38,7 @@ func ExpiryWarning(k signing.PublicKey, now time.Time) []string {
 	return []string{fmt.Sprintf("signing key %s expires on %s", k.ID, k.Expires.Format(time.DateOnly))}
 }
 
-// ServedKeys are the keys as the provider protocol serves them, without
+// ServedKeys returns the keys in the form of the provider protocol, without
 // duplicates.
 func ServedKeys(keys []signing.PublicKey, now time.Time) []artifact.SigningKey {
 	signing.SortKeys(keys, now)

@@ -12,18 +12,18 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// PolicyFiles is what a version must have, as people write it: on a command line or in
-// a configuration file.
+// PolicyFiles is a policy as users write it: on a command line or in a
+// configuration file.
 type PolicyFiles struct {
 	OpenPGP []string // files of armored public keys to trust
 	Cosign  []string // files of ECDSA public keys to trust
 	Require []string // RequireOpenPGP, RequireCosign, RequireScan
-	Block   string   // fail on findings of this level and above; "": none
-	Expired bool     // accept a key that has expired
+	Block   string   // findings of this level and above fail; "": none
+	Expired bool     // accept an expired key
 }
 
-// Read reads the keys, nil if nothing is demanded. A yanked version is accepted:
-// who names one, wants it.
+// Read reads the keys; nil if nothing is required. A yanked version is
+// accepted, because the user names the version explicitly.
 func (p PolicyFiles) Read() (*Policy, error) {
 	hasKeys := p.OpenPGP != nil || p.Cosign != nil
 	if !hasKeys && p.Require == nil && p.Block == "" && !p.Expired {

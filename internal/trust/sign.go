@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// SignCosign adds a cosign-compatible signature to a version, and returns its
-// manifest. One that the key has signed is left as it is; the descriptor is then
-// zero.
+// SignCosign adds a cosign-compatible signature to a version and returns its
+// manifest. If the key has already signed the version, nothing changes and the
+// descriptor is zero.
 func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
 	r := s.Repository
 	subject := s.Manifest.Descriptor
@@ -42,11 +42,11 @@ func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Desc
 	return evidence.AddCosignSignature(ctx, r, subject, evidence.CosignSignature{Payload: payload, Signature: signature})
 }
 
-// SignProvider signs SHA256SUMS of a version that exists. The new signature joins
-// those that are there; with replace it takes their place, for a key that must
-// no longer count. The index does not change: a status event carries signature
-// and keys. A version that the key has signed is left as it is, except with
-// replace; the event is then zero.
+// SignProvider signs SHA256SUMS of an existing version. The new signature is
+// added to the existing ones; with replace it replaces them, for a key that
+// must no longer count. The index does not change: a status event holds
+// signature and keys. If the key has already signed the version and replace is
+// not set, nothing changes and the event is zero.
 func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool) (evidence.StatusEvent, error) {
 	index, err := artifact.ParseProviderIndex(s.Manifest)
 	if err != nil {
@@ -79,7 +79,7 @@ func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool
 	}, blobs...)
 }
 
-// addSignature adds a packet by key and the public key to md.
+// addSignature adds a packet made by key, and the public key, to md.
 func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signing.PublicKey, now time.Time, replace bool) error {
 	signature, err := key.Sign(md.ShasumsBytes, now)
 	if err != nil {
@@ -99,7 +99,7 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 	return nil
 }
 
-// sumsOf makes SHA256SUMS for an index that another tool made.
+// sumsOf creates SHA256SUMS for an index that another tool made.
 func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index artifact.ProviderIndex) (artifact.ProviderMetadata, error) {
 	stem := signing.PackageStem(p, v)
 	sums := signing.Sums{}

@@ -21,23 +21,23 @@ import (
 // Results of a [Signature].
 const (
 	Trusted    = "trusted"     // by a key of the policy
-	Consistent = "consistent"  // it holds, by a key that lies beside it
-	NotChecked = "not checked" // nothing here knows its key
-	Invalid    = "invalid"     // the signature does not hold, or is about something else
+	Consistent = "consistent"  // valid, by a key that is stored beside it
+	NotChecked = "not checked" // its key is not available here
+	Invalid    = "invalid"     // the signature does not verify, or is about something else
 )
 
-// Signature is one signature of a version, as a person wants to see it.
+// Signature is one signature of a version, for display.
 type Signature struct {
 	Kind      string // "cosign" or "OpenPGP"
-	Key       string // fingerprint of an OpenPGP key, [CosignKeyID] of another; "": not known
-	By        string // who the key says it is of, "" if it says nothing
+	Key       string // fingerprint of an OpenPGP key, [CosignKeyID] of another; "": unknown
+	By        string // owner according to the key, "" if it names none
 	Algorithm string
 	Result    string // one of the results above
 	Detail    string // why
 }
 
-// CosignKeyID names a key: SHA-256 over its DER form, as `ssh-keygen -l` writes
-// fingerprints.
+// CosignKeyID identifies a key: SHA-256 over its DER form, in the format of
+// fingerprints of `ssh-keygen -l`.
 func CosignKeyID(key *ecdsa.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -47,9 +47,9 @@ func CosignKeyID(key *ecdsa.PublicKey) string {
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
-// Signatures lists every signature of a version and what the keys of a policy say
-// of it. Unlike [Verify] it does not stop at the first that fails. The manifest of
-// a module need only have its descriptor.
+// Signatures lists every signature of a version with its result under the keys
+// of a policy. Unlike [Verify] it does not stop at the first failure. For a
+// module only the descriptor of the manifest is needed.
 func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	var out []Signature
 	for c, err := range s.referrers().Signatures(ctx) {
@@ -70,7 +70,7 @@ func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
 	}
 	md, err := evidence.Resigned(ctx, s.Repository, index, s.Status())
 	if errors.Is(err, oci.ErrNotFound) {
-		return out, nil // made by another tool
+		return out, nil // the index was made by another tool
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +101,8 @@ func cosignSignature(s Subject, c evidence.CosignSignature, keys []*ecdsa.Public
 	return out
 }
 
-// openPGPSignatures are those over SHA256SUMS, by the keys that lie beside it.
+// openPGPSignatures returns the signatures over SHA256SUMS, by the keys that
+// are stored beside it.
 func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 	var out []Signature
 	for _, stored := range md.Keys {
@@ -114,7 +115,7 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 			_, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
 			switch {
 			case errors.Is(err, signing.ErrUnknownKey):
-				continue // this key signed nothing here
+				continue // this key made no signature here
 			case err != nil:
 				s.Result = Invalid
 				s.Detail = err.Error()

@@ -21,50 +21,50 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// ErrUntrusted says that a version fails a check or a policy.
+// ErrUntrusted means that a version fails a check or a policy.
 var ErrUntrusted = errors.New("not verified")
 
-// Names of what a policy can demand.
+// Requirements of a policy.
 const (
 	RequireOpenPGP = "openpgp"
 	RequireCosign  = "cosign"
 	RequireScan    = "scan"
 )
 
-// Policy say what a version has to fulfil. Trusted keys come from the
-// caller only, never from the artifact.
+// Policy defines what a version has to fulfil. Trusted keys come only from the
+// caller, never from the artifact.
 type Policy struct {
-	Digest       digest.Digest       // the tag must point here; "": anywhere
+	Digest       digest.Digest       // the tag must have this digest; "": any
 	OpenPGP      []signing.PublicKey // trusted keys for SHA256SUMS
 	Cosign       []*ecdsa.PublicKey  // trusted keys for cosign signatures
 	Require      []string            // RequireOpenPGP, RequireCosign, RequireScan
-	Block        string              // "critical", "high", "medium" or "low": findings that fail
+	Block        string              // "critical", "high", "medium" or "low": findings of this level and above fail
 	AllowYanked  bool
 	AllowExpired bool // an OpenPGP key may have expired
-	Lean         bool // check only what Require, Block and the keys ask for, and believe the index of a provider, which SHA256SUMS covers
-	Deep         bool // read every blob, and recompute what the manifest claims
+	Lean         bool // check only what Require, Block and the keys ask for, and trust the index of a provider, which SHA256SUMS covers
+	Deep         bool // read every blob, and recompute the hashes and sizes in the manifest
 	Now          time.Time
 }
 
-// Check is the outcome of one check. Result is "ok", "trusted", "consistent" (it
-// holds, but nothing says whom to trust), "absent" or "failed".
+// Check is the result of one check. Result is "ok", "trusted", "consistent"
+// (valid, but the key is not known to be trusted), "absent" or "failed".
 type Check struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// Subject is a version of a module or provider as it is checked or signed. It need
-// not have its tag yet; what vouches for it is in its repository.
+// Subject is a version of a module or provider to be checked or signed. It need
+// not have its tag yet; its signatures and reports are in its repository.
 type Subject struct {
 	Repository     *oci.Repo
 	Item           addr.Item
-	Name           string // of the repository below the prefix, which signatures name
-	NameFromServer bool   // Name is what a server said, so the manifest that is signed must itself say what it is
+	Name           string // of the repository below the prefix, as in signatures
+	NameFromServer bool   // Name was received from a server, so the signed manifest must also name the item
 	Version        addr.Version
 	Manifest       oci.Manifest
-	Events         []evidence.StatusEvent // of the repository, in the order in which they count
-	Referrers      *evidence.Referrers    // of the manifest, for who has use for the list, too; nil: listed here
+	Events         []evidence.StatusEvent // of the repository, in chronological order
+	Referrers      *evidence.Referrers    // of the manifest, if the caller also needs the list; nil: listed here
 }
 
 func (s Subject) referrers() *evidence.Referrers {
@@ -74,7 +74,8 @@ func (s Subject) referrers() *evidence.Referrers {
 	return &evidence.Referrers{Repo: s.Repository, Subject: s.Manifest.Descriptor}
 }
 
-// Status is what the events say of the version and its manifest.
+// Status returns the status of the version and its manifest according to the
+// events.
 func (s Subject) Status() evidence.Status {
 	return evidence.FoldStatus(s.Events, s.Version.String(), s.Manifest.Digest)
 }
@@ -109,8 +110,8 @@ func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 	return x.checks, nil
 }
 
-// Fulfils checks a version that is about to be used against a policy; nil is no
-// policy.
+// Fulfils checks a version that is about to be used against a policy; nil means
+// no policy.
 func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 	if policy == nil {
 		return nil
@@ -121,7 +122,7 @@ func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 	return nil
 }
 
-// Validate refuses a requirement that there is not.
+// Validate refuses unknown requirements.
 func (o Policy) Validate() error {
 	if err := scan.CheckLevel(o.Block); err != nil {
 		return err
@@ -138,7 +139,8 @@ func (x *verifier) add(name, result, format string, args ...any) {
 	x.checks = append(x.checks, Check{name, result, fmt.Sprintf(format, args...)})
 }
 
-// fail records a failure. An error of the registry is not one of the artifact.
+// fail records a failure. An error of the registry is returned as such, because
+// it is not a failure of the artifact.
 func (x *verifier) fail(name string, err error) error {
 	if errors.Is(err, oci.ErrUnavailable) || errors.Is(err, context.Canceled) {
 		return err
@@ -187,7 +189,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 	return nil
 }
 
-// signedBy returns the key of those that made a signature of the subject.
+// signedBy returns the one of keys that made a signature of the subject.
 func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*ecdsa.PublicKey, error) {
 	if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 		return nil, err
@@ -208,8 +210,8 @@ func signedBy(x Subject, s evidence.CosignSignature, keys []*ecdsa.PublicKey) (*
 	return nil, signing.ErrUnknownKey
 }
 
-// errKeyless is about a signature of a key that lives for minutes, in a certificate of
-// Sigstore's authority or another one.
+// errKeyless is the result for a signature by a short-lived key, which is
+// certified by Sigstore's authority or another one.
 var errKeyless = errors.New("a sigstore bundle with a certificate, which is not checked: only keys are")
 
 func (x *verifier) scan(ctx context.Context) error {
