@@ -20,20 +20,20 @@ import (
 
 const (
 	parallel = 8
-	// maxManifests bounds the requests for one version. A provider has some twenty
-	// manifests, and each may have a few reports.
+	// maxManifests bounds the requests for one version. A provider has about
+	// twenty manifests, and each may have a few reports.
 	maxManifests = 1000
-	timeTag      = "okara-time-" // then a number, and the tag of the version
+	timeTag      = "okara-time-" // followed by a number and the tag of the version
 )
 
-// Set is what a version consists of. It is never changed.
+// Set is the content of a version. It is immutable.
 type Set struct {
 	tags    []string // sorted
 	digests map[digest.Digest]bool
 }
 
-// Tags are those that are about the version, sorted: its own, of its signatures, of
-// events and of the time of its publication.
+// Tags returns the tags about the version, sorted: its own, and those of its
+// signatures, events and publish time.
 func (s *Set) Tags() []string { return s.tags }
 
 // HasTag reports whether a tag is one of [Set.Tags].
@@ -42,16 +42,16 @@ func (s *Set) HasTag(tag string) bool {
 	return ok
 }
 
-// Has reports whether a manifest or blob is a piece of the version.
+// Has reports whether a manifest or blob belongs to the version.
 func (s *Set) Has(d digest.Digest) bool { return s.digests[d] }
 
-// Size is about how many bytes of memory the set takes.
+// Size returns the approximate memory of the set, in bytes.
 func (s *Set) Size() int { return 256 + 128*(len(s.tags)+len(s.digests)) }
 
-// Of reads what version v consists of, whose manifest is root. l is the list of its
-// repository. What a list names and the repository does not have is left out, and so is
-// what comes after a thousand manifests: reports, of which anybody who publishes may add
-// any number, must not take the version itself from its readers.
+// Of returns the content of version v, whose manifest is root. l is the list of
+// its repository. Missing manifests are skipped. After a thousand manifests the
+// rest is skipped too: any publisher may add reports without limit, and these
+// must not make the version unreadable.
 func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l *depot.Listing) (*Set, error) {
 	s := &Set{tags: about(v, l), digests: map[digest.Digest]bool{}}
 	for _, e := range l.Events {
@@ -92,8 +92,8 @@ func (s *Set) add(pieces []oci.Descriptor) {
 	}
 }
 
-// about are the tags that say by themselves, or by their event, that they are about a
-// version.
+// about returns the tags that are about a version according to their name or
+// event.
 func about(v addr.Version, l *depot.Listing) []string {
 	tags := []string{v.Tag()}
 	for _, e := range l.Events {
@@ -111,13 +111,13 @@ func about(v addr.Version, l *depot.Listing) []string {
 	return tags
 }
 
-// step is a manifest that is to be read.
+// step is a manifest to read.
 type step struct {
 	reference string // digest, or tag
-	subject   bool   // what refers to it is a piece, too
+	subject   bool   // its referrers belong to the version, too
 }
 
-// found is what a manifest leads to.
+// found holds the references of a manifest.
 type found struct {
 	pieces []oci.Descriptor
 	tags   []string
