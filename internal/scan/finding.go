@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Finding is one thing that a scanner found, in the words of its report.
+// Finding is one finding of a scanner, with the texts of its report.
 type Finding struct {
 	Level   string // critical, high, medium or low
 	Rule    string // name of the rule, or of a vulnerability
-	Link    string // where the rule is explained; whatever the report says
+	Link    string // explanation of the rule; untrusted
 	Title   string
 	File    string // "" if the report names none
 	Line    int    // 0: the whole file
-	Package string // with its version, of a vulnerability
-	Fixed   string // version of the package that has not got it, "" if there is none
+	Package string // with its version, for a vulnerability
+	Fixed   string // version of the package without the vulnerability, "" if there is none
 }
 
-// levels are the names of severities, the worst first.
+// levels returns the names of severities, the worst first.
 func levels() []string { return []string{"critical", "high", "medium", "low"} }
 
-// Bounds of a finding as it is shown.
+// Bounds of a displayed finding.
 const (
 	maxTitle = 300 // characters
 	maxName  = 200
 )
 
-// Findings reads what a SARIF report found, the worst first, at most so many of
-// them, and how many there are of each severity.
+// Findings returns the findings of a SARIF report, the worst first and at most
+// limit of them, and their count by severity.
 func Findings(report []byte, limit int) ([]Finding, Counts, error) {
 	doc, err := readSARIF(report)
 	if err != nil {
@@ -72,8 +72,8 @@ func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
 	return f
 }
 
-// packageOf reads the lines that Trivy writes about a vulnerability:
-// github.com/aquasecurity/trivy/pkg/report/sarif.go has their form.
+// packageOf parses the lines that Trivy writes about a vulnerability; their
+// form is in github.com/aquasecurity/trivy/pkg/report/sarif.go.
 func packageOf(message string) (name, fixed string) {
 	value := map[string]string{}
 	for line := range strings.Lines(message) {
@@ -87,7 +87,7 @@ func packageOf(message string) (name, fixed string) {
 	return cut(strings.TrimSpace(value["Package"]+" "+value["Installed Version"]), maxName), cut(value["Fixed Version"], maxName)
 }
 
-// cut is at most so many characters of a text.
+// cut returns at most limit characters of a text.
 func cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	for i := range s {

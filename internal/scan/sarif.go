@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Counts are findings by severity.
+// Counts is the number of findings by severity.
 type Counts struct {
 	Critical int `json:"critical"`
 	High     int `json:"high"`
@@ -18,7 +18,7 @@ type Counts struct {
 	Low      int `json:"low"`
 }
 
-// CheckLevel refuses what is not the name of a severity; "" is none.
+// CheckLevel refuses an unknown severity; "" means none.
 func CheckLevel(level string) error {
 	switch level {
 	case "", "low", "medium", "high", "critical":
@@ -55,7 +55,7 @@ func (c Counts) String() string {
 	return fmt.Sprintf("%d critical, %d high, %d medium, %d low", c.Critical, c.High, c.Medium, c.Low)
 }
 
-// sarif is the part of SARIF 2.1.0 that counts.
+// sarif is the part of SARIF 2.1.0 that is used.
 type sarif struct {
 	Version string
 	Runs    []struct {
@@ -117,7 +117,8 @@ func readSARIF(b []byte) (sarif, error) {
 	return doc, nil
 }
 
-// findings are the results that are findings, each with the rules of its run.
+// findings yields the results that are findings, each with the rules of its
+// run.
 func (s sarif) findings() iter.Seq2[sarifResult, []sarifRule] {
 	return func(yield func(sarifResult, []sarifRule) bool) {
 		for _, run := range s.Runs {
@@ -176,7 +177,7 @@ func (r sarifResult) rule(rules []sarifRule) (sarifRule, bool) {
 	return sarifRule{}, false
 }
 
-// score reads security-severity, which tools write as text or as a number.
+// score parses security-severity, which tools write as text or as a number.
 func (r sarifRule) score() (float64, bool) {
 	text := strings.Trim(string(r.Properties["security-severity"]), `"`)
 	score, err := strconv.ParseFloat(text, 64)

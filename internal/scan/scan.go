@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Trivy is the scanner whose options this package knows.
+// Trivy is the name of the scanner whose options this package knows.
 const Trivy = "trivy"
 
-// Target is what a directory holds.
+// Target is the kind of content of a directory.
 type Target uint8
 
 // The targets. Trivy looks for misconfiguration in a module, and for known
-// vulnerabilities in the binary of a provider and in what a source repository requires;
-// other scanners see no difference.
+// vulnerabilities in the binary of a provider and in the dependencies of a
+// source repository; other scanners are run in the same way for all.
 const (
 	Module Target = iota
 	Provider
@@ -37,29 +37,29 @@ const (
 )
 
 // Errors of Run. ErrMissing means that the scanner is not on PATH, ErrFailed
-// that it ran and gave no usable report.
+// that it ran but gave no usable report.
 var (
 	ErrMissing = errors.New("scanner not found")
 	ErrFailed  = errors.New("scan failed")
 )
 
-// Options describe one scan.
+// Options describes one scan.
 type Options struct {
 	Scanner  string // Trivy, or a command with arguments; no shell is involved
 	Dir      string
 	Target   Target
-	Database string // Trivy: directory of its cache; it is then used without a download
+	Database string // Trivy: its cache directory; if set, nothing is downloaded
 }
 
-// Report is what a scanner found.
+// Report is the result of a scan.
 type Report struct {
 	Tool      string // name of the scanner
 	SARIF     []byte
-	CycloneDX []byte // SBOM; nil where the scanner makes none
+	CycloneDX []byte // SBOM; nil if the scanner creates none
 	Counts    Counts
 }
 
-// Run scans a directory. No finding is a good report, not an error.
+// Run scans a directory. A report without findings is not an error.
 func Run(ctx context.Context, o Options) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
@@ -85,7 +85,7 @@ func newReport(tool string, sarif []byte) (Report, error) {
 	return Report{Tool: tool, SARIF: sarif, Counts: counts}, nil
 }
 
-// runTrivy makes the report, and for a provider the SBOM.
+// runTrivy creates the report, and for a provider also the SBOM.
 func runTrivy(ctx context.Context, o Options) (Report, error) {
 	args := []string{"config", "--skip-check-update"}
 	switch o.Target {
@@ -135,7 +135,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// bounded fails once too much was written, or drops the rest.
+// bounded fails, or drops the rest, after too many bytes.
 type bounded struct {
 	w    *bytes.Buffer
 	left int
