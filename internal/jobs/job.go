@@ -19,7 +19,7 @@ import (
 )
 
 // artifactJob is the type of an entry of the queue: a job under one tag, and
-// how it ended under another. Both tags are written once.
+// its end under another. Both tags are written once.
 const artifactJob = "application/vnd.okara.job.v1"
 
 const (
@@ -37,12 +37,13 @@ const (
 	tryTagPrefix  = "try-"  // followed by the number of the try
 	backTagPrefix = "back-" // likewise
 
-	// maxJob bounds what a job says, in bytes: a request is a few hundred.
+	// maxJob bounds the content of a job, in bytes: a request has a few
+	// hundred.
 	maxJob = 64 << 10
 )
 
-// Recorded is a job as it is stored. Everybody who reads the queue reads Data, so
-// nothing secret is in it.
+// Recorded is a stored job. All readers of the queue can read Data, so it must
+// not contain secrets.
 type Recorded struct {
 	ID   string
 	Kind string
@@ -50,15 +51,15 @@ type Recorded struct {
 	Time time.Time // when it was recorded
 }
 
-// End is how a job ended.
+// End records how a job ended.
 type End struct {
 	Failed bool
-	Parked bool   // failed, since no try came back
-	Result string // for people
+	Parked bool   // failed because too many tries did not return
+	Result string // a message for users
 	Time   time.Time
 }
 
-// jobName is the part that the two tags of a job share.
+// jobName returns the common part of the two tags of a job.
 func jobName(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
@@ -67,8 +68,8 @@ func jobName(id string) string {
 // JobTag returns the tag of the job with this id.
 func JobTag(id string) string { return jobTagPrefix + jobName(id) }
 
-// DoneTag returns the tag that ends the job under tag, "" if tag is not one of
-// a job.
+// DoneTag returns the tag that ends the job under tag, "" if tag is not the tag
+// of a job.
 func DoneTag(tag string) string {
 	name, ok := strings.CutPrefix(tag, jobTagPrefix)
 	if !ok || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
@@ -77,8 +78,8 @@ func DoneTag(tag string) string {
 	return doneTagPrefix + name
 }
 
-// endedJobTag is the inverse of DoneTag: the tag of the job that tag ends, ""
-// if tag is not the end of one.
+// endedJobTag is the inverse of DoneTag: it returns the tag of the job that tag
+// ends, "" if tag does not end a job.
 func endedJobTag(tag string) string {
 	name, ok := strings.CutPrefix(tag, doneTagPrefix)
 	if job := jobTagPrefix + name; ok && DoneTag(job) == tag {
@@ -87,9 +88,9 @@ func endedJobTag(tag string) string {
 	return ""
 }
 
-// AddJob records the job in the queue r. It is false if there is one with this
-// id already, whether it has ended or not. Of two writers at one moment both
-// may learn that they were first.
+// AddJob records the job in the queue r. It returns false if a job with this id
+// exists, whether it has ended or not. For two concurrent writers both may get
+// true.
 func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error) {
 	size := len(j.ID) + len(j.Kind)
 	for k, v := range j.Data {
@@ -109,7 +110,7 @@ func AddJob(ctx context.Context, r *oci.Repo, j Recorded) (added bool, err error
 	return added, nil
 }
 
-// EndJob records how the job ended. Who comes second changes nothing.
+// EndJob records how the job ended. A second call changes nothing.
 func EndJob(ctx context.Context, r *oci.Repo, id string, e End) error {
 	state := "done"
 	if e.Failed {
@@ -127,8 +128,8 @@ func EndJob(ctx context.Context, r *oci.Repo, id string, e End) error {
 	return nil
 }
 
-// BeginTry records that a try of the job begins, before it does. It is false if
-// there was a try of this number.
+// BeginTry records a try of the job before it begins. It returns false if a try
+// of this number exists.
 func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) (bool, error) {
 	begun, err := putTry(ctx, r, tryTagPrefix, id, n, at)
 	if err != nil {
@@ -137,7 +138,7 @@ func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) 
 	return begun, nil
 }
 
-// endTry records that a try came back without ending the job.
+// endTry records that a try returned without ending the job.
 func endTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) error {
 	if _, err := putTry(ctx, r, backTagPrefix, id, n, at); err != nil {
 		return fmt.Errorf("record the end of try %d of a job in %s: %w", n, r, err)
@@ -145,7 +146,7 @@ func endTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) er
 	return nil
 }
 
-// readTry returns when a try began and whether it came back.
+// readTry returns when a try began and whether it returned.
 func readTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Time, back bool, err error) {
 	if _, began, err = jobAnnotations(ctx, r, tryTag(tryTagPrefix, id, n)); err != nil {
 		return began, false, err
@@ -159,8 +160,8 @@ func readTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Tim
 
 func tryTag(prefix, id string, n int) string { return fmt.Sprintf("%s%s-%d", prefix, jobName(id), n) }
 
-// triedJobTag returns the tag of the job that tag tells of a try of, "" if it is
-// no such tag.
+// triedJobTag returns the tag of the job to which the tag of a try belongs, ""
+// for any other tag.
 func triedJobTag(tag string) string {
 	for _, prefix := range []string{tryTagPrefix, backTagPrefix} {
 		if rest, ok := strings.CutPrefix(tag, prefix); ok {
@@ -179,7 +180,7 @@ func putTry(ctx context.Context, r *oci.Repo, prefix, id string, n int, at time.
 	})
 }
 
-// putOnce writes a manifest of the queue unless its tag is taken.
+// putOnce writes a manifest of the queue unless its tag exists.
 func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[string]string) (bool, error) {
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return false, err
@@ -195,7 +196,7 @@ func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[strin
 	}
 	putErr := r.PutTag(ctx, tag, m)
 	have, err := r.Resolve(ctx, tag)
-	if err == nil { // also when the answer to the PUT was lost
+	if err == nil { // also if the answer to the PUT was lost
 		return have.Digest == m.Digest, nil
 	}
 	return false, errors.Join(putErr, err)
@@ -219,12 +220,13 @@ func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Recorded, error) {
 	return j, nil
 }
 
-// ReadEnd reads how the job with this id ended; ErrNotFound if it has not.
+// ReadEnd returns how the job with this id ended; ErrNotFound if it has not
+// ended.
 func ReadEnd(ctx context.Context, r *oci.Repo, id string) (End, error) {
 	return readEndAt(ctx, r, DoneTag(JobTag(id)))
 }
 
-// readEndAt reads the end of a job under its own tag.
+// readEndAt reads the end of a job by the tag of the end.
 func readEndAt(ctx context.Context, r *oci.Repo, tag string) (End, error) {
 	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {

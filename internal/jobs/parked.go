@@ -9,22 +9,22 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// The kinds of jobs that a server has.
+// The kinds of jobs on a server.
 const (
 	KindGitHub = "github"       // publish a tag of a repository at GitHub
-	KindPull   = "pull-through" // store a version that was asked for
+	KindPull   = "pull-through" // store a version that was requested
 )
 
-// ParkedJob is a job that nobody tries again by itself.
+// ParkedJob is a job that is not retried automatically.
 type ParkedJob struct {
 	Recorded
 	End End
 	Tag string // of the job
 }
 
-// Parked returns the jobs of the queue r that are parked and were not asked for
-// again. Without a queue there are none. Only jobs with as many tries as it takes
-// are read.
+// Parked returns the parked jobs of the queue r that were not requested again.
+// Without a queue there are none. Only jobs with at least maxLosses tries are
+// read.
 func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	list, err := r.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -66,7 +66,8 @@ func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
 	return parked, nil
 }
 
-// passedOver reports whether a tag of the queue is damaged, or has gone meanwhile.
+// passedOver reports whether a tag of the queue is damaged or was deleted
+// meanwhile.
 func passedOver(err error) bool {
 	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// takeover is the age at which a job that has not ended is everybody's:
-	// until then it belongs to the replica that accepted it.
+	// takeover is the age at which any replica may run a job that has not
+	// ended: until then it belongs to the replica that accepted it.
 	takeover = 5 * time.Minute
 	// lookEvery is how often the queue is read for such jobs.
 	lookEvery = time.Minute
@@ -26,103 +26,105 @@ const (
 	firstDelay = 10 * time.Second // doubles with each retry
 	maxDelay   = time.Hour
 
-	// maxLosses is how many tries may begin and not come back, since their
-	// process ended, before the job is parked: it may be what ended them.
+	// maxLosses is how many tries may begin and not return, because their
+	// process ended, before the job is parked: it may have crashed the process.
 	maxLosses = 3
-	maxAgain  = 10 // how often a parked job may be asked for again
+	maxAgain  = 10 // how often a parked job may be requested again
 
-	backTimeout = 5 * time.Second // for the note that a try came back
+	backTimeout = 5 * time.Second // for recording that a try returned
 
-	// kept is how long the queue remembers a job that has ended. One with
-	// its id is new after that, which is harmless like any other repetition.
+	// kept is how long the queue remembers a job that has ended. After that a
+	// job with its id is new, which is harmless like any other repetition.
 	kept = 30 * 24 * time.Hour
-	// endsRead is how many ends one look reads to learn their age.
+	// endsRead is how many ends one call of look reads to learn their age.
 	endsRead = 50
 
 	atOnce  = 4
-	timeout = time.Hour        // of one try
+	timeout = time.Hour        // for one try
 	grace   = 30 * time.Second // for running tries when the server ends
 )
 
-// Job is work that nobody waits for. It is recorded in the registry before it
-// is acknowledged, so it outlives this process; nothing secret is in it.
+// Job is background work. It is recorded in the registry before it is
+// acknowledged, so it outlives this process; it must not contain secrets.
 type Job struct {
 	Kind string // selects the handler
 	Data map[string]string
 }
 
-// Handler does a job and says what came of it. Two replicas may do the same
-// job at the same time, so doing it twice must be harmless. An error means
-// another try later, unless it is [Permanent].
+// Handler runs a job and returns its result. Two replicas may run the same job
+// at the same time, so running it twice must be harmless. After an error the
+// job is tried again later, unless the error is [Permanent].
 type Handler func(ctx context.Context, j Job) (result string, err error)
 
-// permanentError is one that no further try can cure.
+// permanentError is an error that further tries cannot resolve.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Permanent marks the error of a handler as one that no further try can cure.
+// Permanent marks the error of a handler as one that further tries cannot
+// resolve.
 func Permanent(err error) error { return permanentError{err} }
 
-// Counts says how many jobs wait for a try and run now, and what became of those
-// that ended in this process.
+// Counts is the number of jobs that wait for a try or are running, and of those
+// that ended in this process by result.
 type Counts struct {
 	Waiting, Running, Done, Failed, Parked int
 
-	Last Failure // the newest that the queue remembers, here or elsewhere
+	Last Failure // the most recent failure that the queue remembers, in any replica
 }
 
-// Failure is a job that failed, with its last error.
+// Failure is a failed job with its last error.
 type Failure struct {
-	Time   time.Time // when it ended; zero: there is none
+	Time   time.Time // when it ended; zero: no failure
 	Result string
 }
 
-// Options is what a queue needs. Repo is required.
+// Options configures a queue. Repo is required.
 type Options struct {
-	Repo     *oci.Repo          // where the jobs are; all replicas share it
+	Repo     *oci.Repo          // repository of the jobs, shared by all replicas
 	Handlers map[string]Handler // by kind; jobs of other kinds are left to other replicas
-	Counted  func(Counts)       // hears of each change, one at a time; it must not call the queue; nil: nobody does
+	Counted  func(Counts)       // called after each change, one call at a time; it must not call the queue; nil: not called
 	Logger   *slog.Logger       // nil: none
 	Now      func() time.Time   // nil: time.Now
 }
 
-// Queue does the jobs that are recorded in a repository which all replicas
-// share. The one that accepts a job does it at once; what has not ended after
-// five minutes is done by whoever sees it, also after a restart.
+// Queue runs the jobs that are recorded in a repository which all replicas
+// share. The replica that accepts a job runs it at once. A job that has not
+// ended after five minutes is run by any replica that sees it, even after a
+// restart.
 type Queue struct {
 	repo     *oci.Repo
 	handlers map[string]Handler
 	log      *slog.Logger
 	now      func() time.Time
 	counted  func(Counts)
-	wake     chan struct{} // there may be something to start
+	wake     chan struct{} // there may be a job to start
 
-	ends     map[string]time.Time // by tag, what look knows of jobs that have ended
-	keepEnds bool                 // the registry deletes no tags; for look too
+	ends     map[string]time.Time // by tag: when jobs ended; used only by look
+	keepEnds bool                 // the registry deletes no tags; used only by look
 
-	mu     sync.Mutex          // guards the fields below and what is in open
-	open   map[string]*openJob // by tag, those of a kind without handler too
+	mu     sync.Mutex          // guards the fields below and the content of open
+	open   map[string]*openJob // by tag, including jobs of a kind without handler
 	counts Counts
 }
 
-// openJob is a job that this process knows of.
+// openJob is an open job that this process knows.
 type openJob struct {
 	id string
 	Job
 	due     time.Time
 	retries int
 	running bool
-	tries   int // that began, here or elsewhere; for the running try
-	losses  int // of them, those that did not come back; likewise
+	tries   int // number of tries that began, in any replica; used by the running try
+	losses  int // number of tries that did not return; likewise
 }
 
-// elsewhereError says that a try began elsewhere and may still run.
+// elsewhereError means that a try began in another process and may still run.
 type elsewhereError struct{ until time.Time }
 
 func (e *elsewhereError) Error() string { return "another try may still run" }
 
-// New returns a queue that does nothing before [Queue.Run].
+// New returns a queue, which is idle until [Queue.Run].
 func New(o Options) *Queue {
 	if o.Counted == nil {
 		o.Counted = func(Counts) {}
@@ -139,9 +141,8 @@ func New(o Options) *Queue {
 	}
 }
 
-// Add records the job and starts it. It is false if one with this id was
-// recorded before, whatever came of it: who wants it done again uses another
-// id.
+// Add records the job and starts it. It returns false if a job with this id was
+// recorded before, whatever its result: to repeat it, use another id.
 func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err error) {
 	now := q.now()
 	added, err = AddJob(ctx, q.repo, Recorded{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
@@ -151,8 +152,8 @@ func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err erro
 	return added, err
 }
 
-// AddAgain is [Queue.Add] for what a person asks for once more: a job that was parked
-// gets a new one in its place. It returns the id under which the job is.
+// AddAgain is [Queue.Add] for a repeated request of a person: a parked job is
+// replaced by a new one. It returns the id of the job.
 func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, added bool, err error) {
 	now = id
 	for n := 2; n <= maxAgain+1; n++ {
@@ -160,17 +161,17 @@ func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, add
 			break
 		}
 		if end, err := ReadEnd(ctx, q.repo, now); err != nil || !end.Parked {
-			break // Outcome says why
+			break // Outcome returns the reason
 		}
 		now = againID(id, n)
 	}
 	return now, added, err
 }
 
-// againID is the id of a job that is asked for the n-th time.
+// againID returns the id of the n-th request of a job.
 func againID(id string, n int) string { return fmt.Sprintf("%s again %d", id, n) }
 
-// Outcome says for people how far a job is.
+// Outcome describes the state of a job for users.
 func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
 	end, err := ReadEnd(ctx, q.repo, id)
 	switch {
@@ -184,8 +185,8 @@ func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
 	return "done: " + end.Result, nil
 }
 
-// keep remembers an open job and lets the loop see it. The loop may have found
-// it between its recording and this call, as one to wait for.
+// keep adds an open job and wakes the loop. The loop may already have found the
+// job between its recording and this call, and then with a later due time.
 func (q *Queue) keep(tag string, j *openJob) {
 	q.mu.Lock()
 	if known := q.open[tag]; known == nil {
@@ -201,11 +202,11 @@ func (q *Queue) keep(tag string, j *openJob) {
 func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // the loop will look anyway
+	default: // the loop runs anyway
 	}
 }
 
-// count counts the jobs in each state. The caller holds mu.
+// count counts the jobs in each state. The caller must hold mu.
 func (q *Queue) count() {
 	q.counts.Waiting = 0
 	q.counts.Running = 0
@@ -220,7 +221,7 @@ func (q *Queue) count() {
 	q.counted(q.counts)
 }
 
-// ended counts one more in n, a field of counts.
+// ended increments n, a field of counts.
 func (q *Queue) ended(n *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -228,7 +229,7 @@ func (q *Queue) ended(n *int) {
 	q.counted(q.counts)
 }
 
-// failed remembers the end of a job if it is the newest failure.
+// failed records the end of a job if it is the most recent failure.
 func (q *Queue) failed(end End) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,8 +239,8 @@ func (q *Queue) failed(end End) {
 	}
 }
 
-// Run does jobs until ctx ends, and then gives running ones a short time.
-// What is cut off or still waits is done by another replica or after the next
+// Run runs jobs until ctx ends, and then gives running ones a short time.
+// Interrupted and waiting jobs are run by another replica or after the next
 // start.
 func (q *Queue) Run(ctx context.Context) {
 	if len(q.handlers) == 0 {
@@ -271,11 +272,12 @@ func (q *Queue) Run(ctx context.Context) {
 }
 
 // look finds the jobs that have not ended, forgets those that another replica
-// has ended, and deletes those that ended long ago. Only one runs at a time.
+// has ended, and deletes those that ended long ago. Only one call may run at a
+// time.
 func (q *Queue) look(ctx context.Context) error {
 	list, err := q.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil // there was never a job
+		return nil // no job was ever recorded
 	}
 	if err != nil {
 		return err
@@ -293,7 +295,7 @@ func (q *Queue) look(ctx context.Context) error {
 		case !q.knows(tag):
 			j, err := ReadJob(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
-				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not keep the others from being done
+				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not prevent other jobs from running
 				continue
 			}
 			if err != nil {
@@ -305,8 +307,9 @@ func (q *Queue) look(ctx context.Context) error {
 	return q.expire(ctx, list.Tags)
 }
 
-// expire deletes the jobs among tags that ended long ago, the job and its tries
-// before its end: the other way round it would be done again if this stops in between.
+// expire deletes the jobs among tags that ended long ago: the job and its tries
+// before its end, since otherwise the job would run again after an
+// interruption.
 func (q *Queue) expire(ctx context.Context, tags []string) error {
 	reads := endsRead
 	tries := map[string][]string{}
@@ -360,7 +363,8 @@ func (q *Queue) knows(tag string) bool {
 	return q.open[tag] != nil
 }
 
-// forget drops a job, unless it runs: then its try will find that it has ended.
+// forget drops a job, unless it is running: its try will detect that it has
+// ended.
 func (q *Queue) forget(tag string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -370,8 +374,8 @@ func (q *Queue) forget(tag string) {
 	q.count()
 }
 
-// start starts what is due, the oldest first, and returns when there will be
-// more to do, which is next at the latest.
+// start starts the due jobs, the oldest first, and returns when to call it
+// again, at the latest at next.
 func (q *Queue) start(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// try does a job once and records the end, if it was that.
+// try runs a job once, and drops it if it has ended.
 func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 	again, err := q.attempt(ctx, j)
 	log := q.log.With("kind", j.Kind, "job", j.id)
@@ -22,7 +22,7 @@ func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 	q.mu.Lock()
 	j.running = false
 	switch {
-	case ctx.Err() != nil: // the server ends
+	case ctx.Err() != nil: // the server shuts down
 	case !again:
 		delete(q.open, tag)
 	case errors.As(err, &elsewhere):
@@ -38,7 +38,7 @@ func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 	q.signal()
 }
 
-// attempt returns whether the job is to be tried again, and why.
+// attempt returns whether the job should be tried again, and why.
 func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
 	if _, err := ReadEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
@@ -58,8 +58,8 @@ func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	return again, err
 }
 
-// begin records that a try begins, unless too many have not come back. What
-// began a short time ago may still run, here or in another replica.
+// begin records that a try begins, unless too many tries did not return. A try
+// that began recently may still run, in this or another replica.
 func (q *Queue) begin(ctx context.Context, j *openJob) error {
 	for j.losses < maxLosses {
 		begun, err := BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
@@ -84,7 +84,7 @@ func (q *Queue) begin(ctx context.Context, j *openJob) error {
 	return nil
 }
 
-// park ends a job that nobody tries again by itself.
+// park ends a job that will not be retried automatically.
 func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 	end := End{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
 	if err := EndJob(ctx, q.repo, j.id, end); err != nil {
@@ -96,7 +96,7 @@ func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 	return false, nil
 }
 
-// end records what came of a try and returns whether there is to be another.
+// end records the result of a try and returns whether to try again.
 func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
 	end := End{Result: result, Time: q.now()}
 	if err != nil {
@@ -124,7 +124,7 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 	return false, nil
 }
 
-// do calls the handler. A panic is an error of this one job.
+// do calls the handler. A panic becomes an error of this job.
 func (q *Queue) do(ctx context.Context, j *openJob) (result string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
