@@ -20,10 +20,10 @@ import (
 
 const (
 	countEvery    = time.Hour       // how often counts are written and read
-	countRetry    = time.Minute     // after a failure that may pass
-	countSaveTime = 5 * time.Second // for the last time, when the server ends
+	countRetry    = time.Minute     // after a temporary failure
+	countSaveTime = 5 * time.Second // for the final write, when the server shuts down
 	countParallel = 4
-	removedAtOnce = 100 // old tags, every hour
+	removedAtOnce = 100 // old tags per hour
 )
 
 // keepFor is how long a tag counts.
@@ -31,39 +31,39 @@ const keepFor = 400 * day
 
 const day = 24 * time.Hour
 
-// Options is what a counter needs. Repo is required.
+// Options configures a counter. Repo is required.
 type Options struct {
-	Repo   *oci.Repo        // where the counts are; all replicas share it
+	Repo   *oci.Repo        // repository of the counts, shared by all replicas
 	Logger *slog.Logger     // nil: none
 	Now    func() time.Time // nil: time.Now
 }
 
-// Counter counts the downloads of this process, and knows those of all others. It
-// is safe for concurrent use.
+// Counter counts the downloads of this process, and knows the counts of all
+// others. It is safe for concurrent use.
 type Counter struct {
 	repo *oci.Repo
 	log  *slog.Logger
 	now  func() time.Time
 	id   string // of this process, in its tags
 
-	keepOld bool // the registry deletes no tags; for read
+	keepOld bool // the registry deletes no tags; used only by read
 
 	mu      sync.Mutex            // guards the fields below
-	days    map[string]*dayCounts // of this process, by tag; old ones until they are written
-	series  map[Counted]struct{}  // those of the metric
-	own     tally                 // by this process, since its start
-	settled tally                 // by all others, of the tags in merged
+	days    map[string]*dayCounts // counts of this process, by tag; old ones until they are written
+	series  map[Counted]struct{}  // series of the metric
+	own     tally                 // of this process, since its start
+	settled tally                 // of all others, from the tags in merged
 	merged  map[string]bool
-	recent  map[string]map[Counted]int64 // by tag, what others may still change
+	recent  map[string]map[Counted]int64 // by tag: counts that others may still change
 	changes tally                        // the sum of recent
 }
 
 type dayCounts struct {
 	by      map[Counted]int64
-	changed bool // since it was written
+	changed bool // changed since the last write
 }
 
-// New returns a counter at zero. It makes no request.
+// New returns a counter at zero. It sends no request.
 func New(o Options) *Counter {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -79,7 +79,7 @@ func New(o Options) *Counter {
 	}
 }
 
-// Add counts a download and returns the series of the metric that has it.
+// Add counts a download and returns its series in the metric.
 func (c *Counter) Add(what Counted) Counted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,9 +98,10 @@ func (c *Counter) Add(what Counted) Counted {
 	return what
 }
 
-// fit is the key of m under which a download is counted, so that m never has
-// more than [maxCounts] keys: when half of them are used, versions that are
-// new count for all of their item, and at the end everything new is one.
+// fit returns the key of m under which a download is counted, so that m never
+// has more than [maxCounts] keys: when half of them are used, new versions are
+// counted for their item without a version, and at the end all new items are
+// counted together.
 func fit[V any](m map[Counted]V, what Counted) Counted {
 	if _, known := m[what]; known || len(m) < maxCounts/2 {
 		return what
@@ -112,13 +113,13 @@ func fit[V any](m map[Counted]V, what Counted) Counted {
 	return Counted{}
 }
 
-// Total is how often a module or provider was downloaded, as far as this process
-// knows.
+// Total returns how often a module or provider was downloaded, according to
+// this process.
 func (c *Counter) Total(kind, address string) (n int64) {
 	return c.sum(kind, address, func(d *daily) int64 { return d.total })
 }
 
-// Month is [Counter.Total] of the last 30 days.
+// Month is [Counter.Total] for the last 30 days.
 func (c *Counter) Month(kind, address string) int64 {
 	from := dayOf(c.now()) - monthDays + 1
 	return c.sum(kind, address, func(d *daily) int64 { return d.since(from) })
@@ -135,7 +136,7 @@ func (c *Counter) sum(kind, address string, of func(*daily) int64) (n int64) {
 	return n
 }
 
-// Of is all that is known of the downloads of a module or provider.
+// Of returns all known downloads of a module or provider.
 func (c *Counter) Of(kind, address string) Stats {
 	now := c.now().UTC()
 	s := Stats{Last: now.Truncate(day)}
@@ -149,7 +150,7 @@ func (c *Counter) Of(kind, address string) Stats {
 	return s
 }
 
-// Run reads what others counted and writes what this process did, at once,
+// Run reads the counts of others and writes those of this process: at once,
 // every hour, and when ctx ends.
 func (c *Counter) Run(ctx context.Context) {
 	for {
@@ -172,7 +173,7 @@ func (c *Counter) Run(ctx context.Context) {
 	}
 }
 
-// Finish writes for the last time, which must not hold up the end for long.
+// Finish writes for the last time, with a short timeout.
 func (c *Counter) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countSaveTime)
 	defer cancel()
@@ -181,8 +182,8 @@ func (c *Counter) Finish(ctx context.Context) {
 	}
 }
 
-// save writes the days of this process that have changed. What fails is left for
-// the next time.
+// save writes the changed days of this process. Failed writes are repeated the
+// next time.
 func (c *Counter) save(ctx context.Context) error {
 	var errs []error
 	for tag, by := range c.unsaved() {
@@ -196,8 +197,8 @@ func (c *Counter) save(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsaved returns the days to write, by tag, and forgets those that are over
-// and written.
+// unsaved returns the days to write, by tag, and drops past days that have been
+// written.
 func (c *Counter) unsaved() map[string]map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +215,7 @@ func (c *Counter) unsaved() map[string]map[Counted]int64 {
 	return todo
 }
 
-// read adds up what others wrote.
+// read adds up the counts of other processes.
 func (c *Counter) read(ctx context.Context) error {
 	list, err := c.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -230,7 +231,7 @@ func (c *Counter) read(ctx context.Context) error {
 		g.Go(func() error {
 			by, err := ReadCounts(reading, c.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
-				err = nil // not ours, or deleted
+				err = nil // a foreign tag, or deleted
 			}
 			if err == nil {
 				c.take(tag, by)
@@ -251,11 +252,11 @@ func (c *Counter) read(ctx context.Context) error {
 	return errors.Join(err, c.remove(ctx, old))
 }
 
-// settledBefore is the day before which nobody writes any more.
+// settledBefore returns the day before which counts no longer change.
 func (c *Counter) settledBefore() time.Time { return c.now().Add(-2 * day) }
 
-// others parts the tags of other processes into those to be read, which those of
-// today and yesterday always are, and those that have had their time.
+// others splits the tags of other processes into those to read, which always
+// include today and yesterday, and expired ones.
 func (c *Counter) others(tags []string) (changing, old []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,7 +281,7 @@ func (c *Counter) others(tags []string) (changing, old []string) {
 	return changing, old
 }
 
-// take keeps what is under a tag: for good where nobody changes it any more.
+// take adds the counts under a tag, permanently if they can no longer change.
 func (c *Counter) take(tag string, by map[Counted]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +301,7 @@ func addAll(t tally, tag string, by map[Counted]int64) {
 	}
 }
 
-// remove deletes tags that have had their time, where the registry deletes tags.
+// remove deletes expired tags, if the registry deletes tags.
 func (c *Counter) remove(ctx context.Context, old []string) error {
 	for _, tag := range old[:min(len(old), removedAtOnce)] {
 		if c.keepOld {

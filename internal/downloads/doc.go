@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package downloads counts how often archives of modules and providers are
-// fetched, over all replicas and restarts, without a database.
+// downloaded, across all replicas and restarts, without a database.
 //
-// Each process has a tag of its own for each day, which it alone rewrites every
-// hour: no two writers meet, and readers add all tags up. What cannot be written or
-// read is tried again an hour later, and no download waits for it. A process that
-// is killed loses what it counted since it last wrote.
+// Each process has a separate tag for each day, which only this process
+// rewrites every hour: writers never conflict, and readers add up all tags. A
+// failed write or read is repeated an hour later, and no download waits for it.
+// A process that is killed loses the counts since its last write.
 //
-// Days are kept apart for 90 days; what is older is one sum. Tags older than 400
-// days are not read, and deleted where the registry deletes tags: a total is that
-// of 400 days.
+// Days are kept separately for 90 days; older ones are added up. Tags older
+// than 400 days are not read, and are deleted if the registry deletes tags: a
+// total covers 400 days.
 package downloads

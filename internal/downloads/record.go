@@ -15,36 +15,36 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// ArtifactCounts is the type of what one process delivered on one day. Its only
+// ArtifactCounts is the type of the counts of one process on one day. Its only
 // layer is JSON of mediaCounts.
 const (
 	ArtifactCounts = "application/vnd.okara.counts.v1"
 	mediaCounts    = "application/vnd.okara.counts.v1+json"
 )
 
-// maxCounts bounds the entries under one tag. Who counts more adds them up.
+// maxCounts bounds the entries under one tag. A process with more adds them up.
 const maxCounts = 10_000
 
-// maxCountBytes is maxCounts times more than the longest address.
+// maxCountBytes is maxCounts times more than the longest address, in bytes.
 const maxCountBytes = 8 << 20
 
-// Counted is something that can be downloaded.
+// Counted identifies what was downloaded.
 type Counted struct {
 	Kind    string // KindModule, KindProvider or KindMirror
 	Address string
-	Version string // empty: all versions that are not counted by themselves
-	Tool    string // that fetched it, by its own word; empty: it was not kept
+	Version string // empty: all versions that are not counted separately
+	Tool    string // downloading tool according to its User-Agent; empty: not recorded
 }
 
 var countTagRE = text.Pattern(`^count-([0-9]{8})-([0-9a-f]{16})$`)
 
-// CountTag returns the tag under which the process of this id, 16 hexadecimal
-// digits, keeps its counts of a day (UTC).
+// CountTag returns the tag under which the process with this id, 16 hexadecimal
+// digits, stores its counts of a day (UTC).
 func CountTag(day time.Time, id string) string {
 	return "count-" + day.UTC().Format("20060102") + "-" + id
 }
 
-// ParseCountTag is the reverse of [CountTag]. It is false for other tags.
+// ParseCountTag is the inverse of [CountTag]. It returns false for other tags.
 func ParseCountTag(tag string) (day time.Time, id string, ok bool) {
 	m := countTagRE().FindStringSubmatch(tag)
 	if m == nil {
@@ -62,7 +62,7 @@ type countDoc struct {
 	Count   int64  `json:"count"`
 }
 
-// PutCounts replaces the counts under a tag, which belongs to one writer.
+// PutCounts replaces the counts under a tag, which has only one writer.
 func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]int64) error {
 	docs := make([]countDoc, 0, len(counts))
 	for c, n := range counts {

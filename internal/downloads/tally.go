@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// Days is how long days are kept apart.
+	// Days is for how many days counts are kept separately.
 	Days = 90
-	// monthDays is what is called a month here.
+	// monthDays is the length of a month in Stats.
 	monthDays = 30
 )
 
-// Stats are the downloads of one module or provider.
+// Stats holds the downloads of one module or provider.
 type Stats struct {
-	Last     time.Time   // the last of the days, UTC
-	Days     [Days]int64 // of each day, the last one at the end
+	Last     time.Time   // the last day of Days, UTC
+	Days     [Days]int64 // of each day, oldest first
 	Month    int64       // of 30 days
-	Total    int64       // of all that is known
-	Versions []Part      // most downloaded first; "" are those that are not counted by themselves
+	Total    int64       // of all known days
+	Versions []Part      // most downloaded first; "" stands for versions that are not counted separately
 	Tools    []Part
 }
 
-// Part is a part of the downloads.
+// Part is the share of one version or tool in the downloads.
 type Part struct {
 	Name         string
 	Month, Total int64
 }
 
-// Tools are the names of what fetches, as far as its own word goes.
+// Names of downloading tools, according to their User-Agent.
 const (
 	ToolOpenTofu  = "opentofu"
 	ToolTerraform = "terraform"
@@ -40,7 +40,7 @@ const (
 	ToolOther     = "other"
 )
 
-// Tool reads a User-Agent header, which is the client's word and nothing more.
+// Tool returns the tool in a User-Agent header, which is not verified.
 func Tool(agent string) string {
 	for _, known := range []struct{ mark, tool string }{
 		{"OpenTofu/", ToolOpenTofu}, {"Terraform/", ToolTerraform}, {"okara/", ToolOkara},
@@ -52,10 +52,10 @@ func Tool(agent string) string {
 	return ToolOther
 }
 
-// item is a module or provider with all its versions.
+// item is a module or provider, including all its versions.
 type item struct{ kind, address string }
 
-// tally is downloads by what was fetched and when.
+// tally holds downloads by item and day.
 type tally map[item]*itemTally
 
 type itemTally struct {
@@ -63,7 +63,7 @@ type itemTally struct {
 	versions, tools map[string]*daily
 }
 
-// daily is a number for each day that has one, and the sum of all.
+// daily holds a number for each day with downloads, and the total.
 type daily struct {
 	total int64
 	days  []dayCount // ascending
@@ -111,7 +111,7 @@ func (d *daily) add(day int32, n int64) {
 	d.days[i].n += n
 }
 
-// since is the sum of the days from one on.
+// since returns the sum of the days from the given one on.
 func (d *daily) since(day int32) (n int64) {
 	for _, c := range slices.Backward(d.days) {
 		if c.day < day {
@@ -122,7 +122,7 @@ func (d *daily) since(day int32) (n int64) {
 	return n
 }
 
-// fold forgets which days before one had what.
+// fold drops the separate counts of days before the given one.
 func (t tally) fold(day int32) {
 	for _, i := range t {
 		i.all.fold(day)
@@ -139,7 +139,7 @@ func (d *daily) fold(day int32) {
 	d.days = slices.Delete(d.days, 0, i)
 }
 
-// into adds what is known of an item to stats.
+// into adds the downloads of an item to stats.
 func (t tally) into(s *Stats, of item, today int32) {
 	i := t[of]
 	if i == nil {
