@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Devel is the version of a program of which the build saw no version control.
+// Devel is the version of a program that was built without version control.
 const Devel = "devel"
 
-// Info is what a program was built from.
+// Info describes the build of a program.
 type Info struct {
 	Version  string    `json:"version"`          // of the module, with a v, or [Devel]
-	Commit   string    `json:"commit,omitempty"` // of git; "" where the build did not see it
+	Commit   string    `json:"commit,omitempty"` // of git; "" if unknown to the build
 	Date     time.Time `json:"date,omitzero"`    // of the commit, UTC
-	Modified bool      `json:"modified"`         // the tree had changes that are in no commit
+	Modified bool      `json:"modified"`         // the tree had uncommitted changes
 	Go       string    `json:"go"`
 	Platform string    `json:"platform"` // OS/ARCHITECTURE
 }
 
-// Read returns what this program was built from.
+// Read returns the build information of this program.
 func Read() Info {
 	b := Info{Version: Devel, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -36,7 +36,7 @@ func Read() Info {
 		case "vcs.revision":
 			b.Commit = s.Value
 		case "vcs.time":
-			b.Date, _ = time.Parse(time.RFC3339, s.Value) // zero where it is none
+			b.Date, _ = time.Parse(time.RFC3339, s.Value) // zero if invalid
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
@@ -44,5 +44,5 @@ func Read() Info {
 	return b
 }
 
-// Version is that of the program, or [Devel].
+// Version returns the version of the program, or [Devel].
 func Version() string { return Read().Version }
