@@ -4,5 +4,6 @@
 
 package files
 
-// NoFollow does nothing here: links are refused by looking first.
+// NoFollow has no effect on this system: links are refused by a check before
+// opening.
 const NoFollow = 0

@@ -6,5 +6,5 @@ package files
 
 import "syscall"
 
-// NoFollow is a flag of os.OpenFile: a symbolic link is an error.
+// NoFollow is a flag of os.OpenFile that refuses a symbolic link.
 const NoFollow = syscall.O_NOFOLLOW

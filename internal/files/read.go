@@ -12,7 +12,7 @@ import (
 	"runtime"
 )
 
-// ModeError is a file with a secret that others may read.
+// ModeError means that other users may read a file with a secret.
 type ModeError struct {
 	Name string
 	Mode fs.FileMode
@@ -22,8 +22,8 @@ func (e *ModeError) Error() string {
 	return fmt.Sprintf("%s may be read by others (mode %04o), it must be 0600", e.Name, e.Mode)
 }
 
-// ReadPrivate reads a file of at most so many bytes that only its owner may read,
-// else the error is a [*ModeError]. Windows has no such modes.
+// ReadPrivate reads a file of at most limit bytes that only its owner may read;
+// otherwise the error is a [*ModeError]. Windows has no such modes.
 func ReadPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadPrivate(name string, limit int64) ([]byte, error) {
 	return readLimited(f, limit)
 }
 
-// ReadLimited reads a file of at most so many bytes.
+// ReadLimited reads a file of at most limit bytes.
 func ReadLimited(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -64,7 +64,7 @@ func readLimited(f *os.File, limit int64) ([]byte, error) {
 // MaxSecret bounds a file with one secret, in bytes.
 const MaxSecret = 64 << 10
 
-// ReadSecret reads a file of a secret in hexadecimal.
+// ReadSecret reads a file with a secret in hexadecimal.
 func ReadSecret(name string) ([]byte, error) {
 	b, err := ReadLimited(name, MaxSecret)
 	if err != nil {

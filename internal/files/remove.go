@@ -15,12 +15,12 @@ import (
 const (
 	firstPause = 50 * time.Millisecond // doubles
 	maxPause   = 2 * time.Second
-	fewEntries = 1000 // of a directory in memory
+	fewEntries = 1000 // entries of a directory in memory
 )
 
-// remove removes a directory. Unlike [os.RemoveAll], which holds each directory on
-// its way down open, it needs one free file descriptor, and waits a few seconds
-// for that.
+// remove removes a directory. Unlike [os.RemoveAll], which keeps each directory
+// on its path open, it needs only one free file descriptor, for which it waits
+// a few seconds.
 func remove(dir string, sleep func(time.Duration)) error {
 	err := os.RemoveAll(dir)
 	for pause := firstPause; short(err); pause *= 2 {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Replace gives the file this content, whole or not at all.
+// Replace atomically replaces the content of a file.
 func Replace(name string, content []byte, mode fs.FileMode) error {
 	return ReplaceWith(name, mode, func(f *os.File) error {
 		_, err := f.Write(content)
@@ -17,14 +17,14 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// ReplaceWith is Replace with what write puts into the new file. An error of write
-// leaves the old one as it is.
+// ReplaceWith is Replace with the content that write writes to the new file. If
+// write fails, the old file is kept.
 func ReplaceWith(name string, mode fs.FileMode, write func(*os.File) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".okara-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone after the rename
+	defer os.Remove(tmp.Name()) // no longer exists after the rename
 	err = write(tmp)
 	if err := errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
 		return err

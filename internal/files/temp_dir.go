@@ -16,15 +16,15 @@ import (
 const (
 	lockName  = "lock"
 	filesName = "files"
-	// maxTries bounds how often a directory is made anew because another process
-	// took it for a leftover.
+	// maxTries bounds how often the creation of a directory is repeated because
+	// another process took it for a leftover.
 	maxTries = 100
 )
 
-// TempDir makes an empty temporary directory in parent, "" for that of the system,
-// which only this user can read; done removes it. Before that it does what [CleanUp]
-// does. Whoever cannot return the error of done must say it where people look:
-// what is left fills the disk.
+// TempDir creates an empty temporary directory in parent, "" for that of the
+// system, which only this user can read; done removes it. Before that it does
+// the work of [CleanUp]. A caller that cannot return the error of done must log
+// it, because leftovers fill the disk.
 func TempDir(parent string) (dir string, done func() error, err error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -39,15 +39,15 @@ func TempDir(parent string) (dir string, done func() error, err error) {
 	return "", nil, errors.New("other processes keep removing the temporary directory of this one")
 }
 
-// directory is locked as long as its process has it; the kernel drops the lock of
-// a process that is killed.
+// directory is a temporary directory that is locked as long as its process uses
+// it; the kernel releases the lock of a process that is killed.
 type directory struct {
 	path string
 	lock *flock.Flock
 }
 
-// tryDir fails to get the lock only if another process takes the directory for
-// a leftover at this moment.
+// tryDir creates a directory. ok is false if another process takes the
+// directory for a leftover at the same time.
 func tryDir(parent string) (d directory, ok bool, err error) {
 	path, err := os.MkdirTemp(parent, prefix)
 	if err != nil {
@@ -61,7 +61,7 @@ func tryDir(parent string) (d directory, ok bool, err error) {
 	if err != nil {
 		return d, false, errors.Join(err, d.close())
 	}
-	// The other one may have been done before the lock was free again.
+	// The other process may have removed it before the lock was free again.
 	if _, serr := os.Stat(d.lock.Path()); !ok || serr != nil {
 		return d, false, d.lock.Close()
 	}
@@ -71,24 +71,24 @@ func tryDir(parent string) (d directory, ok bool, err error) {
 	return d, true, nil
 }
 
-// close removes the lock after all that it guards, so that a kill in the middle
-// leaves what [CleanUp] removes.
+// close removes the lock after the content that it guards, so that [CleanUp]
+// can remove the rest if the process is killed in between.
 func (d directory) close() error {
 	if err := remove(filepath.Join(d.path, filesName), time.Sleep); err != nil {
 		return errors.Join(err, d.lock.Close())
 	}
-	err := d.lock.Close() // Windows removes no open file
+	err := d.lock.Close() // Windows does not remove open files
 	for _, name := range []string{d.lock.Path(), d.path} {
-		if rerr := os.Remove(name); !errors.Is(rerr, fs.ErrNotExist) { // somebody tidies up
+		if rerr := os.Remove(name); !errors.Is(rerr, fs.ErrNotExist) { // another process is cleaning up
 			err = errors.Join(err, rerr)
 		}
 	}
 	return err
 }
 
-// CleanUp removes what killed processes of this user left in parent, "" for the
-// temporary directory of the system. It is a courtesy: what cannot be removed
-// stays.
+// CleanUp removes the leftovers of killed processes of this user in parent, ""
+// for the temporary directory of the system. Leftovers that cannot be removed
+// are ignored.
 func CleanUp(parent string) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -104,8 +104,8 @@ func CleanUp(parent string) {
 		case e.IsDir():
 			cleanUpDir(path)
 		case e.Type().IsRegular():
-			// Of a file that is in use this takes the name only, which its process is
-			// about to do; on Windows it cannot.
+			// For a file in use this removes only the name, which its process
+			// is about to do; on Windows it fails.
 			_ = os.Remove(path)
 		}
 	}
@@ -119,7 +119,7 @@ func cleanUpDir(path string) {
 	free, err := lock.TryLock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_ = os.Remove(path) // empty: killed, or begun at this moment, and made anew
+		_ = os.Remove(path) // empty: left by a killed process, or just being created, which is then repeated
 	case err == nil && free:
 		_ = directory{path, lock}.close()
 	}

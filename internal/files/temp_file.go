@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// prefix is that of all names of this package.
+// prefix is the prefix of all names that this package creates.
 const prefix = "okara-scratch-"
 
-// TempFile opens a temporary file in dir, "" for that of the system; done closes it. Where the system can, the
-// file never has a name, so nothing is left of a process that is killed at any
-// moment. Elsewhere it loses its name at once, and what a process left that was
-// killed before that is removed by the next one.
+// TempFile opens a temporary file in dir, "" for that of the system; done
+// closes it. If the system supports it, the file never has a name, so a killed
+// process leaves nothing. Otherwise the name is removed at once, and a file
+// that a process left before that is removed by the next process.
 func TempFile(dir string) (f *os.File, done func(), err error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
 	if f, err = unnamedFile(dir); err == nil {
-		return f, func() { _ = f.Close() }, nil // nobody needs what is in it
+		return f, func() { _ = f.Close() }, nil // the content is no longer needed
 	}
 	return namedFile(dir)
 }
@@ -39,8 +39,8 @@ func namedFile(dir string) (f *os.File, done func(), err error) {
 	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // an open file keeps its name on Windows
 }
 
-// NoTemporary recognizes the error of a temporary file or directory that could not be
-// made, and where it was to be.
+// NoTemporary reports whether err is the failure to create a temporary file or
+// directory, and returns its directory.
 func NoTemporary(err error) (dir string, ok bool) {
 	e, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !slices.Contains([]string{"open", "mkdir", "createtemp", "mkdirtemp"}, e.Op) {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamedFile fails where the file system has no such files, as NFS.
+// unnamedFile fails if the file system does not support unnamed files, as NFS.
 //
 // Reference: open(2), O_TMPFILE.
 func unnamedFile(dir string) (*os.File, error) {
