@@ -12,7 +12,8 @@ import (
 	"filippo.io/age"
 )
 
-// parseRecipient reads an X25519 or hybrid recipient; such a key only seals.
+// parseRecipient parses an X25519 or hybrid recipient; such a key can only
+// seal.
 func parseRecipient(s string) (key, error) {
 	recipients, err := age.ParseRecipients(bytes.NewReader([]byte(s)))
 	if err != nil || len(recipients) != 1 {

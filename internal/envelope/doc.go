@@ -5,7 +5,7 @@
 //
 // # Format
 //
-// Every call of Seal draws a fresh 32-byte data key and a fresh 12-byte nonce
+// Each call of Seal generates a new 32-byte data key and a new 12-byte nonce
 // and encrypts with AES-256-GCM. The sealed bytes are
 //
 //	offset  size  what
@@ -17,19 +17,19 @@
 //
 // The associated data of the cipher is the first 16 bytes followed by the bytes
 // that the caller binds the text to (for a state: media type, origin
-// repository, workspace, version, fence and parent). The length is there so
-// that a truncated text is reported as truncated, not only as unauthentic.
+// repository, workspace, version, fence and parent). The length makes it
+// possible to report a truncated text as truncated, not only as not authentic.
 //
-// The data key is wrapped once per configured key. Wraps travel beside the
-// sealed bytes, as two annotations:
+// The data key is wrapped once per configured key. The wraps are stored beside
+// the sealed bytes, in two annotations:
 //
 //	vnd.okara.state.envelope        "1"
 //	vnd.okara.state.envelope.wraps  [{"key":"age1…","wrapped":"<base64>"}, …]
 //
 // # Keys
 //
-// A key is named by a reference; its id is what the annotations show and never
-// contains a secret.
+// A key is configured by a reference; its id is stored in the annotations and
+// never contains a secret.
 //
 //	reference                             id                            wrap
 //	awskms://, gcpkms://,                 the URL without its query     what the service returns
@@ -39,26 +39,26 @@
 //	path or file:// of age identities     their recipients              an age file
 //	path or file:// of 32 bytes           file:<16 hex of SHA-256>      nonce, AES-256-GCM
 //
-// A key file holds its 32 bytes raw, in hexadecimal or in base64. Like a file
-// of age identities it must not be readable by group or others. An age
-// recipient alone can seal and cannot open.
+// A key file contains its 32 bytes raw, in hexadecimal or in base64. Like a
+// file of age identities it must not be readable by group or others. An age
+// recipient alone can seal but not open.
 //
 // Open tries the wraps whose id belongs to one of the configured keys, and for
 // the key services also wraps of the same service under another name (an alias
-// for the key it points to). References come from the user's configuration
-// only: an id found in a registry is compared, never opened.
+// for the key it points to). References come only from the user's
+// configuration: an id in a registry is compared, never used as a reference.
 //
-// # What it does not do
+// # Limits
 //
 // The registry sees the size of a state, its key ids and how often it changes.
-// Whoever can open one version and write to the repository can seal a new one:
-// an envelope keeps state secret, it does not sign it. Removing a key from the
-// configuration does not change versions that are already stored.
+// Anyone who can open one version and write to the repository can seal a new
+// one: an envelope keeps state secret, it does not sign it. Removing a key from
+// the configuration does not change versions that are already stored.
 //
 // # Alternatives considered
 //
 // An age file for everything: it has no associated data, so sealed states could
 // be exchanged between workspaces. A key service for the whole state: their
-// size limits are a few KiB. One data key per repository: its loss opens every
-// version, and nonces would have to be counted.
+// size limits are a few KiB. One data key per repository: its loss would expose
+// every version, and nonces would have to be counted.
 package envelope

@@ -21,11 +21,11 @@ const (
 	AnnotationWraps  = "vnd.okara.state.envelope.wraps"
 )
 
-// ErrKey says that none of the configured keys opens a sealed text.
+// ErrKey means that none of the configured keys opens a sealed text.
 var ErrKey = errors.New("no configured key opens it")
 
-// ErrSealed says that a sealed text is truncated, changed or bound to another
-// place than the one it was found in.
+// ErrSealed means that a sealed text is truncated, modified or bound to a
+// different place than the one where it was found.
 var ErrSealed = errors.New("sealed text is not intact")
 
 const (
@@ -36,26 +36,27 @@ const (
 	tagSize     = 16
 	overhead    = prefixSize + nonceSize + tagSize
 	dataKeySize = 32
-	maxWraps    = 64 << 10 // bytes of the annotation; a manifest is larger than that only by mistake
+	maxWraps    = 64 << 10 // bytes of the annotation; only a faulty manifest exceeds them
 )
 
-// Options name the keys of an Envelope.
+// Options configures the keys of an Envelope.
 type Options struct {
 	// Keys wrap each new data key, all of them; the package comment lists the
-	// forms. They also open where they can.
+	// forms. Those that can open also open.
 	Keys []string
-	// Identities are paths of age identity files that only open.
+	// Identities are paths of age identity files that are only used to open.
 	Identities []string
 }
 
-// Envelope seals and opens texts with one set of keys. It keeps no state and
-// may be used by several goroutines.
+// Envelope seals and opens texts with one set of keys. It is stateless and safe
+// for concurrent use.
 type Envelope struct {
 	seal []key
 	open []key
 }
 
-// New parses the references and reads key files; it contacts no service.
+// New parses the references and reads key files; it does not contact any
+// service.
 func New(o Options) (*Envelope, error) {
 	e := &Envelope{}
 	for _, reference := range o.Keys {
@@ -114,8 +115,8 @@ func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[str
 	return sealed, map[string]string{AnnotationFormat: format, AnnotationWraps: string(list)}, nil
 }
 
-// Open decrypts what Seal returned. annotations may hold other entries beside
-// ours. The error is ErrKey or ErrSealed, or what a key service answered.
+// Open decrypts the result of Seal. annotations may contain other entries. The
+// error is ErrKey or ErrSealed, or the error of a key service.
 func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[string]string, aad []byte) ([]byte, error) {
 	if f := annotations[AnnotationFormat]; f != format {
 		return nil, fmt.Errorf("open: envelope format %q is not known: %w", f, ErrSealed)
@@ -151,13 +152,14 @@ func checkLength(sealed []byte) error {
 	return nil
 }
 
-// bound is the associated data: the fixed part of the header, then the caller's.
+// bound returns the associated data: the fixed part of the header, then aad.
 func bound(sealed, aad []byte) []byte {
 	b := make([]byte, 0, prefixSize+len(aad))
 	return append(append(b, sealed[:prefixSize]...), aad...)
 }
 
-// unwrap returns the data key from the first wrap that one of our keys opens.
+// unwrap returns the data key from the first wrap that one of the keys of e
+// opens.
 func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
 	if len(list) > maxWraps {
 		return nil, fmt.Errorf("list of wrapped keys has %d bytes: %w", len(list), ErrSealed)
@@ -192,7 +194,7 @@ func (e *Envelope) SealsFor() []string {
 }
 
 // KeyIDs returns the ids of the keys that a text was sealed with, from its
-// annotations; nil where these are none of ours.
+// annotations; nil if they are not annotations of an envelope.
 func KeyIDs(annotations map[string]string) []string {
 	list := annotations[AnnotationWraps]
 	var wraps []wrap
@@ -206,8 +208,7 @@ func KeyIDs(annotations map[string]string) []string {
 	return ids
 }
 
-// mismatch names the keys of both sides, for the person who has to find the
-// right one.
+// mismatch names the keys of both sides, to help the user find the right one.
 func (e *Envelope) mismatch(wraps []wrap) error {
 	var sealed, ours []string
 	for _, w := range wraps {

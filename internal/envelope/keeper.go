@@ -16,8 +16,8 @@ import (
 	"gocloud.dev/secrets/localsecrets"
 )
 
-// parseKeeper reads the URL of a key service. The service is contacted when a
-// data key is wrapped or unwrapped, not here.
+// parseKeeper parses the URL of a key service. The service is contacted only
+// when a data key is wrapped or unwrapped.
 func parseKeeper(reference string) (key, error) {
 	u, err := url.Parse(reference)
 	if err != nil {
@@ -50,8 +50,8 @@ func withKeeper(ctx context.Context, reference string, do func(*secrets.Keeper) 
 	return do(k)
 }
 
-// parseBase64Key reads base64key://KEY. The library would answer an empty KEY
-// with a random one, and the state could never be opened again.
+// parseBase64Key parses base64key://KEY. For an empty KEY the library would use
+// a random one, and the state could never be opened again.
 func parseBase64Key(encoded string) (key, error) {
 	if encoded == "" {
 		return key{}, errors.New("base64key:// has no key")

@@ -18,13 +18,13 @@ import (
 
 // key wraps and unwraps data keys under one id.
 type key struct {
-	id     string // without secrets; goes into annotations and messages
+	id     string // without secrets; used in annotations and messages
 	wrap   func(ctx context.Context, dataKey []byte) ([]byte, error)
 	unwrap func(ctx context.Context, wrapped []byte) ([]byte, error)
 }
 
-// opens reports whether a wrap with this id is worth a try: the same id, or
-// another name for a key of the same service.
+// opens reports whether a wrap with this id is worth trying: it has the same
+// id, or another name for a key of the same service.
 func (k key) opens(id string) bool {
 	if k.id == id {
 		return true
@@ -33,7 +33,8 @@ func (k key) opens(id string) bool {
 	return ok && strings.HasPrefix(id, mine+"://")
 }
 
-// parseKey reads one reference; a file of age identities holds several keys.
+// parseKey parses one reference; a file of age identities contains several
+// keys.
 func parseKey(reference string) ([]key, error) {
 	scheme, rest, isURL := strings.Cut(reference, "://")
 	switch {
@@ -56,7 +57,7 @@ func parseKey(reference string) ([]key, error) {
 
 const maxKeyFile = 64 << 10
 
-// readKeyFile reads 32 bytes of key or a list of age identities.
+// readKeyFile reads a key of 32 bytes or a list of age identities.
 func readKeyFile(path string) ([]key, error) {
 	b, err := files.ReadPrivate(path, maxKeyFile)
 	if err != nil {
@@ -93,8 +94,8 @@ func decodeSecret(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// newFileKey wraps with AES-256-GCM under the secret itself. Each wrap has its
-// own random nonce; data keys are few, so 96 bits never repeat in practice.
+// newFileKey wraps with AES-256-GCM under the secret itself. Each wrap has a
+// random nonce; data keys are few, so 96 bits never repeat in practice.
 func newFileKey(secret []byte) (key, error) {
 	aead, err := newGCM(secret)
 	if err != nil {
