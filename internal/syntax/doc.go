@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package syntax parses HCL and JSON that others wrote. It is the only caller
-// of the parsers of github.com/hashicorp/hcl in this repository (a rule of
-// internal/repotest), so that none of them sees input without a bound.
+// Package syntax parses untrusted HCL and JSON. It is the only caller of the
+// parsers of github.com/hashicorp/hcl in this repository (a rule of
+// internal/repotest), so that none of them gets unbounded input.
 //
-// Those parsers, and the evaluation of what they return, recurse without a
-// limit of their own. Go ends a process whose stack passes 1 GB, and no
-// recover stops that: three megabytes of "[", two hundred bytes once zipped,
-// were enough. So the tokens are looked at first. What counts as depth is
-// everything that nests in the syntax tree: brackets, templates, blocks, and
-// the operators, indices and directives of one item. [MaxDepth] is far above
-// what people write and far below what a stack holds.
+// Those parsers, and the evaluation of their results, recurse without a limit.
+// Go ends a process whose stack exceeds 1 GB, and recover cannot prevent that:
+// three megabytes of "[", two hundred bytes when zipped, were enough. So the
+// tokens are checked first. Everything that nests in the syntax tree counts as
+// depth: brackets, templates, blocks, and the operators, indices and directives
+// of one item. [MaxDepth] is far above normal use and far below the capacity of
+// a stack.
 //
-// Bounded as well are the tokens of a file (a byte becomes some 200 bytes of
-// tokens and tree), literals of numbers (1e999999999 is a gigabyte of digits)
-// and, with [CheckValue], loops and arithmetic in values that are computed
-// while reading: nested "for" expressions multiply.
+// Also bounded are the tokens of a file (a byte becomes about 200 bytes of
+// tokens and tree), number literals (1e999999999 is a gigabyte of digits) and,
+// with [CheckValue], loops and arithmetic in values that are computed while
+// reading: nested "for" expressions multiply.
 //
-// The scanner of hcl/json takes a grapheme cluster for one character. A
-// character that joins what follows, such as U+0600, thus hides the quote that
-// ends a string, and what JSON calls text becomes structure. [Source] escapes
-// everything that is not ASCII before that scanner sees it.
+// The scanner of hcl/json treats a grapheme cluster as one character. A
+// character that joins with the next one, such as U+0600, thus hides the quote
+// that ends a string, and text according to JSON becomes structure. [Source]
+// escapes everything that is not ASCII before that scanner sees it.
 //
-// A file of settings is decoded by [DecodeParts] into the structs of those whose
-// settings they are. What is wrong with one is a [SettingError].
+// [DecodeParts] decodes a settings file into the structs of the packages that
+// define the settings. An invalid setting is a [SettingError].
 //
-// encoding/json stops at a depth of 10 000, encoding/xml at 10 000 and
-// go.yaml.in/yaml at 10 000; those need nothing from here.
+// encoding/json, encoding/xml and go.yaml.in/yaml stop at a depth of 10 000, so
+// they do not need this package.
 package syntax

@@ -20,7 +20,8 @@ func checkJSON(src []byte, name string) ([]byte, error) {
 	if atLeastTokens(src) > maxTokens {
 		return nil, refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
-	// Unmarshal checks all of the text before it begins, and says where it is wrong.
+	// Unmarshal checks all of the text before it starts, and returns the
+	// position of an error.
 	if err := json.Unmarshal(src, new(json.RawMessage)); err != nil {
 		at := hcl.InitialPos
 		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -69,8 +70,8 @@ func checkJSONToken(t json.Token, name string, depth int) (int, error) {
 	return depth, nil
 }
 
-// CheckData checks JSON whose strings are only text: its nesting, its numbers, and
-// that nothing follows it.
+// CheckData checks JSON whose strings are only text: its nesting, its numbers,
+// and that nothing follows it.
 func CheckData(src []byte, depth int) error {
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.UseNumber()
@@ -103,8 +104,8 @@ func CheckData(src []byte, depth int) error {
 	}
 }
 
-// ascii returns valid JSON with escapes for everything that is not ASCII, which
-// it only has in strings.
+// ascii returns valid JSON with escapes for all non-ASCII characters, which can
+// only occur in strings.
 func ascii(src []byte) []byte {
 	if !bytes.ContainsFunc(src, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return src

@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// DecodeParts parses a file as Parse does and fills the structs that parts point to,
-// each with the attributes and blocks that it has tags for. No two of them have a tag
-// of one name. What none of them has is an error with its line, as it would be if all
-// were one struct. Paths, the fields with a tag path, are made absolute, from where the file
-// is.
+// DecodeParts parses a file as Parse does and fills the structs that parts
+// point to, each with the attributes and blocks for which it has tags. No name
+// may have a tag in two parts. A name without a tag in any part is an error
+// with its line, as if all parts were one struct. Fields with a tag path are
+// made absolute, relative to the directory of the file.
 func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	file, diags := Parse(src, name)
 	if diags.HasErrors() {
@@ -39,11 +39,11 @@ func DecodeParts(src []byte, name string, parts ...any) hcl.Diagnostics {
 	return diags
 }
 
-// shared is a body of which each part takes its own, and says nothing about the rest:
-// what is there that no part has, or is missing, was said before.
+// shared is a body from which each part takes only its own content. Unknown and
+// missing names were reported before.
 type shared struct{ hcl.Body }
 
-// Content returns what a part takes.
+// Content returns the content of a part.
 func (s shared) Content(schema *hcl.BodySchema) (*hcl.BodyContent, hcl.Diagnostics) {
 	content, _, _ := s.PartialContent(schema)
 	return content, nil

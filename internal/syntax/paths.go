@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// anchor makes the paths that a file names absolute, from the folder of the file, as
-// somebody who reads it there would: whoever starts a program may do so anywhere.
-// A field with the tag path:"file" is one; with path:"program" it is one where it has a
-// slash, else it is the name of a program; with path:"place" where it has a slash and is
-// no URL, else it is a host. Fields may be strings, and lists and maps of them; "" and
+// anchor makes the paths in a file absolute, relative to the directory of the
+// file, because a program may be started in any directory. A field with the tag
+// path:"file" is a path; with path:"program" it is a path if it has a slash,
+// and otherwise the name of a program; with path:"place" it is a path if it has
+// a slash and is no URL, and otherwise a host. Fields may be strings, and lists
+// and maps of strings; "" and "-" are kept.
 // "-" stay.
 func anchor(name string, v reflect.Value) {
 	switch v.Kind() {
@@ -63,7 +64,7 @@ func below(dir, kind, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// folderOf is absolute, unless nobody knows where this process is.
+// folderOf returns the directory, absolute if the working directory is known.
 func folderOf(name string) string {
 	if whole, err := filepath.Abs(name); err == nil {
 		name = whole

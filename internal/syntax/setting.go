@@ -14,22 +14,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// SettingError says that a setting is wrong: who starts the server can mend it,
-// and trying again helps nobody.
+// SettingError means that a setting is invalid: the administrator has to
+// correct it, and a retry is useless.
 type SettingError struct{ Err error }
 
 func (e *SettingError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// WrongAt is a [SettingError] of a file, which names it and the line.
+// WrongAt returns a [SettingError] for a position in a file, with the file and
+// the line.
 func WrongAt(at hcl.Range, err error) error {
 	return &SettingError{fmt.Errorf("%s: %w", position(&at), err)}
 }
 
-// Wrong is a [SettingError] of all errors among the diagnostics of a file; nil: there
-// is none.
+// Wrong returns a [SettingError] with all errors among the diagnostics of a
+// file; nil if there are none.
 func Wrong(diags hcl.Diagnostics) error {
 	var all []error
 	for _, d := range diags {
@@ -50,11 +51,11 @@ func position(r *hcl.Range) string {
 	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
 }
 
-// Duration is a length of time as it is written: "90s", "4h". It implements
-// pflag.Value; what comes from a file is checked by [CheckDuration].
+// Duration is a duration as written by a user: "90s", "4h". It implements
+// pflag.Value; a value from a file is checked by [CheckDuration].
 type Duration string
 
-// Set takes what [time.ParseDuration] does.
+// Set accepts the format of [time.ParseDuration].
 func (d *Duration) Set(value string) error {
 	if _, err := time.ParseDuration(value); err != nil {
 		return err
@@ -63,19 +64,19 @@ func (d *Duration) Set(value string) error {
 	return nil
 }
 
-// Type is the word for it in the help of a command.
+// Type returns the name of the type in the help of a command.
 func (d *Duration) Type() string { return "duration" }
 
 func (d *Duration) String() string { return string(*d) }
 
-// Value is the length, 0 for none.
+// Value returns the duration, 0 for none.
 func (d Duration) Value() time.Duration {
 	v, _ := time.ParseDuration(string(d)) // checked when it was set
 	return v
 }
 
-// CheckDuration refuses what is not a length of time above 0, by the name that it has
-// in the file. What is not set is good.
+// CheckDuration refuses a value that is not a positive duration; name is its
+// name in the file. An empty value is accepted.
 func CheckDuration(at hcl.Range, name string, d Duration) error {
 	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
 		return WrongAt(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
@@ -83,11 +84,11 @@ func CheckDuration(at hcl.Range, name string, d Duration) error {
 	return nil
 }
 
-// Size is a number of bytes as it is written: "20GiB", "500MB". It implements
-// pflag.Value; what comes from a file is checked by [text.ParseSize].
+// Size is a number of bytes as written by a user: "20GiB", "500MB". It
+// implements pflag.Value; a value from a file is checked by [text.ParseSize].
 type Size string
 
-// Set takes a number and a unit.
+// Set accepts a number and a unit.
 func (s *Size) Set(words string) error {
 	if _, err := text.ParseSize(words); err != nil {
 		return err
@@ -96,18 +97,18 @@ func (s *Size) Set(words string) error {
 	return nil
 }
 
-// Type is the word for it in the help of a command.
+// Type returns the name of the type in the help of a command.
 func (s *Size) Type() string { return "size" }
 
 func (s *Size) String() string { return string(*s) }
 
-// Value is the number of bytes, 0 for none.
+// Value returns the number of bytes, 0 for none.
 func (s Size) Value() int64 {
 	n, _ := text.ParseSize(string(s)) // checked when it was set; "" is 0
 	return n
 }
 
-// Networks reads a list of networks, such as 10.0.0.0/8.
+// Networks parses a list of networks, such as 10.0.0.0/8.
 func Networks(at hcl.Range, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, value := range list {
@@ -120,7 +121,8 @@ func Networks(at hcl.Range, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Instant reads a time, by the name that it has in the file; the zero time for "".
+// Instant parses a time; name is its name in the file. For "" it returns the
+// zero time.
 func Instant(at hcl.Range, name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// MaxDepth bounds how deep a syntax tree may be. Large modules in the wild
+	// MaxDepth bounds the depth of a syntax tree. Large real-world modules
 	// reach about 30; a condition over a hundred resources, a few hundred.
 	MaxDepth = 1000
-	// maxTokens bounds what a file consists of: about two megabytes of dense
+	// maxTokens bounds the tokens of a file: about two megabytes of dense
 	// configuration.
 	maxTokens = 1 << 19
 
@@ -26,11 +26,11 @@ const (
 	maxExponent = 308 // the largest of a float64
 )
 
-// ErrTooComplex says that a text passes a bound of this package.
+// ErrTooComplex means that a text exceeds a bound of this package.
 var ErrTooComplex = errors.New("too complex")
 
 // Parse parses a file in HCL, or in JSON if its name ends in .json. The file is
-// nil if the text passes a bound, and for JSON also if it is not valid.
+// nil if the text exceeds a bound, and for JSON also if it is invalid.
 func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	src, err := Source(src, name)
 	if err != nil {
@@ -86,8 +86,8 @@ func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	return hclsyntax.ParseExpression([]byte(src), name, hcl.InitialPos)
 }
 
-// ParseTemplate parses text with ${…} and %{…} in it, such as a string of a file
-// in JSON.
+// ParseTemplate parses text with ${…} and %{…} in it, such as a string in a
+// JSON file.
 func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	if err := checkTokens([]byte(src), name, hclsyntax.LexTemplate); err != nil {
 		return nil, diagnostics(err, name)
@@ -95,9 +95,9 @@ func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	return hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 }
 
-// Source checks a file and returns what may be given to a parser in its place:
-// the same text, for JSON with escapes for what is not ASCII. The error wraps
-// [ErrTooComplex], or is a [*json.SyntaxError] with file and line before it.
+// Source checks a file and returns the text to be parsed in its place: the same
+// text, for JSON with escapes for non-ASCII characters. The error wraps
+// [ErrTooComplex], or is a [*json.SyntaxError] preceded by file and line.
 func Source(src []byte, name string) ([]byte, error) {
 	if path.Ext(name) == ".json" {
 		return checkJSON(src, name)
@@ -105,7 +105,7 @@ func Source(src []byte, name string) ([]byte, error) {
 	return src, checkTokens(src, name, hclsyntax.LexConfig)
 }
 
-// boundError is a bound that was passed at a place, or JSON that is none.
+// boundError is an exceeded bound with its position, or a JSON syntax error.
 type boundError struct {
 	at   hcl.Range
 	what string

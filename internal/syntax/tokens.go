@@ -13,12 +13,12 @@ import (
 
 type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics)
 
-// checkTokens walks the tokens that the parser will see.
+// checkTokens checks the tokens that the parser will see.
 func checkTokens(src []byte, name string, lex lexer) error {
 	if atLeastTokens(src) > maxTokens {
 		return refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
 	}
-	tokens, _ := lex(src, name, hcl.InitialPos) // the parser reports what is wrong
+	tokens, _ := lex(src, name, hcl.InitialPos) // the parser reports errors
 	n := nesting{frames: []frame{{lines: true}}}
 	for i, t := range tokens {
 		if t.Type == hclsyntax.TokenNumberLit && !plainNumber(string(t.Bytes)) {
@@ -32,9 +32,8 @@ func checkTokens(src []byte, name string, lex lexer) error {
 	return nil
 }
 
-// atLeastTokens returns a number that the tokens of src do not pass: those that
-// begin with a letter or digit after something else, and every other byte that
-// is no space.
+// atLeastTokens returns an upper bound of the number of tokens of src: the
+// starts of runs of letters or digits, and every other byte that is no space.
 func atLeastTokens(src []byte) int {
 	n := 0
 	var before byte
@@ -48,7 +47,8 @@ func atLeastTokens(src []byte) int {
 	return n
 }
 
-// class is ' ' for blanks, 'a' for letters, '0' for digits, else 0.
+// class returns ' ' for blanks, 'a' for letters, '0' for digits, and otherwise
+// 0.
 func class(b byte) byte {
 	switch {
 	case b == ' ', b == '\t':
@@ -61,8 +61,8 @@ func class(b byte) byte {
 	return 0
 }
 
-// plainNumber reports whether a literal has a size at which computing with it
-// and printing it costs nothing.
+// plainNumber reports whether a literal is small enough that computing with it
+// and printing it is cheap.
 func plainNumber(s string) bool {
 	s, exponent, scaled := strings.Cut(strings.ToLower(s), "e")
 	if len(s) > maxDigits {
@@ -76,19 +76,19 @@ func plainNumber(s string) bool {
 }
 
 // nesting bounds the depth of the tree that the parser will build from the
-// tokens so far. Each open bracket is a frame. Inside one, whatever makes the
-// tree of the current item deeper counts: operators, since those of one kind
-// nest to the left and those of one operand to the right, indices and splats,
-// and directives of templates, of which those that end others count as well.
-// Brackets that close nothing are passed over, so depth is never too small.
+// tokens so far. Each open bracket is a frame. Inside a frame, everything that
+// makes the tree of the current item deeper counts: operators, since binary
+// ones nest to the left and unary ones to the right, indices and splats, and
+// template directives, including closing ones. Unmatched closing brackets are
+// ignored, so depth is never too small.
 type nesting struct {
 	frames []frame
-	depth  int // open frames and what counts in them
+	depth  int // open frames plus the counts in them
 }
 
 type frame struct {
 	closes hclsyntax.TokenType
-	lines  bool // the end of a line ends an item
+	lines  bool // a line end ends an item
 	chain  int
 }
 
@@ -141,8 +141,8 @@ func (n *nesting) count(f *frame) {
 	n.depth++
 }
 
-// startsFor reports whether a brace opens a for expression, in which lines end
-// nothing.
+// startsFor reports whether a brace opens a for expression, in which line ends
+// have no meaning.
 func startsFor(rest hclsyntax.Tokens) bool {
 	for _, t := range rest {
 		if t.Type != hclsyntax.TokenNewline && t.Type != hclsyntax.TokenComment {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxSteps bounds what loops may cost: the size of the expression to the
-	// power of their number and one.
+	// maxSteps bounds the cost of loops: the size of the expression to the
+	// power of their number plus one.
 	maxSteps = 10_000_000
 	// maxArithmetic bounds the operators of one value: each can double the
 	// digits of a number.
@@ -33,7 +33,7 @@ func checkBody(body *hclsyntax.Body) error {
 	return nil
 }
 
-// CheckValue bounds what it takes to compute a value without variables, such as
+// CheckValue bounds the work of computing a value without variables, such as
 // the default of an input. In JSON nothing is computed without variables.
 func CheckValue(node hclsyntax.Expression) error {
 	loops := 0
