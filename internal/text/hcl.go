@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// HCL returns s as a string literal of HCL that nothing in s can leave
+// HCL returns s as a string literal of HCL from which no part of s can escape
 // (https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md#template-expressions):
-// its escapes are \n, \r, \t, \", \\, \u and \U, and "$${" and "%%{" are no templates. What
-// is no UTF-8 becomes U+FFFD.
+// its escapes are \n, \r, \t, \", \\, \u and \U, and "$${" and "%%{" are not
+// templates. Invalid UTF-8 becomes U+FFFD.
 func HCL(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

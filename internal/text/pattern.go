@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Pattern returns a regular expression that is compiled when it is first asked for,
-// and not when a program starts that may never need it. It panics then if expr is
-// none, as [regexp.MustCompile] does.
+// Pattern returns a function that compiles a regular expression on its first
+// call, so that a program does not compile it at startup. The function panics
+// if expr is invalid, as [regexp.MustCompile] does.
 func Pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Line is a foreign text on one line: line ends and tabs become spaces.
+// Line returns an untrusted text as one line: line ends and tabs become spaces.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -20,8 +20,9 @@ func Line(s string) string {
 	}, s)
 }
 
-// Block is a foreign text of many lines, with its line ends and tabs. Carriage returns
-// are left out. The joiners stay, by which Persian and some emoji are written.
+// Block returns an untrusted text of several lines, with its line ends and
+// tabs. Carriage returns are removed. Joiners are kept, since Persian and some
+// emoji need them.
 func Block(s string) string {
 	const joiners = "\u200c\u200d"
 	return strings.Map(func(r rune) rune {
@@ -45,8 +46,8 @@ func visible(r rune) rune {
 // excerpt bounds what [Excerpt] returns, in bytes.
 const excerpt = 512
 
-// Excerpt is the beginning of a foreign text on one line, without white space beside
-// white space, as errors quote it.
+// Excerpt returns the beginning of an untrusted text as one line without
+// repeated white space, for use in errors.
 func Excerpt(s string) string {
 	return Clip(strings.Join(strings.Fields(Line(Clip(s, 4*excerpt))), " "), excerpt)
 }
@@ -57,8 +58,8 @@ const (
 	headBytes = 1 << 10
 )
 
-// Head is the first lines of a foreign text as [Block] shows them, without empty ones: of
-// what a tool said, those that tell what went wrong.
+// Head returns the first non-empty lines of an untrusted text in the form of
+// [Block]: the part of a tool's output that shows the error.
 func Head(s string) string {
 	var lines []string
 	for line := range strings.Lines(Block(Clip(s, 8*headBytes))) {
@@ -69,19 +70,20 @@ func Head(s string) string {
 	return Clip(strings.Join(lines, "\n"), headBytes)
 }
 
-// Hidden reports whether a character acts on the reader instead of being seen: a control,
-// one that turns text, one of no width, or what stands for a byte that is not UTF-8.
+// Hidden reports whether a character affects the display instead of being
+// visible: a control character, one that changes the text direction, one of no
+// width, or the replacement for invalid UTF-8.
 func Hidden(r rune) bool {
 	return unicode.IsControl(r) || r == unicode.ReplacementChar ||
 		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Writer passes on what is written as [Block] shows it.
+// Writer returns a writer that passes text on in the form of [Block].
 func Writer(to io.Writer) io.Writer { return &writer{to: to} }
 
 type writer struct {
 	to   io.Writer
-	rest []byte // the beginning of a character whose end is still to come
+	rest []byte // the beginning of an incomplete character
 }
 
 func (w *writer) Write(p []byte) (int, error) {

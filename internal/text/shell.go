@@ -4,12 +4,12 @@ package text
 
 import "strings"
 
-// shellSafe are the characters that a POSIX shell takes as they are, wherever they stand
-// in a word that is no command.
+// shellSafe is the set of characters that a POSIX shell never interprets in a
+// word that is not the command.
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+"
 
-// ShellWord is s as one word of a line to be pasted into a POSIX shell. What acts on the
-// reader of the line is still in it, see [Hidden].
+// ShellWord returns s as one word of a line to be pasted into a POSIX shell.
+// Characters that affect the display of the line are kept, see [Hidden].
 func ShellWord(s string) string {
 	if s != "" && strings.Trim(s, shellSafe) == "" {
 		return s

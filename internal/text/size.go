@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// ParseSize reads a whole number of bytes with a unit, as in "20GiB" or "500MB": B,
-// KB to TB in powers of 1000, KiB to TiB in powers of 1024, or none for bytes.
+// ParseSize parses a whole number of bytes with a unit, as in "20GiB" or
+// "500MB": B, KB to TB in powers of 1000, KiB to TiB in powers of 1024, or none
+// for bytes.
 func ParseSize(text string) (int64, error) {
 	number := strings.TrimRight(text, "BKMGTi")
 	unit, ok := map[string]uint64{
@@ -23,7 +24,7 @@ func ParseSize(text string) (int64, error) {
 	return int64(n * unit), nil
 }
 
-// Size prints a number of bytes in powers of 1024, as in "512 B" or "1.5 MiB".
+// Size formats a number of bytes in powers of 1024, as in "512 B" or "1.5 MiB".
 func Size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f := float64(n)
@@ -38,8 +39,8 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// Clip cuts a text of more than limit bytes between two characters and ends it
-// with "…", which is within the limit.
+// Clip cuts a text of more than limit bytes at a character boundary and ends it
+// with "…", which is included in the limit.
 func Clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

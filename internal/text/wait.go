@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Wait waits for d. Its error is that of ctx, if ctx ends before.
+// Wait waits for d. If ctx ends before, it returns the error of ctx.
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

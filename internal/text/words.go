@@ -4,8 +4,9 @@ package text
 
 import "strings"
 
-// Camel is a word of settings, or of an answer in JSON, as the API of Kubernetes writes
-// it: flux-helm is FluxHelm there, and destroy_failed is DestroyFailed.
+// Camel converts a word of settings, or of an answer in JSON, to the form of
+// the Kubernetes API: flux-helm becomes FluxHelm, and destroy_failed becomes
+// DestroyFailed.
 func Camel(word string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(word, func(c rune) bool { return c == '-' || c == '_' }) {
@@ -14,7 +15,7 @@ func Camel(word string) string {
 	return b.String()
 }
 
-// Kebab is the other way: FluxHelm is flux-helm.
+// Kebab is the inverse of Camel: FluxHelm becomes flux-helm.
 func Kebab(name string) string {
 	var b strings.Builder
 	for i, c := range name {
