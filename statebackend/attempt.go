@@ -170,7 +170,7 @@ func (x *session) withheld(ctx context.Context, claim protocol.ClaimID) error {
 func (x *session) notWon(ctx context.Context, res protocol.Acquired) error {
 	if errors.Is(res.Err, protocol.ErrCrowded) {
 		// Every claim met a number that another holder had just used: the lock is
-		// busy, which a caller waits for, as for a holder that is gone by now.
+		// busy. A caller waits for it as for a holder that has just released it.
 		return &LockedError{
 			Workspace: x.workspace, Repository: x.s.repo.String(), gone: true,
 			Held: LockInfo{Info: "other runs take and release it in quick succession"},

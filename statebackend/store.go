@@ -175,7 +175,7 @@ func (s *reader) ViewVersion(ctx context.Context, workspace string, n int64, use
 	return s.view(ctx, m, 0, use)
 }
 
-// parallelReads bounds the requests of one listing.
+// parallelReads bounds the concurrent requests of one listing.
 const parallelReads = 4
 
 // Workspaces lists the workspaces that have a state, sorted by name.

@@ -66,7 +66,7 @@ func UnknownArgument(name string) error {
 	return fmt.Errorf("backend \"oci\" has no argument %q\nhint: its arguments are %s", name, strings.Join(names, ", "))
 }
 
-// key is the encryption block that was begun last.
+// key returns the encryption block that was begun last, and begins one if there is none.
 func (a *Arguments) key() *Encryption {
 	if len(a.backend.Encryption) == 0 {
 		a.backend.Encryption = append(a.backend.Encryption, Encryption{})

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
-// Options of a run.
+// Options configure a run.
 type Options struct {
 	// Command is the program and its arguments; required.
 	Command []string

@@ -20,7 +20,7 @@ const (
 	artifactConfiguration = "application/vnd.okara.configuration.v1"
 	MediaConfiguration    = "application/vnd.okara.configuration.v1.tar+gzip"
 
-	// MaxConfiguration bounds its only layer, in bytes.
+	// MaxConfiguration bounds the only layer of a configuration, in bytes.
 	MaxConfiguration = 256 << 20
 
 	annConfiguration = "vnd.okara.configuration.id"

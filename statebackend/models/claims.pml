@@ -8,19 +8,19 @@
  *
  * Each mutant leaves out one rule and must fail: NO_L3, NO_SEAL, NO_JUMP,
  * CHECK_FIRST, FORCE_DELETES, with PREFIX also NO_OWN, with GHOSTS also
- * GHOST_IGNORED (go past a ghost without ending it) and GHOST_CLEAN (end it
- * without a jump), and with TICKS also LEASE_UNSEEN (end a lease because the
- * registry's clock says so).
+ * GHOST_IGNORED (skip an abandoned claim without ending it) and GHOST_CLEAN (end it
+ * without a jump), and with TICKS also LEASE_UNSEEN (end a lease by the
+ * registry's clock alone).
  *
- * Faults: TAKEOVERS locks end whoever holds; CRASHES clients die at a write,
+ * Faults: TAKEOVERS locks end any holder's; CRASHES clients die at a write,
  * which may still arrive; LOST answers of claims are lost, and the claim may
  * arrive late; GHOSTS claims are listed before they can be read, and become
  * readable much later or never. TOMBSTONES: release by tombstone instead of
  * DELETE.
  *
- * TICKS thirds of a lease pass, while nobody is taking or releasing a lock,
- * which is short beside it. In each, holders that run renew their claims. The
- * registry's clock always says that a lease is over. A GET shows the last beat.
+ * TICKS thirds of a lease pass, while no client is taking or releasing a lock,
+ * which is short compared with it. In each, running holders renew their claims. By the
+ * registry's clock every lease has expired. A GET shows the last heartbeat.
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -50,8 +50,8 @@
 #define MAXN 20                     /* version numbers stay below */
 #define FORCED 2
 
-/* The registry. claimAt, endAt, verAt: 0 is no such tag, else when it was
- * written, which only PREFIX tells apart. */
+/* The registry. claimAt, endAt, verAt: 0 if there is no such tag, else the time of
+ * the write, which only PREFIX uses. */
 byte now = 0;
 byte claimAt[CLAIMS]; byte goneAt[CLAIMS]; byte fence[CLAIMS];
 byte endAt[CLAIMS]; byte endHow[CLAIMS];
@@ -60,8 +60,8 @@ byte verAt[MAXN]; byte writer[MAXN];
 /* What may still arrive: one write. */
 byte lateKind = 0; byte lateClaim; byte lateN;
 
-/* Budgets and what is only observed. */
-byte ghosts = GHOSTS; bit half[CLAIMS]; /* listed, and its GET is 404 */
+/* Budgets and observers. */
+byte ghosts = GHOSTS; bit half[CLAIMS]; /* listed, but its GET answers 404 */
 byte takeOvers = TAKEOVERS; byte crashes = CRASHES; byte lost = LOST;
 #ifdef TICKS
 byte tick = 0; byte beat[CLAIMS];
@@ -114,8 +114,8 @@ inline deleteClaim(c) {
 #endif
 }
 
-/* A version appears: nobody else wrote that number, and it does not sort above
- * what another holder knows. */
+/* A version appears: no other client wrote that number, and it does not sort above
+ * the versions that another holder knows. */
 inline putVersion(c, n) {
 	TICK;
 	assert(n < MAXN);
@@ -173,7 +173,7 @@ inline readVersions() {
 	:: i < MAXN ->
 		d_step {
 			do
-			:: i < MAXN && !SHOWS(verAt[i], 0) -> i++ /* keys that are not there take no time */
+			:: i < MAXN && !SHOWS(verAt[i], 0) -> i++ /* absent keys take no time */
 			:: else -> break
 			od;
 			if
@@ -208,8 +208,8 @@ inline list() {
 #endif
 }
 
-/* A live claim that may be ended, because it could not be read before or its
- * lease is over, and is the only one. */
+/* A live claim that may be ended: it is the only one, and it could not be read
+ * before or its lease has expired. */
 #define MET (ghost != 0 && rivals == 1 && sc[ghost - 1] && se[ghost - 1] == 0)
 #ifdef GHOST_IGNORED
 #define IGNORES(c) (ghost == c + 1)
@@ -222,7 +222,7 @@ inline list() {
 #define ENDS FORCED
 #endif
 
-/* What a list says: rivals (live claims but mine) and the floor of numbers. */
+/* The content of a list: rivals (live claims except mine) and the floor of numbers. */
 inline weigh() {
 	d_step {
 		rivals = 0; floor = 0; i = 0;
@@ -246,8 +246,8 @@ inline weigh() {
 }
 #ifdef TICKS
 #define LOOK atomic { if :: met == 0 || tick > lastAt -> cycle-- :: else fi } /* one per tick is free */
-/* The same beat, seen for two thirds of the lease without a gap longer than one
- * of them. */
+/* The same heartbeat, observed for two thirds of the lease without a gap longer than
+ * one third. */
 inline watch(c) {
 	atomic {
 		if
@@ -262,7 +262,7 @@ inline watch(c) {
 		:: tick >= metAt + 2 ->
 #endif
 			ghost = c + 1;
-			assert(!(holds[c] && runs[c]))      /* a lease that is kept does not end */
+			assert(!(holds[c] && runs[c]))      /* a lease that is renewed does not end */
 		:: else
 		fi
 	}
@@ -272,7 +272,7 @@ inline watch(c) {
 inline watch(c) { skip }
 #endif
 /* GET of the live claims: one that is not found may be ended next time, and so
- * may one whose lease is over. */
+ * may one whose lease has expired. */
 inline meet() {
 	b = 0;
 	do
@@ -368,7 +368,7 @@ next:
 	:: atomic { ghosts > 0 -> ghosts--; putClaim(me); OWN; half[me] = 1 };
 		if
 		:: atomic { half[me] = 0; ENTER }
-		:: goto done                        /* the registry died, and so did we */
+		:: goto done                        /* the registry died, and this client too */
 		fi
 	:: atomic { lost > 0 && lateKind == 0 -> lost--; lateKind = 1; lateClaim = me };
 		atomic { endClaim(me, 1); OWN }
@@ -381,7 +381,7 @@ next:
 	if
 	:: se[me] != 0 -> atomic { EXIT; goto next }
 #ifndef NO_OWN
-	:: se[me] == 0 && !sc[me] -> assert(false)  /* the list has our last write */
+	:: se[me] == 0 && !sc[me] -> assert(false)  /* the list includes our last write */
 #endif
 	:: else
 	fi;
@@ -404,7 +404,7 @@ next:
 	fi;
 	before = 0;
 #endif
-	before = newest;                            /* the head we know */
+	before = newest;                            /* the head that we know */
 #ifndef NO_SEAL
 	if
 	:: floor > newest ->
@@ -445,7 +445,7 @@ next:
 		list();
 		if
 		:: se[me] != 0 || newest > n || !sc[me] ->
-			assert(OVERTAKEN(me));              /* a contender costs nobody a Put */
+			assert(OVERTAKEN(me));              /* a contender never makes a Put fail */
 			goto release
 		:: else
 		fi;

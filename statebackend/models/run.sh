@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks the models of the lock with spin: the protocol must pass, and each
-# mutant, which leaves out one rule, must fail. An argument is the only model to
-# check: sharedtag, claims or servers.
+# mutant, which leaves out one rule, must fail. The optional argument is the only
+# model to check: sharedtag, claims or servers.
 set -u
 dir=$(cd "$(dirname "$0")" && pwd)
 for tool in spin cc; do
@@ -19,8 +19,8 @@ failed=0
 
 only=${1:-}
 
-# check EXPECTED FILE DEFINES: EXPECTED is pass, fail, or the name of what must not
-# hold. For servers, memory and time are bounded.
+# check EXPECTED FILE DEFINES: EXPECTED is pass, fail, or the name of the property
+# that must be violated. For servers, memory and time are bounded.
 check() {
 	want=$1 file=$2
 	shift 2
@@ -82,7 +82,7 @@ for release in "" -DTOMBSTONES; do
 	check pass claims -DPREFIX -DPUTS=2 -DTICKS=3 -DCRASHES=1 $release
 	check fail claims -DPREFIX -DPUTS=2 -DTICKS=3 -DLEASE_UNSEEN $release
 done
-# What clients are promised, through servers that stop.
+# The guarantee to clients, through servers that stop.
 for lists in "" -DDESCENDING -DWHOLE -DPREFIX; do
 	check pass servers $lists
 	check pass servers $lists -DPUTS=2 -DTOMBSTONES

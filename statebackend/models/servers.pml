@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lock of package statebackend as its clients see it: a client holds by an
- * id, each of its requests reaches any of some servers, and these stop between
- * any two of their requests and start without memory. How two ids contend
- * without servers is in claims.pml.
+ * The lock of package statebackend as its clients see it: a client holds it by an
+ * id, each of its requests reaches any of several servers, and these stop between
+ * any two of their requests and start without memory. claims.pml has the contention
+ * of two ids without servers.
  *
  * Client 0 sends LOCK, PUTS writes and UNLOCK, each to any of SERVERS servers.
  * Client 1 sends LOCK and UNLOCK; with BRIEF it asks one server, and keeps the
- * lock that it gets; with ALONE there is none. From the answer to LOCK until UNLOCK is sent nobody else is
- * told that he holds and no write is refused, unless somebody forced the lock;
- * a version is written by one claim and never comes above what another holder
- * knows; and in the end, when nobody can do anything any more, every client has
- * its answer and no claim is live that nobody has.
+ * lock that it gets; with ALONE there is no client 1. From the answer to LOCK until
+ * UNLOCK is sent no other client gets the answer that it holds the lock, and no write
+ * is refused, unless the lock was forced. A version is written by one claim and never
+ * comes above a version that another holder knows. In the end, when no step is possible
+ * any more, every client has its answer and no claim without an owner is live.
  *
  * A list reads one key after the other (default; DESCENDING reverses the
- * order), shows one moment (WHOLE), or is a possibly old snapshot of a prefix
- * of one order of updates that has its reader's last write and what its client
- * was told (PREFIX).
+ * order), shows one point in time (WHOLE), or is a possibly old snapshot of a prefix
+ * of one order of updates that includes its reader's last write and the updates that
+ * were reported to its client (PREFIX).
  *
- * Nothing goes round for ever either.
+ * There are no infinite cycles either.
  *
  * Faults: STOPS servers stop, and the write they send may arrive late; GIVEUPS
  * times client 0 does not wait for the answer to a write and sends it again,
- * while the first server is at work; REFUSED claims are answered by an error
- * and not executed; FORCES locks of client 0 are ended by somebody else's
- * command. READS: a request of client 0 may be one that writes nothing.
+ * while the first server still works; REFUSED claims are answered by an error
+ * and not applied; FORCES locks of client 0 are ended by a command of another
+ * client. READS: a request of client 0 may be one that writes nothing.
  * TOMBSTONES: release by tombstone instead of DELETE.
  *
  * Each mutant leaves out one rule and must fail: OLD_CLAIM_FIRST (the old claim
  * is ended first), NO_LOOK (no look at older claims), ONE_LIST (one list of
  * unlock), COMMIT_FIRST (commit before the list), NO_SEAL (no seal: released
  * without one as if above all that older claims may write), LOW_NUMBER (first
- * number too low), UNCONFIRMED (commit on one torn list), SIBLINGS_STAY (who
- * is told no leaves older claims).
+ * number too low), UNCONFIRMED (commit on one torn list), SIBLINGS_STAY (a
+ * refused client leaves older claims).
  */
 #ifndef SERVERS
 #define SERVERS 2
@@ -41,13 +41,13 @@
 #define PUTS 1
 #endif
 #ifndef ASKS
-#define ASKS 1                      /* times LOCK is sent by who is told no */
+#define ASKS 1                      /* times LOCK is sent by a client that is refused */
 #endif
 #ifndef PATIENCE
-#define PATIENCE 1                  /* times a server begins a request anew */
+#define PATIENCE 1                  /* times a server starts a request again */
 #endif
 #ifndef LOOKS
-#define LOOKS 2                     /* times who contends lists again at the most */
+#define LOOKS 2                     /* maximum times that a contender lists again */
 #endif
 #ifndef STOPS
 #define STOPS 0
@@ -62,7 +62,7 @@
 #define FORCES 0
 #endif
 #ifndef OWN_CLAIMS
-#define OWN_CLAIMS 6                /* that a client's servers make in all */
+#define OWN_CLAIMS 6                /* made by a client's servers in total */
 #endif
 
 #define JUMP 3                      /* PUTS < JUMP */
@@ -78,19 +78,19 @@
 #define BIT(c) (1 << (c))
 #define NONE 255
 
-/* What must hold, by the names that spin prints where it does not. */
-hidden byte twoHold;                 /* a client is told that it holds, and another was */
+/* The properties, by the names that spin prints for a violation. */
+hidden byte twoHold;                 /* a client gets the answer that it holds while another holds */
 hidden byte holderRefused;           /* a write is refused while its lock is held */
-hidden byte acknowledgedUnknown;     /* who holds does not know a version that was acknowledged */
+hidden byte acknowledgedUnknown;     /* a holder does not know an acknowledged version */
 hidden byte versionWrittenTwice;     /* by two claims */
-hidden byte versionAboveHolder;      /* one of somebody else, above what a holder knows */
-hidden byte claimLeft;               /* in the end, by nobody */
+hidden byte versionAboveHolder;      /* another client's, above the versions that a holder knows */
+hidden byte claimLeft;               /* in the end, without an owner */
 hidden byte waitsForEver;            /* a client, in the end */
-hidden byte ownClaimNotListed; hidden byte modelTooSmall; /* faults of the model */
+hidden byte ownClaimNotListed; hidden byte modelTooSmall; /* errors of the model */
 #define MUST(what, broken) if :: what :: else -> assert(broken) fi
 
-/* The registry. 0: no such tag, else when it was written, which only PREFIX
- * tells apart. A claim's number is in its tag, the claim that it joined (0: none)
+/* The registry. 0: no such tag, else the time of the write, which only PREFIX
+ * uses. A claim's number is in its tag, the claim that it joined (0: none)
  * in its manifest. */
 byte now = 0;
 byte claimAt[CLAIMS]; byte goneAt[CLAIMS]; byte fence[CLAIMS]; byte root[CLAIMS];
@@ -98,25 +98,25 @@ byte endAt[CLAIMS]; byte forceAt[CLAIMS];
 byte verAt[MAXN]; byte writer[MAXN];
 byte made[2];                       /* claims of each client */
 
-/* What may still arrive: one write of a server that stopped. */
+/* The write of a stopped server that may still arrive. */
 mtype = { lateClaim, lateVersion, lateEnd, lateForce, lateGone };
 mtype late; byte lateC; byte lateN;
 bit cameLate = 0;
 
 /* The clients. */
 mtype = { asks, holds, writes, ends, done };
-mtype stage[2]; byte working[2];    /* 1 + the slot that has the request, 0: to be sent */
+mtype stage[2]; byte working[2];    /* 1 + the slot that has the request, 0: not sent yet */
 byte asksLeft[2]; byte putsLeft; byte sends[2];
 byte known[2]; byte told[2]; bit forcedLock = 0;
 byte acked = 0;
 
-/* The servers. A slot is what one of them has of a client: its memory, and the work
+/* The servers. A slot is the part of a server for one client: its memory, and the work
  * on a request. Its phase names the request to the registry that it sends next. */
 mtype = { lock, write, read, unlock, force };
 mtype = { idle, gone, look, seeRoot, claims, check, confirm, seal, sealSeen, put, putSeen, leave, contend, bury, clear };
 mtype job[2 * SLOTS]; mtype phase[2 * SLOTS];
 byte mine[2 * SLOTS];               /* 1 + the claim of the lock that it remembers */
-byte used = 0;                      /* servers that were asked */
+byte used = 0;                      /* servers that have received a request */
 byte stops = STOPS; byte giveUps = GIVEUPS; byte refused = REFUSED; byte forces = FORCES;
 
 #define HOLDING(w) (stage[w] == holds || stage[w] == writes)
@@ -162,7 +162,7 @@ inline putVersion(c, v) {
 	MUST(!HOLDING(1 - OWNER(c)) || (OWNER(c) == 1 && forcedLock) || v <= known[1 - OWNER(c)], versionAboveHolder)
 }
 
-/* A server stops: its slots forget, and who waits for it sends again. */
+/* A server stops: its slots forget, and clients that wait for it send again. */
 inline stop(s) {
 	stops--;
 	w = 0;
@@ -179,7 +179,7 @@ inline stop(s) {
 	w = 0
 }
 #define BUSY(s) (phase[s] != idle || mine[s] != 0 || phase[SLOTS + s] != idle || mine[SLOTS + s] != 0)
-/* ... or while it sends a write, which arrives later. */
+/* A server stops while it sends a write, which arrives later. */
 #define MAY_STOP (stops > 0 && late == 0 && me % SLOTS < SERVERS)
 inline stopLate(kind, c, v) {
 	late = kind; lateC = c; lateN = v;
@@ -187,7 +187,7 @@ inline stopLate(kind, c, v) {
 }
 
 /* A list: the claims that it shows, those with any tombstone and with a forced one,
- * and the highest version, of which only that counts. */
+ * and the highest version; lower versions do not matter. */
 inline seeClaim(c) {
 	if
 	:: SHOWS(claimAt[c], goneAt[c]) -> shown = shown | BIT(c)
@@ -211,9 +211,9 @@ inline seeVersions() {
 	:: else -> break
 	od
 }
-/* A claim that joined a lock which has ended holds nothing, and whoever finds it in
- * his way ends it. So does one that came after its server stopped lock until somebody
- * forces it. */
+/* A claim that joined a lock which has ended holds nothing, and a client that finds it
+ * in the way ends it. A claim that arrived after its server stopped locks until it is
+ * ended by force. */
 #define ORPHAN(c) (STOPS > 0 && root[c] != 0 && !LIVE(root[c] - 1))
 #ifdef BRIEF
 #define EXEMPT(c) (cameLate || ORPHAN(c) || OWNER(c) == 1)
@@ -236,8 +236,8 @@ inline LIST() {
 	p = 0
 }
 #else
-/* One key after the other: claims, versions, tombstones. Those that are not there
- * take no time. */
+/* One key after the other: claims, versions, tombstones. Absent ones take no
+ * time. */
 #define LISTS (phase[me] == look || phase[me] == check || phase[me] == confirm || phase[me] == sealSeen || phase[me] == putSeen || phase[me] == clear)
 #define KEYS (2 * CLAIMS + 1)
 #define READ (step == KEYS)
@@ -288,9 +288,9 @@ inline list(ph) {
 	phase[me] = ph; shown = 0; ended = 0; over = 0; newest = 0
 }
 
-/* What the last list says: ours are the live claims of our client but the current
- * one, rivals those of the other, floor is the first number that no overtaken claim
- * writes, above the first one that no claim of ours writes. */
+/* The content of the last list: ours are the live claims of our client except the
+ * current one, rivals those of the other client, floor is the first number that no
+ * overtaken claim writes, above the first one that no claim of ours writes. */
 #define ALIVE(c) ((shown & BIT(c)) != 0 && (ended & BIT(c)) == 0)
 inline weigh() {
 	ours = 0; rivals = 0; floor = 0; above = 0; i = 0;
@@ -332,8 +332,8 @@ inline lowest(mask) {
 	od;
 	i = 0
 }
-/* Whether every rival joined a lock that has ended: whoever made it died, or is
- * about to find out. */
+/* Whether every rival joined a lock that has ended: its server died, or is about to
+ * find out. */
 inline orphans() {
 	all = 1; i = 0;
 	do
@@ -362,8 +362,8 @@ inline findRoot() {
 	i = 0
 }
 
-/* The claims of a mask get tombstones, clean ones below a number, and what follows
- * is decided by bt. */
+/* The claims of a mask get tombstones, clean ones below a number; bt decides what
+ * follows. */
 inline endAll(mask, below, after) {
 	doomed = mask; limit = below; then = after;
 	lowest(doomed);
@@ -416,7 +416,7 @@ inline startPut() { claim = mine[me] - 1; n = next; next++; phase[me] = put }
 
 mtype = { yes, no, error };
 
-/* The client is told, if it still waits for this server. */
+/* The client gets the answer, if it still waits for this server. */
 inline answer(how) {
 	if
 	:: working[who] == me + 1 ->
@@ -438,7 +438,7 @@ inline answer(how) {
 		:: stage[who] == asks && how != yes ->
 			asksLeft[who]--;
 			if
-			:: asksLeft[who] == 0 && how == error -> stage[who] = ends /* it does not know, and unlocks */
+			:: asksLeft[who] == 0 && how == error -> stage[who] = ends /* outcome unknown: the client unlocks */
 			:: asksLeft[who] == 0 && how == no -> stage[who] = done
 			:: else
 			fi
@@ -562,7 +562,7 @@ endServer:
 			:: resume && !ALIVE(base - 1) -> withdraw(look)
 #endif
 #if !defined(OLD_CLAIM_FIRST) && !defined(LOW_NUMBER)
-			:: above > n -> withdraw(look)          /* somebody joins beside us */
+			:: above > n -> withdraw(look)          /* another server joins beside us */
 #endif
 			:: else ->
 				if
@@ -585,14 +585,14 @@ endServer:
 			fi
 		fi;
 	} }
-	/* Rivals are live, too: the lowest waits and lists again, and so does who may
-	 * hold already. In the end everybody gives up. */
+	/* Rivals are live, too: the lowest waits and lists again, and so does a claim that
+	 * may hold already. In the end all give up. */
 	:: d_step { phase[me] == contend && looks < LOOKS && (ours != 0 || n < fence[b] || (n == fence[b] && claim < b)) -> looks++; list(check) }
 	:: d_step { phase[me] == contend -> withdraw(no) }
 
 	:: atomic { phase[me] == confirm && READ -> CHOOSE d_step {        /* one more list, of versions and ends */
 		LIST();
-		shown = doomed; doomed = 0;             /* as before, but for what has ended since */
+		shown = doomed; doomed = 0;             /* as before, except for claims that have ended since */
 		if
 		:: before > newest -> newest = before
 		:: else
@@ -685,7 +685,7 @@ endServer:
 		:: else -> stopLate(lateEnd, b, 0)
 		fi
 	}
-	:: atomic { phase[me] == clear && READ -> CHOOSE d_step {        /* end what is live until a list shows none */
+	:: atomic { phase[me] == clear && READ -> CHOOSE d_step {        /* end live claims until a list shows none */
 		LIST();
 		weigh();
 		if
@@ -700,12 +700,12 @@ endServer:
 	od
 }
 
-/* A client sends its next request to a server that has none of it. */
+/* A client sends its next request to a server that is not working for it. */
 inline send(who, s) {
 	atomic {
 		stage[who] != done && working[who] == 0 && phase[who * SLOTS + s] == idle && job[who * SLOTS + s] == 0 && s <= used ->
 		if
-		:: s == used -> used++     /* which server is which makes no difference */
+		:: s == used -> used++     /* servers are interchangeable */
 		:: else
 		fi;
 		if
@@ -725,7 +725,7 @@ inline send(who, s) {
 	}
 }
 
-/* What happens to everybody. */
+/* Events that affect all clients. */
 proctype world() {
 	byte c, w;
 endWorld:
@@ -759,7 +759,7 @@ endWorld:
 		MUST(stage[0] == done && stage[1] == done, waitsForEver);
 		c = 0;
 #if defined(PREFIX) && STOPS > 0
-		c = CLAIMS;                 /* who is told no may leave what no list shows yet */
+		c = CLAIMS;                 /* a refused client may leave a claim that no list shows yet */
 #endif
 		do
 		:: c < CLAIMS ->

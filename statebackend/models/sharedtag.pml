@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why one shared lock tag does not do: check it, write it, read it back once
+ * Why one shared lock tag is not enough: check it, write it, read it back once
  * (VERIFY=1) or twice (VERIFY=2). Every variant lets two clients hold at once.
  */
 #ifndef VERIFY
@@ -8,7 +8,7 @@
 #endif
 #define CLIENTS 2
 
-byte tag = 0;      /* 0: no tag, else who wrote it */
+byte tag = 0;      /* 0: no tag, else its writer */
 byte holders = 0;
 
 proctype client(byte me) {
