@@ -5,6 +5,7 @@ package settings
 import (
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -20,22 +21,22 @@ type Block struct {
 
 // Instances lets users launch templates here.
 type Instances struct {
-	Templates    string            `hcl:"templates,optional" path:"file"`                // folder of *.hcl files
-	Role         string            `hcl:"role,optional"`                                 // all, portal or runner
-	Advertise    string            `hcl:"advertise,optional"`                            // URL by which other replicas reach this one
-	PortalKeys   []string          `hcl:"portal_session_key_files,optional" path:"file"` // secrets that portals share with servers that can lead
-	ForwardPlain bool              `hcl:"forward_plain,optional"`                        // to other replicas without TLS
-	Unsealed     bool              `hcl:"unsealed,optional"`                             // lead without state keys
-	GroupAge     syntax.Duration   `hcl:"group_age,optional"`                            // how long an issuer's statement of groups counts
-	Rate         int               `hcl:"rate,optional"`                                 // changes per minute and caller
-	Runs         int               `hcl:"runs,optional"`                                 // at once
-	TTL          *TTL              `hcl:"ttl,block"`                                     // of templates that have none
-	Quota        *OwnerQuota       `hcl:"quota,block"`                                   // of all owners
-	Connection   *Connection       `hcl:"connection,block"`                              // of templates that have none
-	Config       map[string]string `hcl:"config,optional"`                               // free values for templates, no secrets
-	ApprovalSelf bool              `hcl:"approval_self,optional"`                        // requesters may approve their own runs
-	Prices       *Prices           `hcl:"prices,block"`                                  // of resources that plans change
-	Range        hcl.Range         `hcl:",def_range"`
+	Templates    string             `hcl:"templates,optional" path:"file"`                // folder of *.hcl files
+	Role         string             `hcl:"role,optional"`                                 // all, portal or runner
+	Advertise    string             `hcl:"advertise,optional"`                            // URL by which other replicas reach this one
+	PortalKeys   []string           `hcl:"portal_session_key_files,optional" path:"file"` // secrets that portals share with servers that can lead
+	ForwardPlain bool               `hcl:"forward_plain,optional"`                        // to other replicas without TLS
+	Unsealed     bool               `hcl:"unsealed,optional"`                             // lead without state keys
+	GroupAge     syntax.Duration    `hcl:"group_age,optional"`                            // how long an issuer's statement of groups counts
+	Rate         int                `hcl:"rate,optional"`                                 // changes per minute and caller
+	Runs         int                `hcl:"runs,optional"`                                 // at once
+	TTL          *template.Lifetime `hcl:"ttl,block"`                                     // of templates that have none
+	Quota        *OwnerQuota        `hcl:"quota,block"`                                   // of all owners
+	Connection   *Connection        `hcl:"connection,block"`                              // of templates that have none
+	Config       map[string]string  `hcl:"config,optional"`                               // free values for templates, no secrets
+	ApprovalSelf bool               `hcl:"approval_self,optional"`                        // requesters may approve their own runs
+	Prices       *Prices            `hcl:"prices,block"`                                  // of resources that plans change
+	Range        hcl.Range          `hcl:",def_range"`
 }
 
 // Prices gives the hourly cost of resources.
@@ -43,17 +44,6 @@ type Prices struct {
 	File     string    `hcl:"file" path:"file"` // CSV: type, attribute, value, hourly
 	Currency string    `hcl:"currency"`         // a code such as EUR
 	Range    hcl.Range `hcl:",def_range"`
-}
-
-// TTL is a lifetime, written as in a template.
-type TTL struct {
-	Default  string          `hcl:"default,optional"`
-	Max      syntax.Duration `hcl:"max,optional"`
-	Extend   syntax.Duration `hcl:"extend,optional"`
-	Extends  int             `hcl:"extends,optional"`
-	Failed   syntax.Duration `hcl:"failed,optional"`
-	OnExpire string          `hcl:"on_expire,optional"` // destroy or keep
-	Range    hcl.Range       `hcl:",def_range"`
 }
 
 // Connection says how to reach what was launched, written as in a template.

@@ -221,7 +221,7 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 		}
 	}
 	if in.TTL != nil {
-		if o.TTL, err = in.TTL.read(); err != nil {
+		if o.TTL, err = lifetime(in.TTL); err != nil {
 			return err
 		}
 	}
@@ -239,47 +239,17 @@ func (b *Block) defaults(o *Options, _ Beside) (err error) {
 
 var configName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
-const (
-	noEnd  = "none"
-	minTTL = 10 * time.Minute // no lifetime is shorter
-)
-
-// read returns the lifetime; nil: none.
-func (t *TTL) read() (*template.TTL, error) {
-	var errs []error
-	for _, d := range []struct {
-		name  string
-		value syntax.Duration
-	}{{"max", t.Max}, {"extend", t.Extend}, {"failed", t.Failed}} {
-		errs = append(errs, syntax.CheckDuration(t.Range, d.name, d.value))
+// lifetime returns the lifetime of templates without one; nil: they have no end.
+func lifetime(l *template.Lifetime) (*template.TTL, error) {
+	var all []error
+	report := func(at hcl.Range, format string, args ...any) {
+		all = append(all, syntax.WrongAt(at, fmt.Errorf(format, args...)))
 	}
-	end := t.Default != "" && t.Default != noEnd
-	if end {
-		errs = append(errs, syntax.CheckDuration(t.Range, "default", syntax.Duration(t.Default)))
+	ttl := l.TTL(report)
+	if ttl != nil && ttl.Extend > 0 && ttl.Extends == 0 {
+		report(l.At("extend"), "ttl: extend says by how much; extends, how many times, is missing")
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	out := &template.TTL{
-		Default: syntax.Duration(t.Default).Value(), Max: t.Max.Value(), Extend: t.Extend.Value(), Extends: t.Extends,
-		Failed: t.Failed.Value(), OnExpire: cmp.Or(t.OnExpire, "destroy"),
-	}
-	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
-	switch {
-	case !end && *t != (TTL{Default: t.Default, Range: t.Range}):
-		return nil, refused("a lifetime without an end has no other attributes")
-	case !end:
-		return nil, nil
-	case out.Default < minTTL:
-		return nil, refused("default %s: at least %s", t.Default, minTTL)
-	case out.Max != 0 && out.Max < out.Default:
-		return nil, refused("max %s is less than default %s", t.Max, t.Default)
-	case out.Extends < 0 || (out.Extends == 0) != (out.Extend == 0):
-		return nil, refused("extend, by how much, and extends, how often, go together")
-	case out.OnExpire != "destroy" && out.OnExpire != "keep":
-		return nil, refused("on_expire %q is not destroy or keep", t.OnExpire)
-	}
-	return out, nil
+	return ttl, errors.Join(all...)
 }
 
 // templates checks where templates come from.

@@ -46,7 +46,7 @@ const (
 
 // check refuses what no server would accept.
 func (r *templateReader) check(t *Template, b templateBlock) {
-	here := func(name string) hcl.Range { return r.at(b.Body, name) }
+	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if _, _, err := addr.ParseTemplate(t.Name); err != nil {
 		r.fail(b.Body.MissingItemRange(), "%v", err)
 	}
@@ -84,7 +84,6 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 			r.fail(here("credentials"), "there is no credential %q", name)
 		}
 	}
-	r.checkTTL(t, b)
 	r.checkPool(t, b)
 	r.checkRest(t, b)
 	r.checkParameters(t, b.Parameters)
@@ -97,7 +96,7 @@ func (r *templateReader) checkRun(t *Template, b templateBlock) {
 	if executors == nil {
 		executors = []string{ExecutorLocal}
 	}
-	at := r.at(b.Body, "executor")
+	at := attributeRange(b.Body, "executor")
 	switch helm := t.Executor == ExecutorHelm; {
 	case !slices.Contains(executors, t.Executor):
 		r.oneOf(at, "executor", t.Executor, executors...)
@@ -129,22 +128,22 @@ func (r *templateReader) checkChart(t *Template, b templateBlock) {
 		{"update", "a chart has no plan that shows what an update destroys: it is manual", t.Update == updateAuto},
 	} {
 		if f.wrong {
-			r.fail(r.at(b.Body, f.name), "%s: %s", f.name, f.why)
+			r.fail(attributeRange(b.Body, f.name), "%s: %s", f.name, f.why)
 		}
 	}
 }
 
 func (r *templateReader) checkModule(t *Template, b moduleBlock) {
 	if _, err := addr.ParseModule(t.Module.Address); err != nil {
-		r.fail(r.at(b.Body, "address"), "%v", err)
+		r.fail(attributeRange(b.Body, "address"), "%v", err)
 	}
 	if !t.Module.Pinned() {
 		if _, err := addr.ParseConstraint(t.Module.Version); err != nil {
-			r.fail(r.at(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
+			r.fail(attributeRange(b.Body, "version"), "%v; a version is a constraint, a version or sha256: and 64 digits", err)
 		}
 	}
 	if p := t.Module.Path; p != "" && (!cleanPath(p) || len(p) > 200) {
-		r.fail(r.at(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
+		r.fail(attributeRange(b.Body, "path"), "path %q is no directory below the module, such as modules/small", p)
 	}
 }
 
@@ -166,31 +165,12 @@ func (r *templateReader) checkOwner(t *Template, here func(string) hcl.Range) {
 	r.list(here("groups"), "groups", t.Groups, func(s string) bool { return s != "" && textProblem(s, 200, false) == "" })
 }
 
-func (r *templateReader) checkTTL(t *Template, b templateBlock) {
-	if t.TTL == nil {
-		return
-	}
-	here := func(name string) hcl.Range { return r.at(b.TTL.Body, name) }
-	r.oneOf(here("on_expire"), "on_expire", t.TTL.OnExpire, expireDestroy, expireKeep)
-	r.count(here("extends"), "extends", t.TTL.Extends, maxCount)
-	switch {
-	case t.TTL.Default > 0 && t.TTL.Default < MinTTL:
-		r.fail(here("default"), "ttl: an instance lives at least %dm", MinTTL/time.Minute)
-	case t.TTL.Max > 0 && t.TTL.Default > t.TTL.Max:
-		r.fail(here("max"), "ttl: max %s is less than default %s", t.TTL.Max, t.TTL.Default)
-	case t.TTL.Max > 0 && t.TTL.Extend > t.TTL.Max:
-		r.fail(here("extend"), "ttl: extend %s is more than max %s", t.TTL.Extend, t.TTL.Max)
-	case t.TTL.Extends > 0 && t.TTL.Extend == 0:
-		r.fail(here("extends"), "ttl: extends counts how often; extend says by how much")
-	}
-}
-
 func (r *templateReader) checkPool(t *Template, b templateBlock) {
 	p := t.Pool
 	if p == nil {
 		return
 	}
-	here := func(name string) hcl.Range { return r.at(b.Pool.Body, name) }
+	here := func(name string) hcl.Range { return attributeRange(b.Pool.Body, name) }
 	r.count(here("size"), "pool: size", p.Size, maxCount)
 	r.count(here("max"), "pool: max", p.Max, maxCount)
 	r.oneOf(here("when_empty"), "when_empty", p.WhenEmpty, poolCreate, PoolRefuse)
@@ -204,27 +184,27 @@ func (r *templateReader) checkPool(t *Template, b templateBlock) {
 		r.fail(b.Parameters[0].Body.MissingItemRange(), "a pool and parameters exclude each other: its members are made before anybody chooses")
 	}
 	if t.Approval != ApprovalNone {
-		r.fail(r.at(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
+		r.fail(attributeRange(b.Body, "approval"), "a pool and approval exclude each other: a claim would go round it")
 	}
 }
 
 func (r *templateReader) checkRest(t *Template, b templateBlock) {
 	if t.Drift != nil && t.Drift.Every > 0 && t.Drift.Every < MinTTL {
-		r.fail(r.at(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
+		r.fail(attributeRange(b.Drift.Body, "every"), "drift: at most every %dm", MinTTL/time.Minute)
 	}
 	if c := t.Cost; c != nil {
 		if c.Hourly < 0 || math.IsNaN(c.Hourly) || math.IsInf(c.Hourly, 0) || c.Hourly > 1e6 {
-			r.fail(r.at(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
+			r.fail(attributeRange(b.Cost.Body, "hourly"), "cost: hourly is a sum of money")
 		}
 		if len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-			r.fail(r.at(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
+			r.fail(attributeRange(b.Cost.Body, "currency"), "cost: currency %q is not a code such as EUR", c.Currency)
 		}
 	}
 	c := t.Connection
 	if c == nil {
 		return
 	}
-	r.oneOf(r.at(b.Connection.Body, "type"), "connection: type", c.Type, ConnectionWeb, ConnectionInstructions)
+	r.oneOf(attributeRange(b.Connection.Body, "type"), "connection: type", c.Type, ConnectionWeb, ConnectionInstructions)
 	switch {
 	case c.Type == ConnectionWeb && c.URL == "":
 		r.fail(b.Connection.Body.MissingItemRange(), "connection: type web needs a url")
@@ -253,19 +233,19 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 			limit      int
 		}{{"title", p.Title, maxTitle}, {"help", p.Help, maxDescription}, {"pattern", p.Pattern, maxPattern}} {
 			if problem := textProblem(f.text, f.limit, f.name == "help"); problem != "" {
-				r.fail(r.at(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
+				r.fail(attributeRange(body, f.name), "parameter %s: %s %s", p.Name, f.name, problem)
 			}
 		}
 		if _, err := regexp.Compile(p.Pattern); err != nil {
-			r.fail(r.at(body, "pattern"), "parameter %s: pattern: %v", p.Name, err)
+			r.fail(attributeRange(body, "pattern"), "parameter %s: pattern: %v", p.Name, err)
 		}
 		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum {
-			r.fail(r.at(body, "minimum"), "parameter %s: minimum %v is more than maximum %v", p.Name, *p.Minimum, *p.Maximum)
+			r.fail(attributeRange(body, "minimum"), "parameter %s: minimum %v is more than maximum %v", p.Name, *p.Minimum, *p.Maximum)
 		}
 		if len(p.Enum) > maxList {
-			r.fail(r.at(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
+			r.fail(attributeRange(body, "enum"), "parameter %s: at most %d values", p.Name, maxList)
 		}
-		r.checkWhen(t.Parameters[:i], p, r.at(body, "when"))
+		r.checkWhen(t.Parameters[:i], p, attributeRange(body, "when"))
 	}
 }
 

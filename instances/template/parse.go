@@ -105,17 +105,6 @@ func (r *templateReader) fail(at hcl.Range, format string, args ...any) {
 	r.errs = append(r.errs, placed(r.name, at, fmt.Sprintf(format, args...)))
 }
 
-// at returns the position of an attribute, or of the body if it is missing.
-func (r *templateReader) at(body hcl.Body, name string) hcl.Range {
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
-	if content != nil {
-		if a, ok := content.Attributes[name]; ok {
-			return a.Range
-		}
-	}
-	return body.MissingItemRange()
-}
-
 func (r *templateReader) read(block *hcl.Block) *Template {
 	var b templateBlock
 	if diags := syntax.DecodeBody(block.Body, block.DefRange.Filename, &b); diags.HasErrors() {
@@ -141,7 +130,10 @@ func (r *templateReader) read(block *hcl.Block) *Template {
 	for _, text := range b.Notices {
 		t.Notices = append(t.Notices, r.duration(b.Body, "notices", text))
 	}
-	r.ttl(t, b.TTL)
+	if b.TTL != nil {
+		t.TTL = b.TTL.TTL(r.fail)
+		t.Endless = t.TTL == nil
+	}
 	if p := b.Pool; p != nil {
 		t.Pool = &PoolSize{Size: p.Size, Max: p.Max, WhenEmpty: or(p.WhenEmpty, poolCreate)}
 		if p.MaxAge != nil {
@@ -174,34 +166,10 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-func (r *templateReader) ttl(t *Template, b *ttlBlock) {
-	if b == nil {
-		return
-	}
-	if b.Default == endless {
-		extends := b.Extend != nil || b.Extends != nil
-		if extends || b.Max != nil || b.Failed != nil || b.OnExpire != nil {
-			r.fail(r.at(b.Body, "default"), "ttl: with default %q there is no end, and nothing else to say of it", endless)
-		}
-		t.Endless = true
-		return
-	}
-	t.TTL = &TTL{Default: r.duration(b.Body, "default", b.Default), Extends: or(b.Extends, 0), OnExpire: or(b.OnExpire, expireDestroy)}
-	for _, f := range []struct {
-		name string
-		from *string
-		to   *time.Duration
-	}{{"max", b.Max, &t.TTL.Max}, {"extend", b.Extend, &t.TTL.Extend}, {"failed", b.Failed, &t.TTL.Failed}} {
-		if f.from != nil {
-			*f.to = r.duration(b.Body, f.name, *f.from)
-		}
-	}
-}
-
 func (r *templateReader) duration(body hcl.Body, name, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 || d > maxDuration {
-		r.fail(r.at(body, name), "%s: %q is not a duration such as 30m or 72h", name, text)
+	d, ok := parseDuration(text)
+	if !ok {
+		r.fail(attributeRange(body, name), "%s: %q is not a duration such as 30m or 72h", name, text)
 	}
 	return d
 }
@@ -294,7 +262,7 @@ type templateBlock struct {
 	PerOwner    int             `hcl:"per_owner,optional"`
 	Max         int             `hcl:"max,optional"`
 	Approval    *string         `hcl:"approval"`
-	TTL         *ttlBlock       `hcl:"ttl,block"`
+	TTL         *Lifetime       `hcl:"ttl,block"`
 	Pool        *poolBlock      `hcl:"pool,block"`
 	Parameters  []parameter     `hcl:"parameter,block"`
 	Inputs      *hcl.Attribute  `hcl:"inputs"`
@@ -317,16 +285,6 @@ type moduleBlock struct {
 	Version string   `hcl:"version,optional"`
 	Path    string   `hcl:"path,optional"`
 	Body    hcl.Body `hcl:",body"`
-}
-
-type ttlBlock struct {
-	Default  string   `hcl:"default"`
-	Max      *string  `hcl:"max"`
-	Extend   *string  `hcl:"extend"`
-	Extends  *int     `hcl:"extends"`
-	Failed   *string  `hcl:"failed"`
-	OnExpire *string  `hcl:"on_expire"`
-	Body     hcl.Body `hcl:",body"`
 }
 
 type poolBlock struct {

@@ -51,7 +51,7 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	if s == nil || b.Stopped == nil || b.Started == nil {
 		return
 	}
-	here := func(name string) hcl.Range { return r.at(b.Body, name) }
+	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if !hclsyntax.ValidIdentifier(s.Variable) || len(s.Variable) > maxTitle {
 		r.fail(here("variable"), "schedule: variable %.40q is no name of an input", s.Variable)
 	}

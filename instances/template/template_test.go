@@ -231,7 +231,7 @@ func TestParseRefuses(t *testing.T) {
 		{"short ttl", "ttl {\n default = \"1m\"\n}", "4", "at least 10m"},
 		{"ttl max", "ttl {\n default = \"8h\"\n max = \"4h\"\n}", "5", "less than default"},
 		{"ttl extend", "ttl {\n default = \"8h\"\n max = \"9h\"\n extend = \"10h\"\n}", "6", "more than max"},
-		{"extends alone", "ttl {\n default = \"8h\"\n extends = 3\n}", "5", "extend says by how much"},
+		{"extends alone", "ttl {\n default = \"8h\"\n extends = 3\n}", "5", "extend, by how much, is missing"},
 		{"endless with max", "ttl {\n default = \"none\"\n max = \"4h\"\n}", "4", "there is no end"},
 		{"on_expire", "ttl {\n default = \"8h\"\n on_expire = \"sell\"\n}", "5", "destroy or keep"},
 		{"negative ttl", "ttl {\n default = \"-8h\"\n}", "4", "no"},

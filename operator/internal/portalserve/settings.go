@@ -63,7 +63,7 @@ type loginBlock struct {
 type instancesBlock struct {
 	GroupAge     syntax.Duration      `hcl:"group_age,optional"`
 	Rate         int                  `hcl:"rate,optional"`
-	TTL          *settings.TTL        `hcl:"ttl,block"`
+	TTL          *template.Lifetime   `hcl:"ttl,block"`
 	Quota        *settings.OwnerQuota `hcl:"quota,block"`
 	Connection   *settings.Connection `hcl:"connection,block"`
 	Config       map[string]string    `hcl:"config,optional"`
