@@ -79,5 +79,4 @@ const clientClosed = 499
 
 // failed recognizes an upload that ended without its bytes. A refused upload,
 // for example one with a wrong range, can continue.
-// since its range does not fit for example, goes on.
 func (w *statusRecorder) failed() bool { return w.status == 0 || w.status >= clientClosed }

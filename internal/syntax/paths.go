@@ -14,7 +14,6 @@ import (
 // and otherwise the name of a program; with path:"place" it is a path if it has
 // a slash and is no URL, and otherwise a host. Fields may be strings, and lists
 // and maps of strings; "" and "-" are kept.
-// "-" stay.
 func anchor(name string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
