@@ -9,8 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// FuzzParseDocker checks that no file makes the reader fail in a way that
-// shows a value of the file, and that keys keep to their host.
+// FuzzParseDocker checks that no error of the parser contains a value of the
+// file, and that keys apply only to their host.
 func FuzzParseDocker(f *testing.F) {
 	f.Add([]byte(`{"auths": {"ghcr.io": {"auth": "b2N0b2NhdDpzM2NyM3Q="}}, "credHelpers": {"x": "y"}, "credsStore": "z"}`), false)
 	f.Add([]byte(`{"https://index.docker.io/v1/": {"auth": "dTpw"}}`), true)
@@ -43,7 +43,7 @@ oci_default_credentials { docker_style_config_files = ["x"] }`))
 	f.Add([]byte(`{"credentials": {"a.b": {"token": "t"}}, "oci_credentials": {"a": {"access_token": "t"}}}`))
 	f.Add([]byte("provider_installation {\n  direct {}\n}\nhost \"x\" { services = { a = \"b\" } }"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, _, _ := parseCLIConfig(b, "/dir") // any error will do, a panic will not
+		entries, _, _ := parseCLIConfig(b, "/dir") // an error is acceptable, a panic is not
 		for _, e := range entries {
 			if (e.helper == "") == (e.cred == oci.Credential{}) {
 				t.Errorf("entry with both or neither: %+v", e)

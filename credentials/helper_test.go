@@ -116,8 +116,8 @@ func TestHelperThatHangsIsCutOff(t *testing.T) {
 	}
 }
 
-// TestExpiry checks that a helper is asked again shortly before the end of what
-// it gave, where the secret tells its end.
+// TestExpiry checks that a helper is asked again shortly before its answer
+// expires, if the secret contains an expiry time.
 func TestExpiry(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	end := start.Add(10 * time.Minute).Unix()

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestMain lets the test binary stand in for a credential helper: a link named
-// docker-credential-NAME to it behaves as the file NAME.json beside it says.
+// TestMain lets the test binary act as a credential helper: a link to it named
+// docker-credential-NAME behaves as specified in the file NAME.json beside it.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), "docker-credential-"); ok {
 		self, err := exec.LookPath(os.Args[0]) // Docker starts helpers by name
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helperScript tells a fake helper what to do. Its calls are recorded, one a
-// line, in NAME.log.
+// helperScript specifies the behaviour of a fake helper. Its calls are recorded
+// in NAME.log, one per line.
 type helperScript struct {
 	Answers map[string][2]string // server URL to user name and secret
 	Raw     string               // answer of get instead
@@ -89,8 +89,7 @@ func actHelper(dir, name string) int {
 	return 0
 }
 
-// machine is a computer with a home directory, an environment and a PATH of
-// its own.
+// machine is a computer with a separate home directory, environment and PATH.
 type machine struct {
 	t    *testing.T
 	root string
@@ -158,7 +157,7 @@ func (m *machine) helper(name string, s helperScript) {
 	}
 }
 
-// calls returns what a fake helper was asked.
+// calls returns the recorded calls of a fake helper.
 func (m *machine) calls(name string) []string {
 	b, err := os.ReadFile(m.path("bin/" + name + ".log"))
 	if err != nil {

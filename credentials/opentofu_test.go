@@ -110,8 +110,8 @@ func TestTokenVariables(t *testing.T) {
 	}
 }
 
-// TestServiceToken wants the token that the tools send to a service, as it is
-// written, and never a credential for a registry.
+// TestServiceToken checks that the token for a service is returned unchanged,
+// and never a credential for a registry.
 func TestServiceToken(t *testing.T) {
 	tests := []struct {
 		name, variable, config, want string

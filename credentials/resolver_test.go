@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestOrder takes the sources away one by one: each must win over all that
-// come after it when all are equally specific.
+// TestOrder removes the sources one by one: each must win over all later ones
+// when all are equally specific.
 func TestOrder(t *testing.T) {
 	const host = "registry.example.com"
 	m := newMachine(t, "linux")
@@ -119,8 +119,8 @@ func TestSpecificity(t *testing.T) {
 	}
 }
 
-// TestExplicitLosesToLongerPath holds the documented rule against the
-// intuition that explicit settings always win.
+// TestExplicitLosesToLongerPath checks the documented rule, which contradicts
+// the intuition that explicit settings always win.
 func TestExplicitLosesToLongerPath(t *testing.T) {
 	m := newMachine(t, "linux")
 	m.file("home/.docker/config.json", auths("registry.example.com/acme", "file:x"))

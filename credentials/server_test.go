@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// guards are the ways in which distribution itself authenticates.
+// guards runs f with each way in which distribution itself authenticates.
 func guards(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 	users := map[string]string{"octocat": "s3cr3t"}
 	t.Run("Basic", func(t *testing.T) { f(t, ocitest.NewHTPasswd(t, users)) })
@@ -37,7 +37,7 @@ func mustRepo(t *testing.T, m *machine, reference string) *oci.Repo {
 	return repo
 }
 
-// artifact has one blob with the text.
+// artifact returns an artifact that has one blob with the text.
 func artifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	b := oci.BytesBlob("text/plain", []byte(text))
@@ -62,7 +62,7 @@ func TestRealRegistries(t *testing.T) {
 		if err := repo.PutTag(t.Context(), "1.0.0", a.Root); err != nil {
 			t.Fatal(err)
 		}
-		g.Expire() // the credential lives on, its tokens do not
+		g.Expire() // the credential stays valid, its tokens do not
 		if _, err := repo.Fetch(t.Context(), "1.0.0"); err != nil {
 			t.Errorf("read after the token expired: %v", err)
 		}
@@ -85,8 +85,8 @@ func TestRealRegistries(t *testing.T) {
 	})
 }
 
-// TestRotatedPassword changes the password in the middle of a run: the helper
-// is asked once more, and not again when the registry refuses that as well.
+// TestRotatedPassword changes the password during a run: the helper is asked
+// once more, and not again when the registry refuses the new one as well.
 func TestRotatedPassword(t *testing.T) {
 	guards(t, func(t *testing.T, g *ocitest.Guard) {
 		m := newMachine(t, "linux")
@@ -127,8 +127,9 @@ func TestRotatedPassword(t *testing.T) {
 	})
 }
 
-// TestNextSource has a credential in the first source that the registry does not know:
-// the next source is asked, unless the first one was given to okara itself.
+// TestNextSource has a credential that the registry does not know in the first
+// source: the next source is used, unless the first one was given to okara
+// itself.
 func TestNextSource(t *testing.T) {
 	guards(t, func(t *testing.T, g *ocitest.Guard) {
 		m := newMachine(t, "linux")
@@ -195,8 +196,8 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// TestRedirect has a registry send a reader of a blob to another host: the
-// credentials must not arrive there.
+// TestRedirect checks that credentials are not sent to another host to which
+// the registry redirects a blob request.
 func TestRedirect(t *testing.T) {
 	const blob = "the blob"
 	var got []http.Header

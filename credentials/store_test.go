@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestFilesOfRealTools reads what the packages behind docker login and oras
-// login write.
+// TestFilesOfRealTools reads files written by the packages behind docker login
+// and oras login.
 func TestFilesOfRealTools(t *testing.T) {
 	want := map[string]oci.Credential{
 		"ghcr.io":         basic("octocat", "p:w"),
@@ -93,7 +93,7 @@ func TestFilesOfRealTools(t *testing.T) {
 	})
 }
 
-// TestLoginIsReadByDocker lets Docker's own package read what Login wrote, and
+// TestLoginIsReadByDocker reads with Docker's own package what Login wrote, and
 // checks that nothing else in the file has changed.
 func TestLoginIsReadByDocker(t *testing.T) {
 	const before = `{

@@ -39,7 +39,7 @@ func TestTokens(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		actions []string
-		want    []string // scopes asked for, one per token
+		want    []string // requested scopes, one per token
 	}{
 		{"least", nil, []string{"repository:test/repo:pull,push", "repository:test/repo:delete"}},
 		{"all at once", []string{"pull", "push", "delete"}, []string{"repository:test/repo:delete,pull,push"}},
@@ -75,7 +75,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing: a token server refuses a reader who asks to push as well.
+// TestAllOrNothing has a token server that refuses a reader who also requests
+// push.
 func TestAllOrNothing(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password", "reader": "password"}, Strict: true}
 	issuer.Allow = func(user, _, action string) bool { return user == "u" || user == "reader" && action == "pull" }
@@ -96,7 +97,8 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestTokenPerRepository: two repositories of one client never share a token.
+// TestTokenPerRepository checks that two repositories of one client never share
+// a token.
 func TestTokenPerRepository(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"a": "password-a", "b": "password-b"}, Allow: func(user, repository, _ string) bool {
 		return strings.HasPrefix(repository, "p/"+user)
@@ -153,7 +155,7 @@ func TestTokenExpiry(t *testing.T) {
 		if err := r.PutTag(t.Context(), "v1", m); err != nil {
 			t.Fatal(err)
 		}
-		// One PUT was refused and had no effect, one went through.
+		// One PUT was refused and had no effect, one succeeded.
 		if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "PUT manifest": 2}); diff != "" {
 			t.Errorf("requests (-got +want):\n%s", diff)
 		}
@@ -168,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		cred   oci.CredentialFunc
 		want   error
 		text   string
-		tries  int // requests at most
+		tries  int // maximum number of requests
 	}{
 		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "/test/repo: authentication required", 1},
 		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
@@ -193,8 +195,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTokenServerInside: registry and token server have different names on a
-// private network. The registry outside is played by its public address.
+// TestTokenServerInside has a registry and a token server with different names
+// on a private network. A public address stands for a registry on the internet.
 func TestTokenServerInside(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
 	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
@@ -235,7 +237,7 @@ func TestTokenServerInside(t *testing.T) {
 	})
 }
 
-// redial sends every request to one host, whatever its URL says.
+// redial sends every request to one host, regardless of its URL.
 type redial struct{ host string }
 
 func (d redial) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -252,7 +254,8 @@ func TestIdentityToken(t *testing.T) {
 	mustPush(t, r, "v1", "identity")
 }
 
-// TestTokenAsPassword: a registry that wants a password gets a token as one.
+// TestTokenAsPassword checks that a registry that requires a password gets a
+// token as one.
 func TestTokenAsPassword(t *testing.T) {
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: &ocitest.Issuer{Users: map[string]string{"token": "a-secret"}, Basic: true}}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{RegistryToken: "a-secret"}, nil
@@ -260,8 +263,9 @@ func TestTokenAsPassword(t *testing.T) {
 	mustPush(t, r, "v1", "token")
 }
 
-// TestNewCredential: a credential that expires is asked for again when the
-// registry refuses the old one, and the request goes through.
+// TestNewCredential checks that the credential function is called again when
+// the registry refuses an expired credential, and that the request then
+// succeeds.
 func TestNewCredential(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "second"}, Basic: true}
 	var calls, rejected atomic.Int32
@@ -290,14 +294,15 @@ func TestNewCredential(t *testing.T) {
 	if calls.Load() != 3 || rejected.Load() != 1 {
 		t.Errorf("asked %d times, rejected %d times; want 3 and 1", calls.Load(), rejected.Load())
 	}
-	// Anonymous, with the first password, which is asked about, anonymous, with the
-	// second; then known.
+	// Anonymous, with the first password, the check of that password,
+	// anonymous, with the second; then known.
 	if diff := cmp.Diff(count.Take(), map[string]int{"GET ping": 1, "GET tags": 5}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
 	}
 }
 
-// TestCredentialComesBack: one that was refused is good again once another one is not.
+// TestCredentialComesBack checks that a refused credential is used again when
+// its successor is refused.
 func TestCredentialComesBack(t *testing.T) {
 	users := map[string]string{"a": "x"}
 	issuer := &ocitest.Issuer{Basic: true, Users: map[string]string{"a": "x", "b": "x"}, Allow: func(user, _, _ string) bool { return users[user] != "" }}
@@ -318,7 +323,8 @@ func TestCredentialComesBack(t *testing.T) {
 	}
 }
 
-// TestNewCredentialParallel: a credential expires under many requests at once.
+// TestNewCredentialParallel lets a credential expire during many parallel
+// requests.
 func TestNewCredentialParallel(t *testing.T) {
 	for _, basic := range []bool{true, false} {
 		issuer := &ocitest.Issuer{Users: map[string]string{"u": "new", "old": "old"}, Basic: basic}
@@ -357,7 +363,7 @@ func TestCredentialError(t *testing.T) {
 	}
 }
 
-// TestLeaks runs against a registry that repeats our headers in its refusals
+// TestLeaks has a registry that repeats the request's headers in its refusals,
 // and looks for the secrets in every error, log record and span.
 func TestLeaks(t *testing.T) {
 	const password, refresh = "pass-SECRET-word", "refresh-SECRET-token"
@@ -411,7 +417,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// recorder keeps the credentials that were really sent.
+// recorder records the credentials that were sent.
 type recorder struct {
 	base http.RoundTripper
 

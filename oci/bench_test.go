@@ -24,7 +24,8 @@ import (
 
 const benchSize = 64 << 20
 
-// newBenchRepo is a registry on a directory, as okara serve runs it.
+// newBenchRepo returns a repository of a registry on a directory, as in okara
+// serve.
 func newBenchRepo(b *testing.B) *oci.Repo {
 	b.Helper()
 	h, err := embedded.New(b.TempDir(), embedded.Options{})
@@ -74,7 +75,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenPlain is the same bytes from a plain file server, unverified.
+// BenchmarkOpenPlain reads the same bytes from a plain file server, unverified.
 func BenchmarkOpenPlain(b *testing.B) {
 	file, _ := newBenchFile(b)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
@@ -107,7 +108,7 @@ func BenchmarkPushBlob(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot lists tags as long as those of locks.
+// BenchmarkSnapshot lists tags of the length of lock tags.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -154,7 +155,7 @@ func newBenchArtifact(b *testing.B) oci.Artifact {
 	return a
 }
 
-// TestConstantMemory streams far more than it may hold.
+// TestConstantMemory streams far more bytes than it may keep in memory.
 //
 // Shows: registries 28
 func TestConstantMemory(t *testing.T) {

@@ -61,7 +61,7 @@ func TestEmptyContent(t *testing.T) {
 	})
 }
 
-// TestWrongBlobs serves what is not the blob that was asked for.
+// TestWrongBlobs serves content that differs from the requested blob.
 func TestWrongBlobs(t *testing.T) {
 	b := oci.BytesBlob("text/plain", []byte("0123456789"))
 	for _, test := range []struct {
@@ -91,7 +91,7 @@ func TestWrongBlobs(t *testing.T) {
 	}
 }
 
-// flush sends parts without announcing their length.
+// flush sends parts without announcing their total length.
 func flush(w http.ResponseWriter, parts ...string) {
 	for _, p := range parts {
 		_, _ = io.WriteString(w, p)

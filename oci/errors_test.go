@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestSentinels sends what registries answer in the field to the PUT of a tag
-// (and where it says so, to another request).
+// TestSentinels answers the PUT of a tag, or another request if the case names
+// one, with answers of real registries.
 func TestSentinels(t *testing.T) {
 	code := func(codes ...string) string {
 		var list []string

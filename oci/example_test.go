@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// exampleRegistry is a registry in memory for the examples below.
+// exampleRegistry returns a registry in memory for the examples below.
 func exampleRegistry() (host string, stop func()) {
 	h, err := embedded.New("", embedded.Options{})
 	if err != nil {
@@ -70,7 +70,7 @@ func ExampleRepo_Push() {
 	// Output: remember the milk <nil>
 }
 
-// Errors are told apart by their sentinels, never by their text.
+// Errors are distinguished by their sentinels, never by their text.
 func ExampleRepo_Resolve() {
 	host, stop := exampleRegistry()
 	defer stop()

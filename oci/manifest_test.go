@@ -54,8 +54,8 @@ func TestManifestKinds(t *testing.T) {
 	}
 }
 
-// FuzzManifest: whatever a registry serves, parsing ends without a panic, and
-// what parses can be encoded and parsed again to the same.
+// FuzzManifest checks that parsing never panics, and that a parsed manifest can
+// be encoded and parsed again with the same result.
 func FuzzManifest(f *testing.F) {
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}})
 	if err != nil {
@@ -97,7 +97,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 // cmpEmpty ignores the difference between an absent and an empty list, which
-// JSON does not keep.
+// JSON does not preserve.
 var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return isEmpty(a) && isEmpty(b) }, cmp.Ignore())
 
 func isEmpty(v any) bool {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// sourceRepo is a repository beside that of newRepo, with some blobs.
+// sourceRepo returns a repository beside that of newRepo, with some blobs.
 func sourceRepo(t *testing.T, host string, o oci.Options, contents ...string) (*oci.Repo, []oci.Blob) {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/test/source", o)
@@ -42,8 +42,8 @@ func mustHave(t *testing.T, r *oci.Repo, b oci.Blob, want string) {
 	}
 }
 
-// TestMountEverywhere: wherever a blob lies, it is in the other repository
-// afterwards.
+// TestMountEverywhere checks on every kind of registry that a blob is in the
+// other repository afterwards.
 func TestMountEverywhere(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		_, blobs := sourceRepo(t, host, oci.Options{}, "mounted")
@@ -55,7 +55,7 @@ func TestMountEverywhere(t *testing.T) {
 	})
 }
 
-// TestMount counts what a blob from another repository costs.
+// TestMount counts the requests for a blob of another repository.
 func TestMount(t *testing.T) {
 	copied := map[string]int{"POST upload": 1, "PUT upload": 1, "GET blob": 1}
 	sent := map[string]int{"POST upload": 1, "GET blob": 1}
@@ -66,7 +66,7 @@ func TestMount(t *testing.T) {
 	}{
 		{"mounted", ocitest.Quirks{}, map[string]int{"POST upload": 1}, map[string]int{"POST upload": 1}},
 		{"ignored", ocitest.Quirks{NoMount: true}, copied, copied},
-		{"refused", ocitest.Quirks{RefuseMount: true}, map[string]int{"POST upload": 2, "GET blob": 1}, sent}, // and not asked for again
+		{"refused", ocitest.Quirks{RefuseMount: true}, map[string]int{"POST upload": 2, "GET blob": 1}, sent}, // and no further mount is requested
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			count := &ocitest.Count{}
@@ -88,8 +88,9 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestMountElsewhere: a blob of another registry, or of the same repository, is
-// sent; one that its repository has lost is an error at once.
+// TestMountElsewhere checks that a blob of another registry, or of the same
+// repository, is sent, and that a blob missing in its repository is an error at
+// once.
 func TestMountElsewhere(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	source, blobs := sourceRepo(t, host, oci.Options{}, "elsewhere")
@@ -120,13 +121,14 @@ func TestMountElsewhere(t *testing.T) {
 	}
 }
 
-// TestMountScopes: a token for a mount is for both repositories, and serves what
-// follows. Who may not read the other one gets nothing by it.
+// TestMountScopes checks that a token for a mount covers both repositories and
+// is reused. A caller that may not read the other repository gains nothing by
+// it.
 func TestMountScopes(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		strict bool // no token at all if a part is not allowed
-		reads  bool // the other repository
+		strict bool // no token at all if a part is not permitted
+		reads  bool // the caller may read the other repository
 		scopes []string
 		want   map[string]int
 	}{
@@ -170,7 +172,7 @@ func TestMountScopes(t *testing.T) {
 	}
 }
 
-// TestMountGuarded does it at a registry that checks the tokens itself.
+// TestMountGuarded mounts at a registry that checks the tokens itself.
 func TestMountGuarded(t *testing.T) {
 	g := ocitest.NewTokens(t, map[string]string{"u": "password"})
 	o := oci.Options{Credential: login("u", "password")}
@@ -187,8 +189,8 @@ func TestMountGuarded(t *testing.T) {
 	mustHave(t, r, blobs[0], "guarded")
 }
 
-// TestSinglePost sends small blobs with the POST alone, where the registry is known to
-// take that, or the first small one tells.
+// TestSinglePost checks that small blobs are sent with the POST alone if the
+// registry is known to support that, or if the first small one has shown it.
 func TestSinglePost(t *testing.T) {
 	large := strings.Repeat("x", 1<<20+1)
 	for _, test := range []struct {
@@ -231,8 +233,8 @@ func TestSinglePost(t *testing.T) {
 	}
 }
 
-// TestSinglePostOnce: a registry that does not take a blob with the POST is sent the bytes
-// of one twice, and of no other.
+// TestSinglePostOnce checks that a registry without support is sent the bytes
+// of only one blob twice.
 func TestSinglePostOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		q    ocitest.Quirks

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestCredentialsStayWithTheRegistry has a registry send reads on to another port of
-// its own host name, as a blob redirect does.
+// TestCredentialsStayWithTheRegistry has a registry redirect reads to another
+// port of its own host name, as for a blob.
 //
 // Shows: mistakes 9
 func TestCredentialsStayWithTheRegistry(t *testing.T) {

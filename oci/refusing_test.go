@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// refusingRepo opens a repository of a registry that refuses.
+// refusingRepo opens a repository of a registry with rules for refusals.
 func refusingRepo(t *testing.T, rules ocitest.Refusals, name string, c oci.CredentialFunc) *oci.Repo {
 	t.Helper()
 	r, err := oci.OpenRepo(ocitest.NewRefusing(t, rules).Host+"/"+name, oci.Options{PlainHTTP: true, Credential: c, Retry: oci.Retry{MaxAttempts: 1}})
@@ -21,8 +21,9 @@ func refusingRepo(t *testing.T, rules ocitest.Refusals, name string, c oci.Crede
 	return r
 }
 
-// TestDeniedAsUnauthorized: Harbor answers 401 to a good password where a right or the
-// project is missing. That is denied, in the registry's words; a wrong password is not.
+// TestDeniedAsUnauthorized checks that a 401 to a valid password, as Harbor
+// answers for a missing right or project, is ErrDenied with the registry's
+// message; a wrong password is not.
 //
 // Shows: rules 3
 func TestDeniedAsUnauthorized(t *testing.T) {
@@ -42,7 +43,7 @@ func TestDeniedAsUnauthorized(t *testing.T) {
 			r := refusingRepo(t, rules, test.repository, test.login)
 			for i, err := range []error{
 				r.PushBlob(t.Context(), oci.EmptyBlob()),
-				r.PushBlob(t.Context(), oci.EmptyBlob()), // now the client knows that Basic is asked for
+				r.PushBlob(t.Context(), oci.EmptyBlob()), // now the client knows that Basic is required
 				resolve(t, r), snapshot(t, r),
 			} {
 				reads := i > 1
@@ -73,7 +74,8 @@ func snapshot(t *testing.T, r *oci.Repo) error {
 	return err
 }
 
-// TestRefusedByRules: what a registry refuses by rules is told apart.
+// TestRefusedByRules checks that the refusals by a registry's rules are
+// distinguished.
 func TestRefusedByRules(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{})
 	r, err := oci.OpenRepo(g.Host+"/test", oci.Options{PlainHTTP: true})

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// quickRetry keeps tests of repetition fast.
+// quickRetry keeps tests with retries fast.
 var quickRetry = oci.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond, MaxBackoff: 2 * time.Second}
 
 func newRepo(t *testing.T, host string, o oci.Options) *oci.Repo {
@@ -34,7 +34,8 @@ func newRepo(t *testing.T, host string, o oci.Options) *oci.Repo {
 	return r
 }
 
-// newArtifact is a small complete artifact; other text, other digest.
+// newArtifact returns a small complete artifact; other text gives another
+// digest.
 func newArtifact(t *testing.T, text string) oci.Artifact {
 	t.Helper()
 	blob := oci.BytesBlob("text/plain", []byte(text))
@@ -218,8 +219,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestRequests pins what each call costs on a warm connection: state and the
-// front-end count on it.
+// TestRequests pins the requests of each call on a warm connection: state and
+// the front-end rely on the numbers.
 func TestRequests(t *testing.T) {
 	count := &ocitest.Count{}
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})

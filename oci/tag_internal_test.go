@@ -46,7 +46,7 @@ func TestNextPage(t *testing.T) {
 	}
 }
 
-// FuzzLink: a Link header never leads to another host.
+// FuzzLink checks that a Link header never leads to another host.
 func FuzzLink(f *testing.F) {
 	base := &url.URL{Scheme: "https", Host: "registry.example.com", Path: "/v2/a/tags/list"}
 	f.Add(`</v2/a/tags/list?last=b&n=2>; rel="next"`)
@@ -79,7 +79,7 @@ func TestCovers(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	var s secrets
-	s.add("opaque-secret", "abc") // three letters are no secret worth blanking texts for
+	s.add("opaque-secret", "abc") // a secret of three letters is too short to blank
 	for _, test := range []struct{ in, want string }{
 		{"nothing to hide: abc", "nothing to hide: abc"},
 		{"token opaque-secret refused", "token *** refused"},

@@ -49,7 +49,7 @@ func TestRenewAt(t *testing.T) {
 	token := func(claims string) string {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 	}
-	// The issuer's clock is years off; only the life time counts.
+	// The issuer's clock is years off; only the lifetime counts.
 	life := func(seconds int) string { return fmt.Sprintf(`{"iat":1000,"exp":%d}`, 1000+seconds) }
 	for _, test := range []struct {
 		name, token string

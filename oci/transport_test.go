@@ -96,7 +96,8 @@ func TestUploadRepeats(t *testing.T) {
 	}
 }
 
-// A registry whose disk is full is not sent the same bytes again, in whichever way it says so.
+// TestUploadToFullDisk checks that the bytes are not sent again to a registry
+// with a full disk, in any form of its answer.
 func TestUploadToFullDisk(t *testing.T) {
 	for name, do := range map[string]ocitest.Act{
 		"507": ocitest.Status(http.StatusInsufficientStorage, -1),
@@ -158,8 +159,8 @@ func TestRetryGivesUp(t *testing.T) {
 	})
 }
 
-// TestTagWriteOnce is the promise that locks rest on: one attempt, and an
-// error that tells "did not happen" from "nobody knows".
+// TestTagWriteOnce checks the guarantee that locks rely on: one attempt, and an
+// error that distinguishes "did not happen" from "unknown".
 func TestTagWriteOnce(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -200,7 +201,7 @@ func TestTagWriteOnce(t *testing.T) {
 	}
 }
 
-// timedOut is a context whose deadline passes when the test says so.
+// timedOut is a context whose deadline passes when the test decides.
 type timedOut struct {
 	context.Context
 	done chan struct{}
@@ -220,7 +221,7 @@ func (c timedOut) Err() error {
 func TestTagWriteTimesOut(t *testing.T) {
 	ctx := timedOut{t.Context(), make(chan struct{})}
 	hang := func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		close(ctx.done) // the time is up when the request is under way
+		close(ctx.done) // the deadline passes during the request
 		return ocitest.Hang(r, next)
 	}
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: &ocitest.Fault{Match: ocitest.OnTag(http.MethodPut), Do: hang}})
@@ -302,7 +303,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// TestWebServer asks a server that is no registry at all.
+// TestWebServer sends requests to a server that is no registry.
 func TestWebServer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -377,8 +378,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestLoopbackScheme: a loopback registry may speak http without a flag, and
-// TLS is found where it is spoken; the request itself is sent once.
+// TestLoopbackScheme checks that a loopback registry may use http without a
+// flag, that TLS is detected, and that the request itself is sent once.
 func TestLoopbackScheme(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
@@ -406,8 +407,8 @@ func TestLoopbackScheme(t *testing.T) {
 	}
 }
 
-// TestRedirect follows a blob to another host and looks for what must not
-// arrive there.
+// TestRedirect follows a redirect of a blob to another host and checks that
+// nothing secret is sent there.
 func TestRedirect(t *testing.T) {
 	b := oci.BytesBlob("text/plain", []byte("elsewhere"))
 	var leaked atomic.Bool
@@ -440,8 +441,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestUploadElsewhere: the registry sends an upload to another host, which asks
-// for a login. It gets none of ours.
+// TestUploadElsewhere has a registry redirect an upload to another host, which
+// requires a login. It gets no credential.
 func TestUploadElsewhere(t *testing.T) {
 	var leaked atomic.Bool
 	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

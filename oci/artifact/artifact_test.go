@@ -50,7 +50,8 @@ func mustVersion(t *testing.T, s string) addr.Version {
 	return v
 }
 
-// TestNewModule holds the stored form: changing it needs a reader for the old.
+// TestNewModule pins the stored form: a change of it needs a reader for the old
+// form.
 func TestNewModule(t *testing.T) {
 	tarball, zip, description := layer("", "tar"), layer("", "zip"), layer("", "json")
 	m, err := artifact.NewModule(artifact.ModuleManifest{
@@ -150,7 +151,8 @@ func TestParseProviderIndex(t *testing.T) {
 	}
 }
 
-// TestLargeMetadataIsNotInline: a registry takes a manifest of 4 MiB at most.
+// TestLargeMetadataIsNotInline checks the size of the index: registries accept
+// at most 4 MiB.
 func TestLargeMetadataIsNotInline(t *testing.T) {
 	for _, size := range []int{100, 9 << 10, 40 << 10} {
 		m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)})
@@ -175,8 +177,8 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 	}
 }
 
-// TestTooLargeIndex: registries refuse manifests over 4 MiB, some only after they
-// have taken the blobs.
+// TestTooLargeIndex checks that a manifest over 4 MiB is refused at once: some
+// registries refuse it only after they have accepted the blobs.
 func TestTooLargeIndex(t *testing.T) {
 	x := artifact.ProviderIndex{Version: mustVersion(t, "1.0.0"), Annotations: map[string]string{"x": strings.Repeat("x", oci.MaxManifest)}}
 	if _, err := artifact.NewProviderIndex(addr.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
@@ -184,7 +186,8 @@ func TestTooLargeIndex(t *testing.T) {
 	}
 }
 
-// TestDamagedInlineDataIsNotUsed: the blob counts, whatever the index claims.
+// TestDamagedInlineDataIsNotUsed checks that the blob is used if the inline
+// data is damaged.
 func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{})
 	if err != nil {
@@ -238,7 +241,7 @@ func TestCatalogTag(t *testing.T) {
 	}
 }
 
-// FuzzParseArtifact: what a registry answers must not stop the front-end.
+// FuzzParseArtifact checks that no answer of a registry crashes the front-end.
 func FuzzParseArtifact(f *testing.F) {
 	f.Add([]byte(`{"schemaVersion":2,"artifactType":"application/vnd.opentofu.modulepkg","config":{},"layers":[{"mediaType":"archive/zip"}]}`))
 	f.Add([]byte(`{"schemaVersion":2,"artifactType":"application/vnd.opentofu.provider","manifests":[{"artifactType":"application/vnd.opentofu.provider-target","platform":null}]}`))

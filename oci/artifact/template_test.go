@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestTemplate publishes a template, again, and with other content, on every
-// registry.
+// TestTemplate publishes a template, publishes it again, and publishes other
+// content, on every kind of registry.
 func TestTemplate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)

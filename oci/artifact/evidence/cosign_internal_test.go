@@ -14,7 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestNewestSignatures has more bundles than are read, listed the oldest first.
+// TestNewestSignatures has more bundles than are read, and lists the oldest
+// first.
 func TestNewestSignatures(t *testing.T) {
 	referrers := []oci.Descriptor{{ArtifactType: artifactBundle, Digest: "sha256:undated"}}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -31,7 +32,8 @@ func TestNewestSignatures(t *testing.T) {
 	}
 }
 
-// TestSubjectsAreClipped: who signs says how many there are, and how long.
+// TestSubjectsAreClipped checks the bounds: the signer controls the number and
+// length of subjects.
 func TestSubjectsAreClipped(t *testing.T) {
 	subject := `{"digest":{"sha256":"` + strings.Repeat("a", 1000) + `"}}`
 	payload := `{"_type":"https://in-toto.io/Statement/v1","predicateType":"` + predicateSign + `","subject":[` + subject + strings.Repeat(","+subject, 50) + `]}`
@@ -40,7 +42,8 @@ func TestSubjectsAreClipped(t *testing.T) {
 	}
 }
 
-// FuzzBundle wants a bundle that is read to hold what its signature is over.
+// FuzzBundle checks that a parsed bundle contains the payload that its
+// signature covers.
 func FuzzBundle(f *testing.F) {
 	const statement = `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":"00"}}],"predicateType":"https://sigstore.dev/cosign/sign/v1"}`
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{}},"dsseEnvelope":{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"sig":"AA=="}]}}`))

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestSignatureAmongStrangers has a signature without its tag among many referrers that are
-// none: it is found, and little is asked for.
+// TestSignatureAmongStrangers has a signature without its tag among many
+// unrelated referrers: it is found with few requests.
 func TestSignatureAmongStrangers(t *testing.T) {
 	count := &ocitest.Count{}
 	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true, Transport: count})

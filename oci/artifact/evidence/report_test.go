@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestReadNewest finds the newest scan report in two requests where the list says
-// what there is, and at all where it does not or is wrong.
+// TestReadNewest checks that the newest scan report is found in two requests if
+// the list is correct, and also if the list is incomplete or wrong.
 func TestReadNewest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	count := &ocitest.Count{}
@@ -95,7 +95,7 @@ func TestReadNewest(t *testing.T) {
 	}
 }
 
-// indexOf is a list of referrers as a registry answers it.
+// indexOf returns a list of referrers in the form of a registry's answer.
 func indexOf(t *testing.T, list []oci.Descriptor) string {
 	t.Helper()
 	m, err := oci.NewIndex(ocispec.Index{Manifests: list})
