@@ -41,7 +41,7 @@ func newToken(t testing.TB, token string, scopes ...string) statictoken.Token {
 	return out
 }
 
-// private makes a front-end that nobody may use without a token.
+// private configures a front-end that requires a token for everything.
 func private(t testing.TB) func(*server.Options) {
 	return func(o *server.Options) {
 		o.Access = access.Policy{Tokens: []statictoken.Token{
@@ -51,7 +51,7 @@ func private(t testing.TB) func(*server.Options) {
 	}
 }
 
-// TestPrivate is rows 4, 6 and 27: with a token on metadata alone a private
+// TestPrivate is rows 4, 6 and 27: with a token for metadata only a private
 // server works, nothing of the token gets into an archive link, and without a
 // token neither metadata nor mirror answer.
 //
@@ -91,7 +91,7 @@ func TestPrivate(t *testing.T) {
 			"": 401, "nonsense": 401, readerToken + "x": 401, "oks_reader_": 401, "oks_other_0123456789abcdefghij": 401, readerToken: 200,
 		} {
 			if strings.Contains(path, "none") && want == 200 {
-				want = 404 // and 401 without a token: a refusal does not tell what exists
+				want = 404 // and 401 without a token: a refusal does not reveal what exists
 			}
 			header := []string{}
 			if token != "" {
@@ -115,7 +115,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// TestArchiveWords checks the words that stand for a signature.
+// TestArchiveWords checks the words that replace a signature.
 //
 // Shows: pages 9
 // Shows: mistakes 16
@@ -151,8 +151,8 @@ func TestArchiveWords(t *testing.T) {
 
 func open(testing.TB) func(*server.Options) { return nil }
 
-// TestEmbedded checks the rights in front of the registry itself, as docker
-// clients use it, and that the front-end sees what was pushed there.
+// TestEmbedded checks the rights for the registry itself, as used by docker
+// clients, and that the front-end sees what was pushed there.
 //
 // Shows: mistakes 10 | `read:*:**` read states below a state's path | whatever is below the path of
 // states is state
@@ -226,8 +226,8 @@ func TestEmbedded(t *testing.T) {
 		})
 	}
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	// A blob of a state that the publisher may not read is not to be had by a mount,
-	// wherever the names of both are written.
+	// A publisher that may not read a state cannot get a blob of it by a mount,
+	// in whichever part of the request the names are written.
 	secret := oci.BytesBlob("text/plain", []byte("secret"))
 	if err := f.repo(t, "acme/state/bank").PushBlob(t.Context(), secret); err != nil {
 		t.Fatal(err)
@@ -255,13 +255,15 @@ func TestEmbedded(t *testing.T) {
 	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
 		t.Error(err)
 	}
-	// The server itself lists what a publisher, who may not write the catalog, pushed.
+	// The server itself lists a push of a publisher that may not write the
+	// catalog.
 	publisher := *f
 	publisher.client = as(publisherToken)
 	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": ""})
 	if _, body := ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken); !strings.Contains(string(body), "net/dns/aws/1.0.0") {
 		t.Errorf("a version that was pushed is not listed: %s", body)
 	}
-	// Nothing keeps a version as it is here: the publishing routes do.
+	// The registry routes do not protect a version from changes; the publishing
+	// routes do.
 	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": "# other"})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// discard is an answer that nobody reads.
+// discard is a ResponseWriter that drops the answer.
 type discard struct {
 	h      http.Header
 	status int
@@ -21,12 +21,12 @@ func (d *discard) Header() http.Header         { return d.h }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// warmAllocations is what a warm answer may cost, the multiplexer of net/http
-// included. It may only shrink.
+// warmAllocations is the maximum number of allocations of a warm answer,
+// including the multiplexer of net/http. It may only be lowered.
 const warmAllocations = 48
 
-// TestWarmAllocations shows that a warm answer is copied, not made: what it costs
-// does not grow with the number of versions and rights.
+// TestWarmAllocations checks that a warm answer is copied, not created: its
+// cost does not grow with the number of versions and rights.
 //
 // Shows: opendepot-defects 5
 func TestWarmAllocations(t *testing.T) {
@@ -64,7 +64,7 @@ func TestWarmAllocations(t *testing.T) {
 		if n > warmAllocations {
 			t.Errorf("%s: %.0f allocations, at most %d", path, n, warmAllocations)
 		}
-		if n > few[path]+10 { // pools are emptied now and then
+		if n > few[path]+10 { // pools are occasionally emptied
 			t.Errorf("%s: %.0f allocations with 30 versions and 100 rights, %.0f with one", path, n, few[path])
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestGzip asks for one answer in both encodings and for one too small for it.
+// TestGzip requests one answer in both encodings, and one that is too small for
+// gzip.
 func TestGzip(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// moduleLink publishes a module whose archive is about size bytes and returns
+// moduleLink publishes a module whose archive has about size bytes and returns
 // the archive and its link.
 func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 	t.Helper()
@@ -27,7 +27,7 @@ func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
 	return archive, f.link(t)
 }
 
-// link is where the front-end says that the test module is.
+// link returns the link of the test module in the front-end's answer.
 func (f *front) link(t testing.TB) *url.URL {
 	t.Helper()
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
@@ -47,7 +47,7 @@ func ask(t testing.TB, method string, u *url.URL, header ...string) (*http.Respo
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp := must(client.Do(r))
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body) // a cut body is a case of some tests
+	body, _ := io.ReadAll(resp.Body) // some tests have a truncated body
 	return resp, body
 }
 
@@ -106,8 +106,8 @@ func TestArchiveRanges(t *testing.T) {
 	}
 }
 
-// TestArchiveLinkFixed is row 6 of OpenDepot's defects: a signed link is good
-// for nothing but what it was made for.
+// TestArchiveLinkFixed is row 6 of OpenDepot's defects: a signed link is valid
+// only for its purpose.
 //
 // Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
 // `--archive-ttl`
@@ -132,8 +132,9 @@ func TestArchiveLinkFixed(t *testing.T) {
 	}
 }
 
-// TestArchiveRedirect sends clients to the registry's own storage, but never
-// for HEAD, and streams where they cannot reach it (row 17).
+// TestArchiveRedirect checks that clients are redirected to the registry's own
+// storage, but never for HEAD, and that archives are streamed to clients that
+// cannot reach it (row 17).
 func TestArchiveRedirect(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
 	f := newFrontAt(t, host, nil, nil)
@@ -151,8 +152,8 @@ func TestArchiveRedirect(t *testing.T) {
 	}
 }
 
-// TestArchiveResumes shows that a client does not notice a registry that drops
-// its connections, and that wrong bytes never end well.
+// TestArchiveResumes checks that a client does not notice when the registry
+// drops connections, and that wrong bytes never end a response properly.
 func TestArchiveResumes(t *testing.T) {
 	cut := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Nth: 1, Times: 2, Do: ocitest.CutBody}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), cut, nil)
@@ -172,9 +173,10 @@ func TestArchiveResumes(t *testing.T) {
 	}
 }
 
-// TestArchiveVerifiedByClient: the zip of a provider or module is not hashed for a tool
-// that does so itself, whose error it is then, unless a cache could give it to others or
-// the link has no checksum; everything is for others.
+// TestArchiveVerifiedByClient checks that the zip of a provider or module is
+// not hashed for a tool that does so itself, unless a cache could serve it to
+// others or the link has no checksum. For all other clients everything is
+// hashed.
 func TestArchiveVerifiedByClient(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
 	const at = "/v1/providers/acme/dns/1.2.3/download/linux/amd64"
@@ -212,8 +214,8 @@ func TestArchiveVerifiedByClient(t *testing.T) {
 	}
 }
 
-// TestReplicas shows that a link made by one front-end is good at another one
-// that knows nothing but the key, and not at one with another key.
+// TestReplicas checks that a link from one front-end is valid at another one
+// that has only the same key, and not at one with another key.
 func TestReplicas(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
@@ -233,7 +235,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestCrawl is row 5: every URL in every answer is there, for HEAD and GET, and
+// TestCrawl is row 5: every URL in every answer works for HEAD and GET, and
 // none has an empty path segment or a host name.
 //
 // Shows: registries 5 | an address in an answer that is not served | artifact-keeper#2647

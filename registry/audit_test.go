@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// lines is a log that tests read while a server writes it.
+// lines is a log that tests read while a server writes to it.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -43,8 +43,9 @@ func (l *lines) take() string {
 	return l.b.String()
 }
 
-// TestAudit shows who did what by which rule, that refusals are recorded too,
-// and that nothing in log, audit log or metrics is a token or a link (row 6).
+// TestAudit checks that the audit log records who did what by which rule,
+// including refusals, and that log, audit log and metrics contain no token or
+// link (row 6).
 //
 // Shows: registries 6
 // Shows: mistakes 39
@@ -144,7 +145,7 @@ func TestAudit(t *testing.T) {
 	link := must(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
 	ask(t, http.MethodGet, link)
 	bad := *link
-	bad.Path += "x" // fails with a record
+	bad.Path += "x" // fails, and is recorded
 	ask(t, http.MethodGet, &bad)
 	_, exposed := ask(t, http.MethodGet, f.url(t, "/metrics"), "Authorization", "Bearer "+adminToken)
 	for _, want := range []string{

@@ -23,14 +23,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// connections is how many clients a warm benchmark has.
+// connections is the number of clients in a warm benchmark.
 const connections = 16
 
-// warmRounds is how often the two sides of a warm benchmark take turns.
+// warmRounds is how often the two sides of a warm benchmark alternate.
 const warmRounds = 4
 
-// warmRequests is how many requests each sends in its turn: enough for a percentile,
-// or to see that it works.
+// warmRequests is how many requests each side sends per round: enough for a
+// percentile, or in a short run for a basic check.
 func warmRequests() int {
 	if testing.Short() {
 		return 10 * connections
@@ -38,7 +38,7 @@ func warmRequests() int {
 	return 5_000
 }
 
-// many is a number of versions, or a few in a short run.
+// many returns n, or a small number in a short run.
 func many(n int) int {
 	if testing.Short() {
 		return min(n, 10)
@@ -46,10 +46,10 @@ func many(n int) int {
 	return n
 }
 
-// BenchmarkWarm measures each metadata answer, once it is known, beside a bare
-// net/http handler that sends the same bytes, in turn. Client and server share
-// the machine; the audit log goes to a file. It reports requests per second,
-// the 99th percentile and the ratio of the rates.
+// BenchmarkWarm measures each metadata answer, once it is known, alternating
+// with a bare net/http handler that sends the same bytes. Client and server
+// share the machine; the audit log goes to a file. It reports requests per
+// second, the 99th percentile and the ratio of the rates.
 func BenchmarkWarm(b *testing.B) {
 	file, err := os.Create(filepath.Join(b.TempDir(), "audit"))
 	if err != nil {
@@ -61,7 +61,7 @@ func BenchmarkWarm(b *testing.B) {
 	now := time.Now()
 	f := newFront(b, func(o *server.Options) {
 		o.Audit = slog.New(slog.NewJSONHandler(audit, nil))
-		o.Now = func() time.Time { return now } // nothing ages
+		o.Now = func() time.Time { return now } // nothing expires
 	})
 	platforms := []string{
 		"linux_amd64", "linux_arm64", "linux_arm", "linux_386", "darwin_amd64", "darwin_arm64",
@@ -94,7 +94,7 @@ func warm(b *testing.B, f *front, path string) {
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
-		_, _ = w.Write(body.Bytes()) // 204 has none
+		_, _ = w.Write(body.Bytes()) // 204 has no body
 	}))
 	defer bare.Close()
 	var own, base []time.Duration
@@ -112,7 +112,7 @@ func warm(b *testing.B, f *front, path string) {
 	if n := f.count.Take(); len(n) != 0 {
 		b.Errorf("%s: registry requests %v", path, n)
 	}
-	b.ReportMetric(0, "ns/op") // meaningless for pairs
+	b.ReportMetric(0, "ns/op") // not meaningful for pairs
 	b.ReportMetric(median(ownRate), "okara-req/s")
 	b.ReportMetric(p99(own), "okara-p99-ms")
 	b.ReportMetric(median(baseRate), "bare-req/s")
@@ -126,8 +126,8 @@ func p99(times []time.Duration) float64 {
 	return float64(times[len(times)*99/100].Microseconds()) / 1000
 }
 
-// load sends requests over a fixed number of connections and returns how many
-// were answered per second, and how long each took.
+// load sends requests over a fixed number of connections and returns the rate
+// per second and the duration of each request.
 func load(b *testing.B, url string) (rate float64, all []time.Duration) {
 	wire := &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}
 	defer wire.CloseIdleConnections()
@@ -150,7 +150,8 @@ func load(b *testing.B, url string) (rate float64, all []time.Duration) {
 	return float64(len(all)) / took.Seconds(), all
 }
 
-// get asks as the tools do, who take gzip, and leaves the body as it comes.
+// get sends a request that accepts gzip, as the tools do, and copies the body
+// unchanged.
 func get(b *testing.B, wire http.RoundTripper, url string, to io.Writer) *http.Response {
 	r, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 )
 
 // TestBesideAtOnce changes the built-in registry through its own /v2/, as the
-// commands do: the front-end beside it has each change with the next request,
-// though nothing it knows is old.
+// commands do: the front-end serves each change with the next request, although
+// none of its cached values has expired.
 func TestBesideAtOnce(t *testing.T) {
 	h, key := ocitest.Handler(t, ocitest.Quirks{}), newCosign()
 	inner := httptest.NewServer(h)
 	t.Cleanup(inner.Close)
 	clock := newClock()
-	clock.add(time.Minute) // keys that are made meanwhile begin before it
+	clock.add(time.Minute) // keys that are created meanwhile become valid before it
 	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		o.Embedded, o.Now = h, clock.now // it stands still
 		o.Require = map[string]trust.Policy{"provider": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
@@ -61,7 +61,7 @@ func TestBesideAtOnce(t *testing.T) {
 	publish("net/vpc/aws", "1.0.0")
 	f.provider(t, release{address: "acme/dns", version: "1.1.0"})
 	for _, path := range []string{"/v1/modules", versions, latest, one, provider} {
-		ask(t, http.MethodGet, f.url(t, path)) // all is known now
+		ask(t, http.MethodGet, f.url(t, path)) // everything is cached now
 	}
 	publish("net/vpc/aws", "1.1.0")
 	publish("net/dns/aws", "1.1.0")

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// newCached starts a front-end that keeps blobs in a folder, and publishes a
-// module.
+// newCached starts a front-end that caches blobs in a directory, and publishes
+// a module.
 func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string, archive []byte, link *url.URL) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 	return f, cacheFile(dir, f.layout.Module(must(addr.ParseModule("net/vpc/aws"))), archive), archive, link
 }
 
-// cacheFile is where the blob cache keeps an archive of a repository.
+// cacheFile returns the cache file of an archive of a repository.
 func cacheFile(dir, repository string, archive []byte) string {
 	return filepath.Join(dir, hexSum(archive)+"."+hexSum([]byte(repository))[:32])
 }
@@ -47,8 +47,8 @@ func exists(file string) func() bool {
 	return func() bool { _, err := os.Stat(file); return err == nil }
 }
 
-// TestBlobCache shows what is asked of the registry once a blob is on disk:
-// nothing; and that the file is not trusted to be there.
+// TestBlobCache checks that a blob on disk needs no request to the registry,
+// and that a missing file is tolerated.
 func TestBlobCache(t *testing.T) {
 	f, file, archive, link := newCached(t, nil)
 	f.count.Take()
@@ -82,8 +82,8 @@ func TestBlobCache(t *testing.T) {
 	f.download(t, link, archive)
 }
 
-// TestBlobCacheOutage restarts the front-end while its registry is down: what
-// is on disk goes on being served by links that were made before.
+// TestBlobCacheOutage restarts the front-end while its registry is down: blobs
+// on disk are still served by links that were made before.
 func TestBlobCacheOutage(t *testing.T) {
 	f, file, archive, link := newCached(t, nil)
 	f.download(t, link, archive)
@@ -98,8 +98,8 @@ func TestBlobCacheOutage(t *testing.T) {
 	}
 }
 
-// TestBlobCacheWrong shows that a registry that sends other bytes gets neither
-// a whole answer out nor a file into the cache.
+// TestBlobCacheWrong checks that a registry that sends wrong bytes causes
+// neither a complete answer nor a file in the cache.
 func TestBlobCacheWrong(t *testing.T) {
 	_, file, archive, link := newCached(t, &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt})
 	for range 2 {
@@ -115,8 +115,8 @@ func TestBlobCacheWrong(t *testing.T) {
 	}
 }
 
-// TestBlobCacheRedirect shows that clients are sent to the registry's storage
-// where they can reach it, and that the cache is for the others.
+// TestBlobCacheRedirect checks that clients are redirected to the registry's
+// storage if they can reach it, and that the cache serves the others.
 func TestBlobCacheRedirect(t *testing.T) {
 	for redirect, want := range map[string]int{"auto": http.StatusTemporaryRedirect, "never": http.StatusOK} {
 		dir := t.TempDir()
@@ -145,15 +145,15 @@ func TestBlobCacheRedirect(t *testing.T) {
 	}
 }
 
-// TestFiles shows that a registry in this process is not asked for a blob
-// whose file it has.
+// TestFiles checks that a registry in this process gets no request for a blob
+// whose file is available.
 func TestFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	f := newFront(t, func(o *server.Options) {
 		o.Files = func(string, string) (*os.File, error) { return os.Open(file) }
 	})
 	archive, link := f.moduleLink(t, 300_000)
-	f.download(t, link, archive) // no such file: from the registry
+	f.download(t, link, archive) // no such file: read from the registry
 	if err := os.WriteFile(file, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}

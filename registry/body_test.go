@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// greedy is a server on which every route that takes a body exists, and on
-// which whatever is behind a route reads all of it, forms first.
+// greedy is a server with every route that takes a body, on which each handler
+// reads all of the body, forms first.
 func greedy(t testing.TB) *front {
 	reads := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.FormValue("from")
@@ -36,13 +36,13 @@ func greedy(t testing.TB) *front {
 	})
 }
 
-// bottomless is a body that never ends, of which every byte counts.
+// bottomless is an endless body that counts the bytes read.
 type bottomless struct{ read int64 }
 
 func (e *bottomless) Read(p []byte) (int, error) { e.read += int64(len(p)); return len(p), nil }
 
-// TestBodyBeforeRight is the attack with a body of 620 MB: no route reads one
-// byte of a request that is not allowed, whatever the body says it is.
+// TestBodyBeforeRight is the attack with a body of 620 MB: no route reads a
+// byte of an unauthorized request, for any type of body.
 //
 // Shows: mistakes 1 | `/v2/` read forms before it knew who asked: without a token, one body filled
 // the disk and sixty the memory | no byte of a body is read until the right is decided from method,
@@ -88,8 +88,8 @@ func TestBodyBeforeRight(t *testing.T) {
 	}
 }
 
-// TestFormsOnDistribution sends forms with the right to push: a registry that
-// looks for its query in them first never sees one.
+// TestFormsOnDistribution sends forms with the right to push: the registry,
+// which would look there for its query first, never sees one.
 //
 // Shows: mistakes 1
 func TestFormsOnDistribution(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestWebPages is the attack from a browser on the machine of a developer: a page
-// whose name resolves to this machine reads states, a page of another site
-// replaces them. Every route is the same to both.
+// TestWebPages is the attack from a browser on a developer's machine: a page
+// whose name resolves to this machine reads states, and a page of another site
+// replaces them. It tests every route.
 //
 // Shows: pages 9 | bytes of others are no script of ours
 // Shows: mistakes 4 | an open server on loopback trusted any web page | where everybody may write,
@@ -102,7 +102,7 @@ func TestWebPages(t *testing.T) {
 					}
 				})
 				refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "web page")
-				reads := strings.HasPrefix(route, "GET ") // browsers keep the answer from the page
+				reads := strings.HasPrefix(route, "GET ") // browsers hide the answer from the page
 				if refused != (!p.want && !reads) {
 					t.Errorf("%s by %s: %d %s", route, p.name, w.Code, w.Body)
 				}

@@ -51,7 +51,7 @@ type modulePage struct {
 	Modules []struct{ ID, Provider, Source string }
 }
 
-// ids follows the pages of a list from a path on.
+// ids follows the pages of a list, starting at a path.
 func (f *front) ids(t testing.TB, path, token string) []string {
 	t.Helper()
 	ids := []string{}
@@ -74,8 +74,8 @@ func (f *front) ids(t testing.TB, path, token string) []string {
 	return nil
 }
 
-// TestModuleLists walks the read-only lists, as somebody who may read all and
-// as somebody who may read a part.
+// TestModuleLists reads all pages of the lists, as a caller that may read
+// everything and as one that may read a part.
 func TestModuleLists(t *testing.T) {
 	const partly, publisher = "oks_partly_0123456789abcdefghij", "oks_all_0123456789abcdefghij"
 	f := newFront(t, func(o *server.Options) {

@@ -19,8 +19,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestContent: the pieces of a version that is served are for who may read it, and what
-// else lies in its repository for who may publish. Nothing is looked up for others.
+// TestContent checks that the contents of a served version require the right to
+// read, and the rest of its repository the right to publish. Nothing is looked
+// up for other callers.
 //
 // Shows: jobs 4a
 func TestContent(t *testing.T) {
@@ -90,7 +91,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestContentTags: a reader hears of no tag that is about another version.
+// TestContentTags checks that a reader sees no tag about another version.
 func TestContentTags(t *testing.T) {
 	f := newFront(t, private(t))
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "# 1"})
@@ -120,8 +121,8 @@ func TestContentTags(t *testing.T) {
 	}
 }
 
-// TestContentStreams: an archive is passed on in pieces, from the registry or from its
-// storage, and is a download like any other.
+// TestContentStreams checks that an archive is streamed in chunks, from the
+// registry or from its storage, and counts as a download.
 func TestContentStreams(t *testing.T) {
 	f := newFront(t, private(t))
 	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": strings.Repeat("# x", 100_000)})

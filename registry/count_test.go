@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestDownloads shows in lists and details how often a module was downloaded:
-// from two replicas, and after both have been replaced.
+// TestDownloads checks the download counts in lists and details: with two
+// replicas, and after both have been replaced.
 //
 // Shows: opendepot 17
 func TestDownloads(t *testing.T) {
@@ -37,9 +37,9 @@ func TestDownloads(t *testing.T) {
 		return one.Downloads
 	}
 	for _, f := range []*front{a, a, b} {
-		ask(t, http.MethodHead, f.url(t, link.Path)) // as both clients do before
+		ask(t, http.MethodHead, f.url(t, link.Path)) // as both clients do first
 		ask(t, http.MethodGet, f.url(t, link.Path))
-		ask(t, http.MethodGet, f.url(t, link.Path), "Range", "bytes=500-") // a download that goes on
+		ask(t, http.MethodGet, f.url(t, link.Path), "Range", "bytes=500-") // a resumed download
 	}
 	if a, b := downloads(a), downloads(b); a != 2 || b != 1 {
 		t.Errorf("%d and %d downloads before anything was written, want 2 and 1", a, b)
@@ -54,7 +54,7 @@ func TestDownloads(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { c.handler.Run(ctx) })
-	for downloads(c) == 0 { // until it has read what the others wrote
+	for downloads(c) == 0 { // until it has read the counts of the others
 	}
 	ask(t, http.MethodGet, c.url(t, link.Path))
 	if got := downloads(c); got != 4 {

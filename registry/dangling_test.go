@@ -19,9 +19,9 @@ import (
 
 const danglingEvent = "okara-status-1700000000000-0123456789abcdef"
 
-// TestDanglingInLists lets a registry die while it writes tags: of versions, of
-// status events and of the catalog. Each is listed, and its GET is 404. The lists
-// do without them, say so in the log once, and have them as soon as they are there.
+// TestDanglingInLists lets a registry crash while it writes tags: of versions,
+// of status events and of the catalog. Each is listed, and its GET returns 404.
+// The lists omit them, log this once, and include them as soon as they exist.
 //
 // Shows: mistakes 25
 func TestDanglingInLists(t *testing.T) {
@@ -75,7 +75,7 @@ func TestDanglingInLists(t *testing.T) {
 		if n := f.count.Total() - before; n != 0 {
 			t.Errorf("%d requests for lists that are known", n)
 		}
-		now = now.Add(10 * time.Minute) // they are read again
+		now = now.Add(10 * time.Minute) // the lists are read again
 		get("/v1/modules", 200)
 	}
 	if n := strings.Count(log.String(), "passed over"); n != 5 {

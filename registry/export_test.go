@@ -4,8 +4,8 @@ package registry
 
 import "testing"
 
-// FillPulls takes the room on the disk for packages from origins, but for the
-// last bytes, until free is called.
+// FillPulls reserves the disk space for packages from origins, except the last
+// bytes, until free is called.
 func (h *Handler) FillPulls(t *testing.T, left int64) (free func()) {
 	t.Helper()
 	if !h.s.pull.packages.disk.TryAcquire(maxPulled - left) {

@@ -29,7 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// front is a front-end over a registry, both of this test alone.
+// front is a front-end over a registry, both used only by one test.
 type front struct {
 	*httptest.Server
 	handler *server.Front
@@ -38,15 +38,15 @@ type front struct {
 	layout  addr.Layout
 }
 
-// newFront starts a front-end on a registry in memory. change adjusts its
+// newFront starts a front-end on a registry in memory. change modifies its
 // options.
 func newFront(t testing.TB, change func(*server.Options)) *front {
 	t.Helper()
 	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, change)
 }
 
-// newFrontAt is newFront for a registry that runs already, through a transport
-// that may break requests.
+// newFrontAt is newFront for a registry that is already running, through a
+// transport that may break requests.
 func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change func(*server.Options)) *front {
 	t.Helper()
 	count := &ocitest.Count{Base: transport}
@@ -125,7 +125,7 @@ func (f *front) push(t testing.TB, repository, tag string, a oci.Artifact) {
 
 // release is a version of a provider to push.
 type release struct {
-	address   string // "acme/dns", or with a host in front for a mirrored one
+	address   string // "acme/dns", or with a preceding host for a mirrored one
 	version   string
 	protocols []string
 	platforms []string
@@ -133,11 +133,11 @@ type release struct {
 	keys      []artifact.SigningKey    // nil: the test key
 	sign      func(sums []byte) []byte // nil: with the test key
 	unsigned  bool
-	bare      bool // no hashes in the index, as other tools leave it
+	bare      bool // no hashes in the index, as made by other tools
 }
 
-// provider pushes a release and returns it with the zip of each platform,
-// which differ from each other.
+// provider pushes a release and returns it with the zip of each platform, which
+// all differ.
 func (f *front) provider(t testing.TB, rel release) release {
 	t.Helper()
 	p := must(addr.ParseProvider(rel.address))
@@ -196,15 +196,15 @@ func (f *front) provider(t testing.TB, rel release) release {
 	return rel
 }
 
-// clock is a time that passes when a test says so, also while the server reads
-// it in the background.
+// clock is a clock that advances only when a test does so, even while the
+// server reads it in the background.
 type clock struct {
 	start  time.Time
 	passed atomic.Int64
 }
 
 func newClock() *clock {
-	testSigner() // or, on a busy machine, its key is of a second that this clock has not seen yet
+	testSigner() // otherwise, on a busy machine, its key would be newer than this clock
 	return &clock{start: time.Now()}
 }
 
@@ -216,12 +216,13 @@ func servedKey(k signing.PublicKey) artifact.SigningKey {
 	return artifact.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}
 }
 
-// testSigner is one key for the whole test binary: making one takes a while.
+// testSigner is one key for the whole test binary, because creating one takes
+// long.
 var testSigner = sync.OnceValue(func() *signing.Key {
 	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
 })
 
-// must unwraps a value of a fixture, which cannot fail.
+// must unwraps a value in a fixture, for calls that cannot fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

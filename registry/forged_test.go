@@ -19,9 +19,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// forgedManifests has a registry answer for the manifests of one repository with
-// those of another, as it would if somebody had pushed copies of them into his
-// own: they name digests of blobs that his repository does not have.
+// forgedManifests has a registry answer for the manifests of one repository
+// with those of another, as if an attacker had pushed copies of them to their
+// own repository: they name digests of blobs that this repository does not
+// have.
 func forgedManifests(to, from string) *ocitest.Fault {
 	return &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -32,10 +33,10 @@ func forgedManifests(to, from string) *ocitest.Fault {
 	}}
 }
 
-// TestForgedArchives puts manifests into a repository that everybody reads which
-// name the digests of one that few read. The archives of the private one are in the
-// blob cache of the front-end already, and must not be found through the public one,
-// by no kind of link and by no replica on the same folder.
+// TestForgedArchives puts manifests into a public repository which name the
+// digests of a private one. The archives of the private one are already in the
+// blob cache of the front-end, and must not be found through the public one, by
+// any kind of link or by a replica on the same directory.
 func TestForgedArchives(t *testing.T) {
 	tests := map[string]struct{ private, public, glob, location string }{
 		"module":   {"shut/vpc/aws", "open/vpc/aws", "open/**", "/v1/modules/open/vpc/aws/1.0.0/download"},
@@ -90,7 +91,7 @@ func TestForgedArchives(t *testing.T) {
 	}
 }
 
-// archiveLink is where an answer about a version says that its archive is.
+// archiveLink returns the link of the archive in an answer about a version.
 func (f *front) archiveLink(t *testing.T, location, token string) *url.URL {
 	t.Helper()
 	var header []string

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// FuzzLogin sends arbitrary queries and forms to the routes of a login: the
-// browser goes nowhere but to the issuer, and nobody gets a token.
+// FuzzLogin sends arbitrary queries and forms to the login routes: the browser
+// is only redirected to the issuer, and no token is issued.
 func FuzzLogin(f *testing.F) {
 	now := time.Now()
 	i := newIssuer(f)
@@ -46,8 +46,8 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// FuzzBody sends arbitrary bodies to everything that takes one from somebody who
-// may publish all: none ends in a server error or a version that was not there.
+// FuzzBody sends arbitrary bodies to all routes that take one, with the right
+// to publish everything: none causes a server error or creates a version.
 func FuzzBody(f *testing.F) {
 	front := newFront(f, func(o *server.Options) { o.Access.Anonymous = rights.AnonymousAll() })
 	for _, body := range []string{

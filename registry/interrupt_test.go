@@ -14,10 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestPublishInterrupted is row 12: a server is killed after each of its requests
-// to the registry while it publishes, or only the answer to that request is lost.
-// A version that another server then lists can be installed, and publishing
-// again finishes the job.
+// TestPublishInterrupted is row 12: a server is killed after each of its
+// requests to the registry while it publishes, or only the answer to that
+// request is lost. If another server then lists the version, it can be
+// installed, and publishing again finishes the job.
 //
 // Shows: registries 12 | a version that is visible before it is complete | several
 func TestPublishInterrupted(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPublishInterrupted(t *testing.T) {
 	}
 }
 
-// failures are the ways in which the nth request goes wrong.
+// failures returns the ways in which the nth request fails.
 func failures(n int) map[string]*ocitest.Fault {
 	return map[string]*ocitest.Fault{
 		"killed":          {Base: &ocitest.Fault{Nth: n + 1, Times: -1, Do: ocitest.FailBefore}, Nth: n, Do: ocitest.FailAfter},

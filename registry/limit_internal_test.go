@@ -54,9 +54,9 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestBusy has one client that takes all it can get: what is beyond that is
-// refused with 503 and Retry-After, another client is served, and what ends makes
-// room.
+// TestBusy has one client that takes all it can: further requests get 503 and
+// Retry-After, another client is served, and finished requests free their
+// slots.
 //
 // Shows: mistakes 18 | one client could take every place for downloads | it gets at most as many as
 // it leaves: half while it is alone, an equal share among many
@@ -101,7 +101,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestInTime answers before the clients give up, whatever the registry does.
+// TestInTime checks that answers come before the clients give up, whatever the
+// registry does.
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).routes()
@@ -115,12 +116,12 @@ func TestInTime(t *testing.T) {
 				t.Errorf("%s: %d after %v", path, w.Code, took)
 			}
 		}
-		time.Sleep(cache.LoadTimeout) // the loads that nobody waits for end
+		time.Sleep(cache.LoadTimeout) // the background loads end
 	})
 }
 
-// TestOpenInTime gives up on a registry that does not begin with a blob. A body
-// may take as long as it likes.
+// TestOpenInTime checks that a registry that does not start to send a blob is
+// given up. A body may take any time.
 func TestOpenInTime(t *testing.T) {
 	slow := func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := iotest.OneByteReader(reader(func(p []byte) (int, error) {

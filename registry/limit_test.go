@@ -18,7 +18,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestBodyLimits sends more than each route takes: 413 and nothing done.
+// TestBodyLimits sends more than each route accepts: 413, and nothing is done.
 func TestBodyLimits(t *testing.T) {
 	f := newFront(t, nil)
 	for _, tt := range []struct {

@@ -27,7 +27,7 @@ func newTestLinks(t testing.TB, now *time.Time, keys ...keyring.Key) *links {
 	return &links{keys: ring, ttl: 4 * time.Hour, now: func() time.Time { return *now }}
 }
 
-// token is the second segment of a link.
+// tokenOf returns the second segment of a link.
 func tokenOf(path string) string { return strings.Split(path, "/")[1] }
 
 func TestLinkBinds(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLinkBinds(t *testing.T) {
 		token  string
 		change func(*blobName)
 		at     time.Duration
-		status int // 0: good
+		status int // 0: valid
 	}{
 		{name: "good", token: token},
 		{name: "until its end", token: token, at: 4*time.Hour - time.Second},
@@ -81,7 +81,7 @@ func statusOf(e *service.Error) int {
 	return e.Status
 }
 
-// TestLinkRotation shows that a new first key leaves live links good.
+// TestLinkRotation checks that links stay valid when a new first key is added.
 func TestLinkRotation(t *testing.T) {
 	now := time.Now()
 	before := newTestLinks(t, &now, testKey(1))
@@ -99,8 +99,8 @@ func TestLinkRotation(t *testing.T) {
 	}
 }
 
-// TestLinkStable shows that links stay the same for a quarter of their life
-// and never live shorter than promised.
+// TestLinkStable checks that links stay the same for a quarter of their
+// lifetime and never expire earlier than promised.
 func TestLinkStable(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC)
 	l := newTestLinks(t, &now, testKey(1))
@@ -118,8 +118,8 @@ func TestLinkStable(t *testing.T) {
 	}
 }
 
-// FuzzLink feeds arbitrary paths to the parser and the check of links: nothing
-// but what was signed gets through.
+// FuzzLink feeds arbitrary paths to the parser and the verification of links:
+// only signed links are accepted.
 func FuzzLink(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	l := newTestLinks(f, &now, testKey(1))

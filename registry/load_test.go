@@ -28,8 +28,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// flaky fails each tenth request, in turn with an error, with a 500, and by
-// cutting the body.
+// flaky fails each tenth request, alternating between an error, a 500, and a
+// truncated body.
 type flaky struct {
 	n      atomic.Int64
 	failed atomic.Int64
@@ -50,8 +50,8 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 	return ocitest.CutBody(r, http.DefaultTransport)
 }
 
-// TestFlakyRegistry is row 15: 500 clients at once, a tenth of the registry's
-// answers fails, and no client gets an error or a wrong byte.
+// TestFlakyRegistry is row 15: 500 clients at once while a tenth of the
+// registry's answers fails, and no client gets an error or a wrong byte.
 //
 // Shows: registries 15 | 500 under ten clients | terrakube-io/terrakube#2539
 func TestFlakyRegistry(t *testing.T) {
@@ -137,8 +137,8 @@ func TestPagedList(t *testing.T) {
 	}
 }
 
-// TestOutage shows what a registry that is down takes away: nothing that was
-// known, and readiness only before it has answered for the first time.
+// TestOutage checks what still works while the registry is down: everything
+// that was known; readiness fails only if the registry has never answered.
 //
 // Shows: opendepot-defects 7 | no start without its store, no probes
 func TestOutage(t *testing.T) {
@@ -195,7 +195,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestPanic shows that a panic costs one request its answer and nothing else.
+// TestPanic checks that a panic affects only one request.
 func TestPanic(t *testing.T) {
 	var broken atomic.Bool
 	gate := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -221,7 +221,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestDenied shows what a refusal of the server's own credentials is.
+// TestDenied checks the answers when the registry refuses the server's own
+// credentials.
 func TestDenied(t *testing.T) {
 	deny := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, 0)}
 	for hide, want := range map[bool]int{false: 502, true: 404} {
@@ -241,8 +242,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestMovedTag shows that a provider version whose tag was moved to other
-// content is served as it was, and one that was extended with its new platform.
+// TestMovedTag checks that a provider version whose tag was moved to other
+// content is served unchanged, and one that was extended with its new platform.
 //
 // Shows: opendepot-defects 10
 func TestMovedTag(t *testing.T) {
@@ -257,7 +258,7 @@ func TestMovedTag(t *testing.T) {
 	must(install("amd64"))
 	f.provider(t, release{address: "acme/dns", version: "1.0.0", platforms: []string{"linux_amd64", "linux_arm64"}})
 	clock.add(time.Hour)
-	must(install("amd64")) // begins the refresh
+	must(install("amd64")) // starts the refresh
 	clock.add(time.Minute)
 	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
 
@@ -281,7 +282,7 @@ func TestMovedTag(t *testing.T) {
 	}
 }
 
-// waitFor lets work in the background take its time; the end is only a guard.
+// waitFor waits for background work; the deadline is only a safeguard.
 func waitFor(t testing.TB, done func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(time.Millisecond), time.NewTimer(5*time.Minute)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
-// TestLocalNames asks a listener without tokens on loopback, as a page does whose
-// name its DNS suddenly resolves to this machine.
+// TestLocalNames sends requests to a listener without tokens on loopback, as
+// from a page whose host name suddenly resolves to this machine.
 func TestLocalNames(t *testing.T) {
 	web := httptest.NewServer(access.Local(server.NewMetrics().Handler(), "okara.example.com", "", "https://modules.example.com/x"))
 	t.Cleanup(web.Close)

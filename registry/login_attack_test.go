@@ -17,8 +17,8 @@ import (
 
 const toolRedirect = "http://localhost:10003/login"
 
-// callback walks a browser from the tool to the issuer and returns the address
-// that it is sent back to, with the issuer's code and the server's state.
+// callback walks a browser from the tool to the issuer and returns the URL to
+// which it is redirected, with the issuer's code and the server's state.
 func (f *front) callback(t testing.TB) *url.URL {
 	t.Helper()
 	at := f.url(t, "/login/authorize?"+loginQuery().Encode())
@@ -32,8 +32,8 @@ func (f *front) callback(t testing.TB) *url.URL {
 	return at
 }
 
-// callBack returns what the server answers to that address, with some of its
-// parameters replaced, and the code for the tool, if there is one.
+// callBack returns the server's answer to that URL, with some parameters
+// replaced, and the code for the tool, if there is one.
 func (f *front) callBack(t testing.TB, at *url.URL, replace ...string) (status int, code string) {
 	t.Helper()
 	q := at.Query()
@@ -64,8 +64,8 @@ func (f *front) token(t testing.TB) string {
 	return token
 }
 
-// TestLoginAttacks holds what a thief or a liar has in his hands against a
-// broker whose issuer is sound: nobody else's login becomes his.
+// TestLoginAttacks tries values that an attacker may have against a broker
+// whose issuer is sound: an attacker never gets the login of another user.
 //
 // Shows: mistakes 21
 func TestLoginAttacks(t *testing.T) {
@@ -158,7 +158,7 @@ func TestLoginAttacks(t *testing.T) {
 	})
 }
 
-// TestLoginRedirects has addresses that some parser takes for the tool's.
+// TestLoginRedirects has URLs that some parsers confuse with those of the tool.
 func TestLoginRedirects(t *testing.T) {
 	now := time.Now()
 	f := loginFront(t, newIssuer(t), &now)
@@ -180,8 +180,8 @@ func TestLoginRedirects(t *testing.T) {
 	}
 }
 
-// TestLoginTokens shows which tokens of logins are good no more: revoked, of an
-// issuer that is not the one of logins, of a time that has not come.
+// TestLoginTokens checks that tokens of logins are refused if they are revoked,
+// from an issuer other than the login issuer, or not yet valid.
 //
 // Shows: mistakes 21 | found when more was attacked: login tokens of another issuer, secrets that
 // followed a redirect, revoked keys that a wrong clock revived, two servers on one folder, a full
@@ -218,7 +218,7 @@ func TestLoginTokens(t *testing.T) {
 		}
 	}
 	for jump, want := range map[time.Duration]int{
-		-time.Minute: http.StatusOK, -2 * time.Minute: bad, -8 * time.Hour: bad, // a clock that ran ahead
+		-time.Minute: http.StatusOK, -2 * time.Minute: bad, -8 * time.Hour: bad, // a clock that was ahead
 		8 * time.Hour: http.StatusOK, 7 * 24 * time.Hour: bad,
 	} {
 		then := now

@@ -26,13 +26,13 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// begun is what the issuer knows of a login.
+// begun holds what the issuer knows about a login.
 type begun struct {
 	nonce, challenge string
 	spent            bool
 }
 
-// authorize says yes at once and sends the browser back.
+// authorize approves at once and redirects the browser back.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	answer := url.Values{"code": {fmt.Sprintf("issuer-code-%d", len(i.logins))}, "state": {q.Get("state")}}
@@ -43,8 +43,8 @@ func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+answer.Encode(), http.StatusFound)
 }
 
-// token gives an ID token, once, to who knows the verifier and the client
-// secret.
+// token returns an ID token, once, to a client that knows the verifier and the
+// client secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	if i.moved != "" {
 		http.Redirect(w, r, i.moved, http.StatusTemporaryRedirect)
@@ -78,13 +78,13 @@ func challenge(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// unsigned is a token that says it needs no signature.
+// unsigned returns a token that states that it needs no signature.
 func unsigned(claims map[string]any) string {
 	text := func(v any) string { return base64.RawURLEncoding.EncodeToString(must(json.Marshal(v))) }
 	return text(map[string]string{"alg": "none", "typ": "JWT"}) + "." + text(claims) + "."
 }
 
-// loginFront is a front-end that people log in to through the issuer.
+// loginFront is a front-end to which users log in through the issuer.
 func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
 	f := newFront(t, func(o *server.Options) {
@@ -139,7 +139,7 @@ func (f *front) exchange(t testing.TB, code, verifier, redirect string) (string,
 	}](t, body).Token, status
 }
 
-// TestLogin is row 21: the whole way of `tofu login` to a token that works.
+// TestLogin is row 21: the complete flow of `tofu login` to a token that works.
 func TestLogin(t *testing.T) {
 	now := time.Now()
 	i := newIssuer(t)
@@ -204,8 +204,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginRefuses holds everything that is wrong in one way against the
-// broker: nobody gets a code.
+// TestLoginRefuses sends requests that are wrong in one way each to the broker:
+// none gets a code.
 func TestLoginRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -259,7 +259,7 @@ func TestLoginRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("another state", func(t *testing.T) { // a tool compares it with its own
+	t.Run("another state", func(t *testing.T) { // a tool compares it with its own state
 		now := time.Now()
 		q := loginQuery()
 		q.Set("state", "other & state")
@@ -287,8 +287,8 @@ func TestLoginRefuses(t *testing.T) {
 	})
 }
 
-// TestDirectLogin shows what is announced when the tools log in at the issuer
-// itself, and that the server then has no part in it.
+// TestDirectLogin checks the discovery document if the tools log in at the
+// issuer itself, and that the server then takes no part in it.
 func TestDirectLogin(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()

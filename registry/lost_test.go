@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestLostArchive loses the archive of a listed version: it is 404, said in the
-// log once, and the version is out of the lists until the archive is back.
+// TestLostArchive deletes the archive of a listed version: it is 404, logged
+// once, and the version is not listed until the archive is back.
 func TestLostArchive(t *testing.T) {
 	now := time.Now()
 	var log bytes.Buffer
@@ -73,7 +73,7 @@ func TestLostArchive(t *testing.T) {
 			if got := versions(tt.list); strings.Contains(got, tt.version) || !strings.Contains(got, `.0"`) {
 				t.Errorf("%s while it is lost: %s", tt.list, got)
 			}
-			now = now.Add(10 * time.Minute) // the list is asked for again
+			now = now.Add(10 * time.Minute) // the list is read again
 		}
 		if resp, body := ask(t, http.MethodGet, f.url(t, tt.one)); resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "lost its archive") {
 			t.Errorf("%s: %d %s", tt.one, resp.StatusCode, body)
@@ -90,8 +90,8 @@ func TestLostArchive(t *testing.T) {
 	}
 }
 
-// TestLostForeign shows that nobody can have a version taken out of lists by
-// asking for archives that never were.
+// TestLostForeign checks that no client can remove a version from lists by
+// requesting archives that never existed.
 func TestLostForeign(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

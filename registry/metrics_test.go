@@ -23,7 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestMetrics drives a server and looks for each family that operators rely on.
+// TestMetrics uses a server and looks for each metric family that operators
+// rely on.
 //
 // Shows: opendepot 18 | metrics | always there, with their own listener if wanted; OpenTelemetry
 // spans; probes; a shutdown that lets downloads end
@@ -83,8 +84,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAreForAdministrators reads the names of private modules out of the
-// labels, which only a right on the whole server allows.
+// TestMetricsAreForAdministrators checks that reading the metrics, whose labels
+// contain names of private modules, requires a right on the whole server.
 //
 // Shows: mistakes 17 | `/metrics` named private modules to anybody | it takes `admin:*:**`, or is
 // on a listener of its own

@@ -12,7 +12,7 @@ import (
 )
 
 // TestModuleAnswer is row 1: each form of the answer, for each client, with a
-// body that is JSON wherever there is a 200.
+// JSON body for every 200.
 //
 // Shows: registries 1 | 200 without JSON on a module download | terrakube-io/terrakube#669,
 // terralist/terralist#223, opentofu/opentofu#2078

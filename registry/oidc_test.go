@@ -29,21 +29,21 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// issuer is an OpenID Connect issuer in process.
+// issuer is an OpenID Connect issuer in this process.
 type issuer struct {
 	*httptest.Server
 	key     *ecdsa.PrivateKey
 	kid     string
-	others  []jose.JSONWebKey // beside its own
+	others  []jose.JSONWebKey // in addition to its own
 	fetches atomic.Int64      // of the keys
 	down    atomic.Bool
 
-	logins []begun                     // the code of each is issuer-code- and its index
-	deny   bool                        // the user says no
-	tamper func(claims map[string]any) // of the next ID token
+	logins []begun                     // codes are issuer-code- followed by the index
+	deny   bool                        // the user refuses
+	tamper func(claims map[string]any) // changes the next ID token
 	signer func(claims map[string]any) string
 	public bool   // its client is the tool itself, which gets an access token for okara
-	moved  string // where the token endpoint is now, if it is
+	moved  string // new address of the token endpoint, if it has moved
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -72,7 +72,7 @@ func newIssuer(t testing.TB) *issuer {
 	return i
 }
 
-// claims of a CI job, as good as they get.
+// claims returns the valid claims of a CI job.
 func (i *issuer) claims(now time.Time) map[string]any {
 	return map[string]any{
 		"iss": i.URL, "aud": []string{"okara"}, "sub": "repo:acme/terraform-vpc", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
@@ -92,8 +92,8 @@ func (i *issuer) access(allow string, rule access.Rule) access.Policy {
 	return access.Policy{Issuers: []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []access.Rule{rule}}
 }
 
-// TestOIDC holds tokens that are wrong in one way each against a server that
-// accepts the right one. None of them falls through to another check.
+// TestOIDC sends tokens that are wrong in one way each to a server that accepts
+// the correct one. None of them falls through to another check.
 //
 // Shows: opendepot-defects 9 | a token that fails one check is tried in another, audience not
 // checked
@@ -194,7 +194,7 @@ func TestOIDCRules(t *testing.T) {
 	}
 }
 
-// TestOIDCKeys walks through a rotation of the issuer's key and an outage.
+// TestOIDCKeys checks a rotation of the issuer's key and an outage.
 func TestOIDCKeys(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
@@ -236,8 +236,8 @@ func TestOIDCKeys(t *testing.T) {
 	}
 }
 
-// at makes the issuer known by a URL of the world outside, which the returned
-// transport leads to it.
+// at makes the issuer known by a public URL; the returned transport connects
+// that URL to it.
 func (i *issuer) at(url string) http.RoundTripper {
 	inside := i.Listener.Addr().String()
 	i.URL = url
@@ -248,8 +248,8 @@ func (i *issuer) at(url string) http.RoundTripper {
 	})
 }
 
-// TestCITokens publishes with the tokens of CI jobs as GitHub Actions and GitLab
-// make them, and shows which jobs the rules of the documentation let in.
+// TestCITokens publishes with tokens in the form of GitHub Actions and GitLab
+// CI jobs, and checks which jobs the rules in the documentation permit.
 //
 // Shows: opendepot 14
 func TestCITokens(t *testing.T) {
@@ -332,7 +332,7 @@ func TestCITokens(t *testing.T) {
 }
 
 // TestOIDCTogether sends many tokens at once, at the start and after the issuer
-// has changed its key: each costs the issuer one request for its keys.
+// has changed its key: each time the issuer gets one request for its keys.
 func TestOIDCTogether(t *testing.T) {
 	i := newIssuer(t)
 	clock := newClock()
@@ -368,8 +368,9 @@ func TestOIDCTogether(t *testing.T) {
 	all(old, 401, 2)
 }
 
-// TestOIDCAlgorithms accepts each algorithm with a public key, as issuers in the
-// field use them, and no secret, even if the issuer publishes one by mistake.
+// TestOIDCAlgorithms checks that each common algorithm with a public key is
+// accepted, and no symmetric one, even if the issuer publishes a secret by
+// mistake.
 func TestOIDCAlgorithms(t *testing.T) {
 	i := newIssuer(t)
 	rsaKey := must(rsa.GenerateKey(rand.Reader, 2048))

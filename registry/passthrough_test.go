@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// passToken is the token that carries a user name and a password.
+// passToken returns the token that encodes a user name and a password.
 func passToken(user, password string) string {
 	return "basic." + base64.RawURLEncoding.EncodeToString([]byte(user+":"+password))
 }
@@ -51,8 +51,8 @@ func loginAs(t *testing.T, f *front, host, user, password string) {
 	}})
 }
 
-// TestPassThrough lets callers use their own rights on registries that
-// authenticate themselves.
+// TestPassThrough checks that callers use their own rights on registries that
+// authenticate them.
 func TestPassThrough(t *testing.T) {
 	users := map[string]string{"alice": "al1ce-pass"}
 	for name, g := range map[string]*ocitest.Guard{"htpasswd": ocitest.NewHTPasswd(t, users), "tokens": ocitest.NewTokens(t, users)} {
@@ -99,7 +99,8 @@ func TestPassThrough(t *testing.T) {
 				t.Errorf("archive without a token: %d, %d bytes", status, len(body))
 			}
 
-			// A link is worth nothing when changed, without its credential, or elsewhere.
+			// A link is invalid if it is changed, without its credential, or on
+			// another server.
 			token, _, _ := strings.Cut(strings.TrimPrefix(path, "/archives/"), "/")
 			part := strings.Split(token, ".")
 			for what, changed := range map[string]string{
@@ -116,7 +117,7 @@ func TestPassThrough(t *testing.T) {
 				t.Errorf("a link on a server without pass-through: %d, want 403", status)
 			}
 
-			// A right that the registry withdraws ends with the minute.
+			// A right that the registry withdraws ends within a minute.
 			g.SetUsers(map[string]string{"alice": "n3w"})
 			g.Expire()
 			passed.Store(int64(2 * time.Minute))
@@ -156,7 +157,7 @@ func TestPassThroughPublish(t *testing.T) {
 	}
 }
 
-// TestPassThroughForms lets callers bring each kind of credential.
+// TestPassThroughForms checks each kind of credential.
 func TestPassThroughForms(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"alice": "al1ce-pass", "refresh-7": "refresh-7"}}
 	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
@@ -185,8 +186,8 @@ func TestPassThroughForms(t *testing.T) {
 	}
 }
 
-// TestPassThroughApart lets two callers with different rights, and many that
-// nobody knows, ask at the same time: none ever gets what is another's.
+// TestPassThroughApart sends concurrent requests of two callers with different
+// rights, and of many unknown ones: no caller ever gets content of another.
 func TestPassThroughApart(t *testing.T) {
 	issuer := &ocitest.Issuer{
 		Users: map[string]string{"alice": "al1ce-pass", "bob": "b0b-pass"},
@@ -210,7 +211,7 @@ func TestPassThroughApart(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	for i := range 300 { // more than are remembered
+	for i := range 300 { // more than are cached
 		wg.Go(func() {
 			want(passToken("alice", "al1ce-pass"), "a", true)
 			want(passToken("bob", "b0b-pass"), "a", false)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// services are the base URLs of the front-end, read from its discovery
+// services returns the base URLs of the front-end, read from its discovery
 // document as a tool would.
 func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
 	t.Helper()
@@ -34,8 +34,8 @@ func (f *front) url(t testing.TB, path string) *url.URL {
 
 func (f *front) target() tofutest.Target { return tofutest.Target{Base: f.URL} }
 
-// TestModule publishes versions as git tags and users write them and fetches
-// each, on every kind of registry.
+// TestModule publishes versions in the forms of git tags and of users, and
+// fetches each on every kind of registry.
 //
 // Shows: registries 2 | a version listed with `v` | PacoVK/tapir#455
 func TestModule(t *testing.T) {
@@ -52,7 +52,7 @@ func TestModule(t *testing.T) {
 	})
 }
 
-// TestProvider installs three platforms whose archives differ. Each gets its
+// TestProvider installs three platforms with different archives. Each gets its
 // own bytes, and the protocols are those of the provider (OpenDepot rows 1, 2).
 //
 // Shows: opendepot-defects 1 | one platform's package for all, protocol always 5.0
@@ -70,7 +70,7 @@ func TestProvider(t *testing.T) {
 }
 
 // TestMirror is row 13: a mirrored provider with a hyphen in its name and a
-// pre-release version keeps its address, in both ways to install it.
+// pre-release version keeps its address in both ways to install it.
 //
 // Shows: registries 13 | hyphens and pre-releases in names | hermitcrab
 // Shows: opendepot-defects 8 | mirrored providers under another address
@@ -90,7 +90,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestUnknown is row 9: what is not there is 404 at every level, with a JSON
+// TestUnknown is row 9: missing objects are 404 at every level, with a JSON
 // body, and never an empty 200.
 //
 // Shows: registries 9 | 500 or an empty 200 for what is not there | OpenDepot, terrakube
@@ -118,8 +118,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestWrongBase is row 3: who uses a registry as a mirror or the reverse is
-// told the right base.
+// TestWrongBase is row 3: a client that uses a registry as a mirror, or the
+// reverse, is told the correct base URL.
 //
 // Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
 // artifact-keeper#1566
@@ -142,8 +142,8 @@ func TestWrongBase(t *testing.T) {
 	}
 }
 
-// TestRequestCount is row 14: what a cold and a warm client cost the registry
-// before the archive.
+// TestRequestCount is row 14: the number of requests to the registry for a cold
+// and a warm client, before the archive.
 //
 // Shows: registries 14 | the storage listed on every request | boring-registry#194,
 // ar-terraform-registry
@@ -156,7 +156,7 @@ func TestRequestCount(t *testing.T) {
 	}
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)
-	f.count.Take() // whether the registry speaks TLS
+	f.count.Take() // the probe for TLS
 	module := func() {
 		must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
 		must(c.ModuleLocation(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
@@ -187,7 +187,7 @@ func TestRequestCount(t *testing.T) {
 	}
 }
 
-// urls are all strings of a JSON document that look like references.
+// urls returns all strings in a JSON document that look like references.
 func urls(t testing.TB, body []byte) []string {
 	t.Helper()
 	var doc any

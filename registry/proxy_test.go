@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
-// sends another Host and scheme, everything still installs.
+// TestBehindProxy is row 10: installation works behind a proxy that terminates
+// TLS, strips a prefix and sends another Host and scheme.
 //
 // Shows: registries 10 | absolute addresses made of the request's Host | several
 func TestBehindProxy(t *testing.T) {
@@ -52,8 +52,8 @@ func TestBehindProxy(t *testing.T) {
 	})
 }
 
-// TestGolden is row 29: the exact form of every answer, keys in lower case and
-// nothing null that a client reads.
+// TestGolden is row 29: the exact form of every answer, with keys in lower case
+// and no null that a client reads.
 //
 // Shows: registries 29 | keys of JSON in capitals, null where a list is wanted | otf, tapir
 func TestGolden(t *testing.T) {
@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestConditional shows that an answer that has not changed is not sent again.
+// TestConditional checks that an unchanged answer is not sent again.
 func TestConditional(t *testing.T) {
 	f := newFront(t, nil)
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
@@ -115,8 +115,7 @@ func TestConditional(t *testing.T) {
 }
 
 // FuzzPath sends arbitrary paths to a front-end with one private module: none
-// is answered with a server error, and none but the open routes without a
-// token.
+// causes a server error, and only the open routes answer without a token.
 //
 // Shows: registries 23
 func FuzzPath(f *testing.F) {
@@ -148,8 +147,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzToken sends arbitrary tokens: only those that were issued are good, in
-// every encoding of the same bytes.
+// FuzzToken sends arbitrary tokens: only issued ones are valid, in every
+// encoding of the same bytes.
 func FuzzToken(f *testing.F) {
 	i := newIssuer(f)
 	front := newFront(f, func(o *server.Options) {
@@ -176,7 +175,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// sameToken compares JWTs, of whose signature base64 leaves some bits open.
+// sameToken compares JWTs; base64 leaves some bits of the signature unused.
 func sameToken(a, b string) bool {
 	texta, siga, _ := cutSignature(a)
 	textb, sigb, ok := cutSignature(b)
@@ -192,7 +191,8 @@ func cutSignature(token string) (text, signature string, ok bool) {
 	return token[:i], string(b), err == nil
 }
 
-// TestOriginDiscovery follows what the document of an origin says to a provider of it.
+// TestOriginDiscovery follows the discovery document of an origin to one of its
+// providers.
 func TestOriginDiscovery(t *testing.T) {
 	f := newFront(t, private(t))
 	for _, path := range []string{"/origin/registry.opentofu.org/.well-known/terraform.json", "/origin/Registry.OpenTofu.org/.well-known/terraform.json"} {
@@ -212,9 +212,9 @@ func TestOriginDiscovery(t *testing.T) {
 	}
 }
 
-// TestAbsoluteAddresses asks by the public URL, and by other names of the server. Only the
-// former, in any case of letters, gives absolute addresses, and they are those of the
-// settings whatever else the request says.
+// TestAbsoluteAddresses sends requests to the public URL and to other names of
+// the server. Only the former, in any letter case, gives absolute addresses,
+// and they are those of the settings whatever else the request contains.
 func TestAbsoluteAddresses(t *testing.T) {
 	const public = "https://okara.test/tf"
 	for _, given := range []string{public, public + "/"} {

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// TestReceive tells an upload that breaks off, which is the client's affair, from
-// a disk that is full.
+// TestReceive distinguishes an upload that breaks off, which is a fault of the
+// client, from a full disk.
 func TestReceive(t *testing.T) {
 	closed, err := os.Create(filepath.Join(t.TempDir(), "upload"))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestReceive(t *testing.T) {
 	tests := map[string]struct {
 		body   io.Reader
 		to     io.Writer
-		status int // 0: no answer of its own, so 500
+		status int // 0: no own answer, so 500
 	}{
 		"whole":        {strings.NewReader("1234"), io.Discard, 0},
 		"too large":    {strings.NewReader("12345"), io.Discard, http.StatusRequestEntityTooLarge},
@@ -54,7 +54,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestPublishError shows that a full disk is not the fault of who publishes.
+// TestPublishError checks that a full disk is not reported as a fault of the
+// publisher.
 func TestPublishError(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/tmp/okara", Err: syscall.ENOSPC}
 	if _, blamed := errors.AsType[*service.Error](publishError(fmt.Errorf("unpack: %w", full))); blamed {
@@ -62,8 +63,8 @@ func TestPublishError(t *testing.T) {
 	}
 }
 
-// FuzzReceipt reads arbitrary receipts: only what was signed here is one, until
-// it expires.
+// FuzzReceipt parses arbitrary receipts: only signed ones are valid, until they
+// expire.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	keys, err := keyring.New([]keyring.Key{testKey(1)})

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// issuers answers for issuers whose names are not ours.
+// issuers answers for issuers with public host names.
 type issuers struct{ key *ecdsa.PrivateKey }
 
 func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,12 +36,12 @@ func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/openid-configuration") {
 		doc = map[string]string{"issuer": base, "jwks_uri": base + "/keys", "authorization_endpoint": base, "token_endpoint": base}
 	}
-	_ = json.NewEncoder(rec).Encode(doc) // into memory
+	_ = json.NewEncoder(rec).Encode(doc) // writes to memory
 	return rec.Result(), nil
 }
 
-// TestPublishOrigin publishes with the tokens of CI systems and says something
-// else about the source: what a token proves is recorded.
+// TestPublishOrigin publishes with tokens of CI systems while the query states
+// another source: the source that the token proves is recorded.
 func TestPublishOrigin(t *testing.T) {
 	const github, gitlab = "https://token.actions.githubusercontent.com", "https://gitlab.example.com"
 	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
@@ -108,8 +108,8 @@ func TestPublishOrigin(t *testing.T) {
 	}
 }
 
-// TestSourceLater lists the versions of a module while its manifest cannot be read: the
-// next answer has the source again.
+// TestSourceLater lists the versions of a module while its manifest cannot be
+// read: the next answer contains the source again.
 func TestSourceLater(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	archive := depottest.ZipOf(t, map[string]string{"main.tf": ""})

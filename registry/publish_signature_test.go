@@ -22,7 +22,7 @@ import (
 )
 
 // TestPublishSignature sends signatures over HTTP. okara verify trusts the one
-// that is stored; those about something else are refused.
+// that is stored; signatures about anything else are refused.
 func TestPublishSignature(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		private(t)(o)

@@ -29,7 +29,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// send makes a request with a body as the publisher.
+// send sends a request with a body as the publisher.
 func (f *front) send(t testing.TB, method, path, token string, body []byte, header ...string) (int, []byte) {
 	t.Helper()
 	r := must(http.NewRequestWithContext(t.Context(), method, f.URL+path, bytes.NewReader(body)))
@@ -49,8 +49,9 @@ func contentDigest(b []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// TestPublishModuleRequests: what a version costs at the registry is as if it was published
-// there, and less once the server knows that the module is in the catalog.
+// TestPublishModuleRequests checks that a version takes as many requests to the
+// registry as a direct publication, and fewer once the server knows that the
+// module is in the catalog.
 func TestPublishModuleRequests(t *testing.T) {
 	f := newFront(t, private(t))
 	for n, most := range []int{20, 12, 12} {
@@ -67,8 +68,8 @@ func TestPublishModuleRequests(t *testing.T) {
 	}
 }
 
-// TestPublishModule sends archives as a CI system would and installs what came
-// of them, with no wait in between.
+// TestPublishModule sends archives as a CI system would and installs the
+// versions immediately.
 //
 // Shows: mistakes 2
 func TestPublishModule(t *testing.T) {
@@ -140,7 +141,7 @@ func TestPublishModule(t *testing.T) {
 	}
 }
 
-// TestPublishTooLarge announces more than a module may have: the refusal comes
+// TestPublishTooLarge announces more than a module may have: it is refused
 // before a byte of it is sent.
 func TestPublishTooLarge(t *testing.T) {
 	f := newFront(t, private(t))
@@ -161,8 +162,8 @@ func TestPublishTooLarge(t *testing.T) {
 	}
 }
 
-// TestPublishProvider uploads a release file by file, to one replica and to
-// another, and installs it.
+// TestPublishProvider uploads a release file by file, to two replicas, and
+// installs it.
 func TestPublishProvider(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access.Anonymous = rights.AnonymousRead()
@@ -220,7 +221,7 @@ func TestPublishProvider(t *testing.T) {
 			if status, body := f.send(t, http.MethodPost, tt.path, publisherToken, tt.body); status != tt.want {
 				t.Errorf("%d %s, want %d", status, body, tt.want)
 			}
-			// However large the packages are, publishing them is a short request.
+			// Publishing is a short request for packages of any size.
 			if n := f.count.Take()["GET blob"]; n > 2 {
 				t.Errorf("%d blobs were read, want SHA256SUMS and its signature only", n)
 			}
@@ -265,7 +266,7 @@ func TestPublishProvider(t *testing.T) {
 	})
 }
 
-// TestReceiptExpires shows that a receipt is good for a day.
+// TestReceiptExpires checks that a receipt is valid for a day.
 func TestReceiptExpires(t *testing.T) {
 	now := time.Now()
 	f := newFront(t, func(o *server.Options) { o.Now = func() time.Time { return now } })
@@ -278,12 +279,12 @@ func TestReceiptExpires(t *testing.T) {
 	}
 }
 
-// TestPublishStatus withdraws a version over HTTP; it is gone at once.
+// TestPublishStatus withdraws a version over HTTP, which takes effect at once.
 func TestPublishStatus(t *testing.T) {
 	start, ticks := time.Now(), atomic.Int64{}
 	f := newFront(t, func(o *server.Options) {
 		private(t)(o)
-		// Events of one millisecond have no order.
+		// Events in the same millisecond have no order.
 		o.Now = func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Millisecond) }
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -317,8 +318,8 @@ func TestPublishStatus(t *testing.T) {
 	}
 }
 
-// TestPublishRemoved publishes the number of a version whose tag was removed, and
-// takes the removal back.
+// TestPublishRemoved publishes under the number of a version whose tag was
+// removed, and reverts the removal.
 func TestPublishRemoved(t *testing.T) {
 	f := newFront(t, private(t))
 	files := map[string]string{"main.tf": "locals {}\n"}

@@ -28,8 +28,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// direct sends requests to a handler without a network, which a synctest
-// bubble could not wait for.
+// direct sends requests to a handler without a network, for which a synctest
+// bubble could not wait.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -45,8 +45,8 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// bubble runs f with a clock that only sleeping moves. It begins now, since the
-// test key is from today.
+// bubble runs f with a clock that only sleeping advances. It starts now, since
+// the test key is from today.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	now := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func (f *front) ask(path string) *http.Response {
 	return w.Result()
 }
 
-// get is ask for an answer that must be there.
+// get is ask for a successful answer.
 func (f *front) get(t testing.TB, path string) []byte {
 	t.Helper()
 	resp := f.ask(path)
@@ -93,11 +93,11 @@ func (f *front) get(t testing.TB, path string) []byte {
 	return body
 }
 
-// origin is a registry of providers that counts what it is asked for and can be
-// made to lie.
+// origin is a registry of providers that counts its requests and can be made to
+// lie.
 type origin struct {
 	base   http.RoundTripper
-	change func(r *http.Request, resp *http.Response) // nil: the truth
+	change func(r *http.Request, resp *http.Response) // nil: unchanged
 
 	mu    sync.Mutex // guards asked
 	asked []string   // last parts of the paths
@@ -114,12 +114,13 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// always is an origin that does the same to each request.
+// always is a transport that does the same for each request.
 type always ocitest.Act
 
 func (a always) RoundTrip(r *http.Request) (*http.Response, error) { return a(r, nil) }
 
-// take returns and forgets what the origin was asked for and has that end.
+// take returns how many requests to the origin had this suffix, and forgets
+// them.
 func (o *origin) take(end string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +134,7 @@ func (o *origin) take(end string) int {
 	return n
 }
 
-// source reads the origin as the registry of everything.
+// source reads all providers from the origin.
 func (o *origin) source() depot.Source {
 	base := &url.URL{Scheme: "https", Host: "origin.test", Path: "/v1/providers/"}
 	return &upstream.Registry{Client: &upstream.Client{HTTP: &http.Client{Transport: o}}, Base: base}
@@ -149,7 +150,7 @@ func newOrigin(t testing.TB) (*origin, map[string][]byte) {
 	return &origin{base: direct{f.handler}}, rel.zips
 }
 
-// pullFrom lets a front-end pull everything below example.com/acme through.
+// pullFrom configures pull-through of everything below example.com/acme.
 func pullFrom(o *origin) func(*server.Options) {
 	return func(opt *server.Options) {
 		opt.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: o.source()}}

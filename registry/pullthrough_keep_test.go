@@ -22,8 +22,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestPullThroughAllows asks for what no rule allows: 404, and the origin does
-// not hear of it.
+// TestPullThroughAllows requests versions that no rule allows: 404, without a
+// request to the origin.
 func TestPullThroughAllows(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *server.Options) {
@@ -31,7 +31,7 @@ func TestPullThroughAllows(t *testing.T) {
 		o.PullThrough = []registry.PullRule{
 			{Providers: "example.com/acme/d*", Versions: must(addr.ParseConstraint("< 1.1")), Origin: from.source(),
 				Mirror: depot.MirrorOptions{Platforms: []addr.Platform{{OS: "linux", Arch: "amd64"}}}},
-			{Providers: "example.com/acme/*", Origin: from.source()}, // the first that matches decides
+			{Providers: "example.com/acme/*", Origin: from.source()}, // the first match decides
 		}
 	})
 	for path, want := range map[string]int{
@@ -58,7 +58,7 @@ func TestPullThroughAllows(t *testing.T) {
 			t.Errorf("%s: %d requests to the origin", path, n)
 		}
 	}
-	// What is allowed, to show that the others fail for the right reason.
+	// An allowed version, to show that the others fail for the right reason.
 	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
 		t.Errorf("index.json: %s", got)
 	}
@@ -71,8 +71,8 @@ func TestPullThroughAllows(t *testing.T) {
 	}
 }
 
-// TestPullThroughKeepsLost shows that a version which the registry lost is not
-// listed because of its origin: asked for by name it would be the lost one.
+// TestPullThroughKeepsLost checks that a version that the registry lost is not
+// listed because of its origin: a request for it would return the lost one.
 func TestPullThroughKeepsLost(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -96,8 +96,8 @@ func TestPullThroughKeepsLost(t *testing.T) {
 	}
 }
 
-// TestPullThroughKeepsWithdrawn shows that a withdrawn version does not come
-// back from its origin.
+// TestPullThroughKeepsWithdrawn checks that a withdrawn version is not restored
+// from its origin.
 func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
@@ -117,8 +117,8 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	}
 }
 
-// FuzzPullThroughPath shows that an origin is only ever asked for addresses and
-// versions in their one written form, whatever is in the path.
+// FuzzPullThroughPath checks that an origin only gets requests for addresses
+// and versions in canonical form, for any path.
 func FuzzPullThroughPath(f *testing.F) {
 	for _, seed := range []string{
 		"mirror/example.com/acme/dns/index.json", "mirror/example.com/acme/dns/1.2.0.json", "mirror/EXAMPLE.com:443/Acme/dns/v1.2.0.json",
@@ -135,7 +135,7 @@ func FuzzPullThroughPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		r, err := http.NewRequest(http.MethodGet, "http://okara.test/"+path, nil)
 		if err != nil {
-			return // no server sees such a path
+			return // no server gets such a path
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if bad := source.take(); bad != "" {
@@ -144,7 +144,7 @@ func FuzzPullThroughPath(f *testing.F) {
 	})
 }
 
-// strictSource has nothing, and notes what nobody should ask it for.
+// strictSource has nothing, and records requests that must not be sent.
 type strictSource struct {
 	mu  sync.Mutex // guards bad
 	bad string

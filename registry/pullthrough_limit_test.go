@@ -19,14 +19,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestPullThroughCrowd has one client that asks for as many packages as come
-// from origins at once, from an origin that is slow: it gets half of them, and
-// another client is served.
+// TestPullThroughCrowd has one client that requests the maximum number of
+// concurrent packages from a slow origin: it gets half of them, and another
+// client is served.
 //
 // Shows: mistakes 21
 func TestPullThroughCrowd(t *testing.T) {
 	const most = 32
-	platforms := []string{"linux_amd64"} // one that is looked for
+	platforms := []string{"linux_amd64"} // a platform that is searched for
 	for i := range most {
 		platforms = append(platforms, fmt.Sprintf("linux_cpu%d", i))
 	}
@@ -75,11 +75,11 @@ func TestPullThroughCrowd(t *testing.T) {
 	})
 }
 
-// dripping is a body that comes in pieces, one every so often.
+// dripping is a body that is sent in small pieces at intervals.
 type dripping struct {
-	ctx    context.Context // of the request, whose end is that of its body
+	ctx    context.Context // of the request, which also ends the body
 	piece  int
-	pieces atomic.Int64 // that are still to come
+	pieces atomic.Int64 // pieces that remain
 	every  time.Duration
 }
 
@@ -100,8 +100,8 @@ func (d *dripping) Read(p []byte) (int, error) {
 
 func (d *dripping) Close() error { return nil }
 
-// TestPullThroughDrippingOrigin has an origin that sends next to nothing of a
-// package, and one that is only slow. The first loses its place.
+// TestPullThroughDrippingOrigin has an origin that sends almost nothing of a
+// package, and one that is only slow. Only the first is given up.
 //
 // Shows: mistakes 21
 func TestPullThroughDrippingOrigin(t *testing.T) {
@@ -142,9 +142,9 @@ func TestPullThroughDrippingOrigin(t *testing.T) {
 	}
 }
 
-// TestPullThroughDisk fills the room for packages that are on their way: what
-// is more is given up, whether its size was announced or not, and what ends
-// makes room.
+// TestPullThroughDisk fills the disk space for packages that are being fetched:
+// further ones are given up, whether their size was announced or not, and
+// finished ones free space.
 //
 // Shows: mistakes 21
 func TestPullThroughDisk(t *testing.T) {
@@ -173,7 +173,7 @@ func TestPullThroughDisk(t *testing.T) {
 					t.Error("the archive has other bytes")
 				}
 				synctest.Wait()
-				f.handler.Protocols.FillPulls(t, 0)() // all of the room is there again
+				f.handler.Protocols.FillPulls(t, 0)() // all of the space is free again
 			})
 		})
 	}

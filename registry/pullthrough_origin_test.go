@@ -32,8 +32,8 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestPullThroughLyingOrigin is row 18: nothing is stored, and nobody gets all
-// of a wrong package.
+// TestPullThroughLyingOrigin is row 18: nothing is stored, and no client gets
+// all of a wrong package.
 //
 // Shows: opendepot 7
 // Shows: registries 18 | mirrored bytes unverified, fetched twice, or one at a time |
@@ -51,9 +51,9 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 	}
 	flip := func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b }
 	for name, test := range map[string]struct {
-		end     string // of the path whose answer is changed
+		end     string // suffix of the path whose answer is changed
 		change  func(*http.Response)
-		archive bool // the version is answered; its package never ends well
+		archive bool // the version is answered; its package never ends properly
 	}{
 		"other bytes":                {".zip", func(r *http.Response) { edit(r, flip) }, true},
 		"other bytes, size unknown":  {".zip", func(r *http.Response) { edit(r, flip); r.ContentLength = -1 }, true},
@@ -106,8 +106,8 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 	}
 }
 
-// TestPullThroughFulfilsPolicy pulls from an origin whose key the policy for
-// mirrored providers trusts or does not, and from one whose key was stolen.
+// TestPullThroughFulfilsPolicy pulls from origins whose key the policy for
+// mirrored providers trusts, does not trust, or has revoked as stolen.
 func TestPullThroughFulfilsPolicy(t *testing.T) {
 	from, zips := newOrigin(t)
 	own := must(testSigner().Public())
@@ -151,8 +151,9 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 	}
 }
 
-// TestPullThroughAnnouncedHashes passes on what the origin says of the content
-// of packages, and does not store the version when that turns out wrong.
+// TestPullThroughAnnouncedHashes checks that the hashes that the origin
+// announces are passed on, and that the version is not stored when they turn
+// out to be wrong.
 func TestPullThroughAnnouncedHashes(t *testing.T) {
 	storage := ocitest.Handler(t, ocitest.Quirks{})
 	far := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
@@ -175,8 +176,8 @@ func TestPullThroughAnnouncedHashes(t *testing.T) {
 	})
 }
 
-// TestPullThroughAborts shows that a client sees the end of a wrong package for
-// what it is: a connection that broke.
+// TestPullThroughAborts checks that the end of a wrong package is a broken
+// connection for the client.
 func TestPullThroughAborts(t *testing.T) {
 	from, _ := newOrigin(t)
 	rest := make(chan struct{})
@@ -222,8 +223,8 @@ func keyOf(k *signing.Key) func([]byte) []byte {
 	}
 }
 
-// TestPullThroughUnsigned takes a network mirror for an origin, which has hashes
-// and no signature: only where the rule says so.
+// TestPullThroughUnsigned uses a network mirror as an origin, which has hashes
+// but no signature: it is accepted only if the rule says so.
 func TestPullThroughUnsigned(t *testing.T) {
 	from := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
 	rel := from.provider(t, release{address: "example.com/acme/dns", version: "1.2.0", bare: true, platforms: []string{"linux_amd64", "darwin_arm64"}})
@@ -258,8 +259,9 @@ func TestPullThroughUnsigned(t *testing.T) {
 	}
 }
 
-// TestPullThroughChain pulls from a front-end that itself has nothing stored yet
-// and is allowed one platform only: versions, platforms and proof come through.
+// TestPullThroughChain pulls from a front-end that itself has nothing stored
+// yet and is allowed one platform only: versions, platforms and proof are
+// passed on.
 func TestPullThroughChain(t *testing.T) {
 	from, zips := newOrigin(t)
 	far, near := ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})
@@ -288,8 +290,8 @@ func TestPullThroughChain(t *testing.T) {
 	})
 }
 
-// TestPullThroughHiddenRegistry is a registry that refuses to tell that a
-// repository is missing.
+// TestPullThroughHiddenRegistry has a registry that refuses instead of
+// reporting a missing repository.
 func TestPullThroughHiddenRegistry(t *testing.T) {
 	from, _ := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -318,8 +320,8 @@ func TestPullThroughHiddenRegistry(t *testing.T) {
 	}
 }
 
-// TestPullThroughHangingOrigin is row 19: an origin that takes requests and
-// never answers adds nothing, and what is stored is served.
+// TestPullThroughHangingOrigin is row 19: an origin that accepts requests and
+// never answers adds nothing, and stored versions are served.
 //
 // Shows: registries 19 | nothing served while the origin is down | boring-registry#187, #195, #306
 func TestPullThroughHangingOrigin(t *testing.T) {
@@ -344,7 +346,7 @@ func TestPullThroughHangingOrigin(t *testing.T) {
 		if n := hanging.take("versions"); n != 1 {
 			t.Errorf("the origin was asked %d times", n)
 		}
-		// Nothing is stored of another one: the client hears why.
+		// Nothing is stored of another provider: the client gets the reason.
 		if resp := f.ask("/mirror/example.com/acme/other/index.json"); resp.StatusCode != http.StatusGatewayTimeout {
 			t.Errorf("a provider that only the origin may have: %s: %s", resp.Status, must(io.ReadAll(resp.Body)))
 		}
@@ -352,8 +354,8 @@ func TestPullThroughHangingOrigin(t *testing.T) {
 	})
 }
 
-// TestPullThroughOriginComesBack shows that a failure is not remembered for
-// long, and that what an origin said once outlives it.
+// TestPullThroughOriginComesBack checks that a failure is remembered only
+// briefly, and that earlier answers of an origin outlive it.
 func TestPullThroughOriginComesBack(t *testing.T) {
 	from, _ := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestPullThroughParked parks the job that completes a version, since its server
-// ended during each try. Who asks the next one on the day after has it done.
+// TestPullThroughParked parks the job that completes a version, since its
+// server crashed during each try. A request on the next day runs it again.
 //
 // Shows: mistakes 2
 func TestPullThroughParked(t *testing.T) {

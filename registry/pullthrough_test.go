@@ -54,7 +54,7 @@ func TestPullThrough(t *testing.T) {
 			t.Errorf("%d packages fetched before anybody wanted one", n)
 		}
 		link := f.archive(t, "linux_amd64")
-		head := httptest.NewRecorder() // which the tools send first
+		head := httptest.NewRecorder() // the tools send it first
 		f.handler.ServeHTTP(head, httptest.NewRequest(http.MethodHead, "http://okara.test"+link, nil))
 		if size := head.Header().Get("Content-Length"); head.Code != http.StatusOK || size != strconv.Itoa(len(zips["linux_amd64"])) {
 			t.Errorf("HEAD: %d, %s bytes", head.Code, size)
@@ -74,8 +74,8 @@ func TestPullThrough(t *testing.T) {
 	checkStored(t, storage, from, zips)
 }
 
-// checkPulledPackage installs as the registry protocol does: the proof is
-// there before the version is in the registry.
+// checkPulledPackage installs by the registry protocol: the proof is available
+// before the version is in the registry.
 func checkPulledPackage(t *testing.T, f *front) {
 	t.Helper()
 	pkg := decode[struct {
@@ -98,8 +98,8 @@ func checkPulledPackage(t *testing.T, f *front) {
 	}
 }
 
-// checkStored asks another front-end over the same registry, whose origin is
-// down: everything is there, with h1 now.
+// checkStored sends requests to another front-end over the same registry, whose
+// origin is down: everything is there, now with h1.
 func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[string][]byte) {
 	t.Helper()
 	from.base = always(ocitest.Refuse)
@@ -119,8 +119,8 @@ func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[stri
 	checkPulledPackage(t, f)
 }
 
-// TestPullThroughSharesFetch is row 18 too: fifty clients, one fetch, and other
-// platforms do not wait for it.
+// TestPullThroughSharesFetch is also row 18: fifty clients share one fetch, and
+// other platforms do not wait for it.
 //
 // Shows: registries 18
 func TestPullThroughSharesFetch(t *testing.T) {
@@ -161,7 +161,7 @@ func TestPullThroughSharesFetch(t *testing.T) {
 	})
 }
 
-// TestPullThroughFetchesOnce holds the upload of a package back: the job that
+// TestPullThroughFetchesOnce delays the upload of a package: the job that
 // completes the version waits for it instead of fetching the package again.
 func TestPullThroughFetchesOnce(t *testing.T) {
 	from, zips := newOrigin(t)
@@ -190,7 +190,7 @@ func TestPullThroughFetchesOnce(t *testing.T) {
 	})
 }
 
-// halfway gives one byte, says so, and the rest when it may.
+// halfway returns one byte, signals that, and returns the rest when permitted.
 type halfway struct {
 	body      io.ReadCloser
 	at, until chan struct{}
@@ -213,7 +213,7 @@ func (g *halfway) Read(p []byte) (int, error) {
 func (g *halfway) Close() error { return g.body.Close() }
 
 // TestPullThroughResumes lets a version fail for a day, since its origin lacks
-// one package, and shows that it is completed when somebody asks again.
+// one package, and checks that it is completed upon a later request.
 func TestPullThroughResumes(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -239,8 +239,8 @@ func TestPullThroughResumes(t *testing.T) {
 	checkStored(t, storage, from, zips)
 }
 
-// TestPullThroughSurvivesRestart ends a server while it completes a version,
-// and shows that the next one does it.
+// TestPullThroughSurvivesRestart stops a server while it completes a version,
+// and checks that the next one does it.
 func TestPullThroughSurvivesRestart(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -249,7 +249,7 @@ func TestPullThroughSurvivesRestart(t *testing.T) {
 		from.change = func(r *http.Request, resp *http.Response) {
 			if cut && strings.HasSuffix(r.URL.Path, "windows_amd64.zip") {
 				<-r.Context().Done()
-				resp.Body = io.NopCloser(strings.NewReader("")) // and the job with it
+				resp.Body = io.NopCloser(strings.NewReader("")) // the server ends, and the job with it
 			}
 		}
 		first := newOffline(t, storage, pullFrom(from))
@@ -263,7 +263,7 @@ func TestPullThroughSurvivesRestart(t *testing.T) {
 		cut = false
 		second := newOffline(t, storage, pullFrom(from))
 		stop = second.start(t)
-		time.Sleep(10 * time.Minute) // of the bubble's clock: others' jobs are left alone for a while
+		time.Sleep(10 * time.Minute) // of the bubble's clock: jobs of other replicas are not touched for a while
 		synctest.Wait()
 		stop()
 	})

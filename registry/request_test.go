@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// TestRequestID shows that the name of a request is in the answer and the log
-// whenever something fails, panics included.
+// TestRequestID checks that the request ID is in the answer and the log
+// whenever something fails, including panics.
 func TestRequestID(t *testing.T) {
 	var log lines
 	broken := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusInternalServerError, 0), Match: ocitest.On("GET", "manifest")}
@@ -51,8 +51,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestClientLeaves gives up while the registry is asked: that is no failure of the
-// server, in its log or its answer.
+// TestClientLeaves cancels a request while the registry is asked: this is no
+// failure of the server, in its log or its answer.
 func TestClientLeaves(t *testing.T) {
 	var log lines
 	release := make(chan struct{})
@@ -60,7 +60,7 @@ func TestClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	hang := &ocitest.Fault{Times: -1, Match: ocitest.On("GET", "tags"), Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		leave()
-		<-release // the answer for others, who may wait for it too
+		<-release // the answer for others, who may also wait for it
 		return ocitest.FailBefore(r, nil)
 	}}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), hang, func(o *server.Options) {

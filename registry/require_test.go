@@ -50,8 +50,8 @@ func (f *front) report(t testing.TB, repository, version string, at time.Time, c
 
 func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
 
-// TestRequire shows that versions which do not fulfil the policy are neither
-// listed nor served by any door, and what the policy costs.
+// TestRequire checks that versions which do not fulfil the policy are neither
+// listed nor served by any route, and counts the cost of the policy.
 //
 // Shows: opendepot-defects 2
 func TestRequire(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRequire(t *testing.T) {
 	})
 	f.provider(t, release{address: "acme/dns", version: "1.2.0", unsigned: true})
 
-	clock.add(time.Minute) // what was signed is of the past
+	clock.add(time.Minute) // the signatures are in the past
 
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)
@@ -137,7 +137,8 @@ func TestRequire(t *testing.T) {
 		t.Errorf("warm: %v", got)
 	}
 
-	// A signature comes later; a new report finds something in what was clean.
+	// A signature is added later; a new report finds something in a clean
+	// version.
 	f.sign(t, modules, "1.1.0", key)
 	f.report(t, mirror, "1.0.0", clock.now(), 2)
 	clock.add(11 * time.Minute)
@@ -151,8 +152,8 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// TestRequireClosed shows that a version about which the registry says nothing
-// is not served, and that this ends with the registry's failure.
+// TestRequireClosed checks that a version is not served while the registry does
+// not answer about it, and is served again after that.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
 	for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502, 507: 507} {
@@ -185,8 +186,8 @@ func TestRequireClosed(t *testing.T) {
 	}
 }
 
-// TestRequireLost shows that a version whose manifest the registry has lost, or
-// that is no module at all, does not take the others with it.
+// TestRequireLost checks that a version whose manifest the registry has lost,
+// or that is no module, does not affect other versions.
 func TestRequireLost(t *testing.T) {
 	key := newCosign()
 	lost := &ocitest.Fault{
@@ -235,8 +236,9 @@ func TestRequireRefuses(t *testing.T) {
 	}
 }
 
-// TestRequireOnWords fetches what a policy refuses, what was withdrawn and what
-// is no archive of a version by the words that stand for a signature.
+// TestRequireOnWords requests, with the words that replace a signature,
+// archives that a policy refuses, that were withdrawn, or that belong to no
+// version.
 //
 // Shows: mistakes 16 | `/archives/public/…` gave out what the policy refuses | it opens only what
 // the server would sign a link to at that moment
@@ -298,8 +300,8 @@ func TestRequireOnWords(t *testing.T) {
 	}
 }
 
-// TestRequireNotOnDistribution shows what SECURITY.md says: /v2/ of the built-in
-// registry knows rights and no policy.
+// TestRequireNotOnDistribution checks the statement in SECURITY.md: /v2/ of the
+// built-in registry applies rights but no policy.
 func TestRequireNotOnDistribution(t *testing.T) {
 	key, h := newCosign(), ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)

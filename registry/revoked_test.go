@@ -17,7 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestRevokedKeys shows what a server serves that was told of a stolen key.
+// TestRevokedKeys checks what a server serves after a stolen key was configured
+// as revoked.
 //
 // Shows: mistakes 21
 func TestRevokedKeys(t *testing.T) {

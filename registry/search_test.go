@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestSearchAPI finds modules by what they are called, once the sweep was there by
-// their version, and tells nobody of what he may not read.
+// TestSearchAPI finds modules by their names, and after the sweep by their
+// version, and reveals nothing that a caller may not read.
 func TestSearchAPI(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{

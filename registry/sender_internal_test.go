@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// sent delivers a source to a client that takes 64 KiB at a time and pauses
-// after each, and returns what it got.
+// sent delivers a source to a client that reads 64 KiB at a time and pauses
+// after each, and returns the bytes received.
 func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
 	t.Helper()
 	here := ocitest.OneConn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,8 +49,8 @@ func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
 	}
 }
 
-// TestSlowReader has a client that needs an hour and gets every byte, however
-// they are sent, and one that stalls.
+// TestSlowReader has a client that needs an hour and gets every byte, in each
+// way of sending, and one that stalls.
 //
 // Shows: registries 16 | a time limit that cuts downloads | boring-registry
 func TestSlowReader(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// event writes a status event at a time of its own.
+// event writes a status event with a distinct time.
 func (f *front) event(t testing.TB, repository string, at time.Time, e evidence.StatusEvent, blobs ...oci.Blob) {
 	t.Helper()
 	e.Time = at
@@ -30,7 +30,7 @@ func (f *front) event(t testing.TB, repository string, at time.Time, e evidence.
 	}
 }
 
-// TestStatus deprecates, withdraws and takes back, and looks at every door.
+// TestStatus deprecates, withdraws and reverts both, and checks every route.
 func TestStatus(t *testing.T) {
 	clock := newClock()
 	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
@@ -103,8 +103,8 @@ func reversed(s []string) []string {
 	return out
 }
 
-// TestStatusCost shows that events are read once, and that warnings are few
-// and short however many events there are.
+// TestStatusCost checks that events are read once, and that warnings are few
+// and short for any number of events.
 func TestStatusCost(t *testing.T) {
 	clock := newClock()
 	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
@@ -137,9 +137,9 @@ func TestStatusCost(t *testing.T) {
 	}
 }
 
-// TestTofuKeys is row 7: what is served for each state of a provider's keys, as
-// both clients and both stock tools see it. A key that has expired since is good
-// enough for them, as for every release of the past.
+// TestTofuKeys is row 7: the keys that are served for each state of a
+// provider's keys, checked with both clients and both stock tools. They accept
+// a key that has expired since, as for every old release.
 //
 // Shows: registries 7 | keys that are unreadable, foreign, expired, revoked or missing |
 // boring-registry#312, #327, #377; sethbacon/terraform-registry-backend#423
@@ -203,7 +203,7 @@ func (f *front) hostBlock(t testing.TB) string {
 	return fmt.Sprintf("host \"okara.test\" {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n  }\n}\n", s.Modules, s.Providers)
 }
 
-// TestUnsigned shows where a provider without signature is served: from a
+// TestUnsigned checks where a provider without signature is served: from a
 // mirror, and as one of registry.opentofu.org, but not elsewhere, where both
 // tools would refuse it.
 func TestUnsigned(t *testing.T) {
@@ -231,7 +231,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// TestResign gives an unsigned version its signature later.
+// TestResign signs an unsigned version later.
 func TestResign(t *testing.T) {
 	clock := newClock()
 	f := newFront(t, func(o *server.Options) { o.Now = clock.now })

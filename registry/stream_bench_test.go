@@ -22,7 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// streams is how many clients download how many bytes, and how often in turn.
+// streams is the load of a download benchmark.
 type streams struct {
 	clients, pairs int
 	size           int64
@@ -36,11 +36,11 @@ func newStreams() streams {
 }
 
 // BenchmarkStreams lets 100 clients download the same 200 MB at the same time,
-// straight from a registry on disk and through a front-end, in turn. It reports
-// the throughput of both, the median of their ratios, and by how much the
-// memory of registry, front-end and clients together grew at most. The
-// front-end keeps blobs on disk and begins with none; has the registry's files;
-// or has neither, so that every byte passes through it and is hashed.
+// alternating between a registry on disk and a front-end. It reports the
+// throughput of both, the median of their ratios, and the maximum growth of the
+// memory of registry, front-end and clients together. The front-end caches
+// blobs on disk and starts with none; has the registry's files; or has neither,
+// so that every byte passes through it and is hashed.
 //
 // Shows: registries 28
 func BenchmarkStreams(b *testing.B) {
@@ -54,7 +54,7 @@ func BenchmarkStreams(b *testing.B) {
 	b.Cleanup(inner.Close)
 	host := strings.TrimPrefix(inner.URL, "http://")
 	d := digest.SHA256.Digester()
-	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, load.size)) // neither fails
+	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, load.size)) // cannot fail
 	blob := oci.Blob{
 		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: d.Digest(), Size: load.size},
 		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, load.size)), nil },
@@ -82,7 +82,7 @@ func BenchmarkStreams(b *testing.B) {
 					ratio, growth = append(ratio, through/alone), append(growth, grown)
 				}
 			}
-			b.ReportMetric(0, "ns/op") // meaningless for pairs
+			b.ReportMetric(0, "ns/op") // not meaningful for pairs
 			b.ReportMetric(median(base), "registry-MB/s")
 			b.ReportMetric(median(own), "okara-MB/s")
 			b.ReportMetric(median(ratio), "ratio")
@@ -128,7 +128,7 @@ func (s streams) run(b *testing.B, url string) (rate, growth float64) {
 	return float64(s.clients) * float64(s.size) / 1e6 / took.Seconds(), float64(int64(peak)-int64(before.HeapInuse+before.StackInuse)) / (1 << 20)
 }
 
-// watchMemory returns the most memory in use until done.
+// watchMemory returns the maximum memory in use until done.
 func watchMemory(done <-chan struct{}) (peak uint64) {
 	var now runtime.MemStats
 	for {
@@ -142,7 +142,7 @@ func watchMemory(done <-chan struct{}) (peak uint64) {
 	}
 }
 
-// zeros is an endless file.
+// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

@@ -34,8 +34,8 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// tlsFront is a front-end that serves its registry under /v2/. Over TLS it is at
-// host and remembers what it was asked for.
+// tlsFront is a front-end that serves its registry under /v2/. It listens with
+// TLS at host and records its requests.
 type tlsFront struct {
 	*front
 	tls  *httptest.Server
@@ -73,7 +73,7 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 	return f
 }
 
-// keepStates makes a front-end serve states, by each door.
+// keepStates makes a front-end serve states by all routes.
 func keepStates(t testing.TB, o *server.Options) {
 	t.Helper()
 	store, err := states.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true})
@@ -89,7 +89,7 @@ func keepStates(t testing.TB, o *server.Options) {
 	}
 }
 
-// take returns what was asked for since the last call.
+// take returns the requests since the last call.
 func (f *tlsFront) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *tlsFront) take() []string {
 }
 
 // TestTofuProtocols is rows 1 and 4 with stock tools: every protocol over TLS,
-// found by service discovery, for everybody and with a token, with each form of
+// found by service discovery, anonymously and with a token, with each form of
 // the answer about modules.
 //
 // Shows: opendepot 13 | module and provider registry protocols | both, and the network mirror, over
@@ -136,7 +136,7 @@ func TestTofuProtocols(t *testing.T) {
 	}
 }
 
-// install runs init on a module that needs something by every protocol.
+// install runs init on a module that uses every protocol.
 func (f *tlsFront) install(t *testing.T, tool tofutest.Stock, answer, token string) {
 	f.take()
 	root := strings.ReplaceAll(`terraform {
@@ -166,7 +166,7 @@ host "registry.example.com" {
   services = { "providers.v1" = "https://HOST/origin/registry.example.com/v1/providers/" }
 }
 `, "HOST", f.host)
-	if token != "" { // on /origin/ the tools send that of the name in the address
+	if token != "" { // on /origin/ the tools send the token of the host in the address
 		config += fmt.Sprintf("credentials %q {\n  token = %q\n}\ncredentials \"registry.example.com\" {\n  token = %q\n}\n", f.host, token, token)
 		if tool.Name == "tofu" {
 			config += fmt.Sprintf("oci_credentials %q {\n  username = \"okara\"\n  password = %q\n}\n", f.host, token)
@@ -197,9 +197,9 @@ host "registry.example.com" {
 	}
 }
 
-// TestTofuRefusesDamagedModule: no stock tool takes a module whose archive the registry has
-// damaged, whoever looks: OpenTofu, which is trusted to compare it with the checksum of the
-// link, does so.
+// TestTofuRefusesDamagedModule checks that no stock tool accepts a module whose
+// archive the registry has damaged, including OpenTofu, which is trusted to
+// compare it with the checksum in the link.
 func TestTofuRefusesDamagedModule(t *testing.T) {
 	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
@@ -223,8 +223,9 @@ func TestTofuRefusesDamagedModule(t *testing.T) {
 	}
 }
 
-// TestTofuHashes is row 11: the hashes that publishing records for each platform
-// are those that the tools compute from the packages, by either protocol.
+// TestTofuHashes is row 11: the hashes that publishing records for each
+// platform equal those that the tools compute from the packages, by either
+// protocol.
 //
 // Shows: registries 11 | `h1:` hashes missing or wrong | sethbacon/terraform-registry-backend
 // Shows: registries 20 | a lock file for one platform | opentofu/opentofu#1442, #2563, #3868, #3885
@@ -253,7 +254,8 @@ func TestTofuHashes(t *testing.T) {
 	}
 	slices.Sort(want)
 	for _, tool := range tofutest.StockTools(t) {
-		// No mirror serves an address with a port: the tools build a wrong URL.
+		// No mirror supports an address with a port: the tools build a wrong
+		// URL.
 		for host, args := range map[string][]string{f.host: nil, "okara.test": {"-net-mirror=https://" + f.host + "/mirror/"}} {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600); err != nil {
@@ -300,9 +302,9 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 	return status/100 == 2
 }
 
-// TestTofuLogin is row 21: stock tools log in to an issuer in this process, by
-// way of the front-end and at the issuer itself, install with what they got, and keep a
-// state by a cloud block.
+// TestTofuLogin is row 21: stock tools log in to an issuer in this process,
+// through the front-end and at the issuer itself, install with the token, and
+// store a state with a cloud block.
 //
 // Shows: cloud 20 | login with a browser, with a token that is pasted, with a bad one
 // Shows: opendepot 14
@@ -332,7 +334,7 @@ func TestTofuLogin(t *testing.T) {
 					t.Errorf("nobody installed a private module:\n%s", out)
 				}
 				tool.Home = t.TempDir()
-				if err := os.Mkdir(filepath.Join(tool.Home, ".terraform.d"), 0o700); err != nil { // Terraform wants it to be there
+				if err := os.Mkdir(filepath.Join(tool.Home, ".terraform.d"), 0o700); err != nil { // Terraform requires it
 					t.Fatal(err)
 				}
 				browser := f.tls.Client()
@@ -343,7 +345,7 @@ func TestTofuLogin(t *testing.T) {
 					resp, err := browser.Get(at)
 					if err == nil {
 						resp.Body.Close()
-					} else if !strings.Contains(err.Error(), "http://localhost:100") { // a tool that has its code may end in mid-answer
+					} else if !strings.Contains(err.Error(), "http://localhost:100") { // a tool that has its code may exit during the answer
 						t.Error(err)
 					}
 				})

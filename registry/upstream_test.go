@@ -24,9 +24,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestTokenExchange is row 25: behind a registry that challenges for each
-// repository, and whose issuer refuses to join scopes, a token is asked for one
-// repository at a time.
+// TestTokenExchange is row 25: if a registry challenges for each repository,
+// and its issuer refuses joined scopes, tokens are requested for one repository
+// at a time.
 //
 // Shows: registries 25 | no exchange of tokens, or joined scopes | the same; opentofu/opentofu#3316
 func TestTokenExchange(t *testing.T) {
@@ -70,8 +70,8 @@ func TestTokenExchange(t *testing.T) {
 	}
 }
 
-// TestManyTags is row 24 at size: 10,000 tags in pages of two, with links that
-// are absolute with another scheme, and one that is repeated at the end.
+// TestManyTags is row 24 at scale: 10,000 tags in pages of two, with absolute
+// links that have another scheme, and a repeated one at the end.
 //
 // Shows: registries 24
 func TestManyTags(t *testing.T) {
@@ -87,7 +87,7 @@ func TestManyTags(t *testing.T) {
 		at, _ := strconv.Atoi(r.URL.Query().Get("last"))
 		end := min(at+2, total)
 		body := must(json.Marshal(map[string]any{"name": "acme/modules/net/vpc/aws", "tags": tags[at:end]}))
-		next := min(end, total-2) // the last page names itself
+		next := min(end, total-2) // the last page links to itself
 		h := http.Header{
 			"Content-Type": {"application/json"},
 			"Link":         {fmt.Sprintf(`<https://%s%s?n=2&last=%d>; rel="next"`, r.URL.Host, r.URL.Path, next)},
@@ -102,8 +102,8 @@ func TestManyTags(t *testing.T) {
 	}
 }
 
-// TestLayouts serves everything from repositories that the configuration names,
-// directly at the root of a registry and deep in it.
+// TestLayouts serves everything from repositories named by the configuration,
+// at the root of a registry and deep in it.
 //
 // Shows: opendepot-defects 3 | a storage path that is wrong without a prefix
 func TestLayouts(t *testing.T) {
@@ -131,8 +131,8 @@ func TestLayouts(t *testing.T) {
 }
 
 // TestRunnersBesideTheStorage is row 17: clients that cannot reach the storage
-// behind the registry get the bytes from the front-end, all others are sent
-// there; and a registry without such a storage is streamed from.
+// behind the registry get the bytes from the front-end, all others are
+// redirected; a registry without such a storage is streamed.
 //
 // Shows: registries 17 | runners that cannot reach the storage | boring-registry#180
 func TestRunnersBesideTheStorage(t *testing.T) {
@@ -182,7 +182,8 @@ func TestRunnersBesideTheStorage(t *testing.T) {
 	}
 }
 
-// gated is a body of which all but the first 64 KiB comes when open is closed.
+// gated is a body of which only the first 64 KiB are available until open is
+// closed.
 type gated struct {
 	io.ReadCloser
 	open <-chan struct{}
@@ -199,8 +200,9 @@ func (g *gated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestArchiveFlows shows that the client has the first byte of an archive before
-// the last one has left the registry, and that a download is one request.
+// TestArchiveFlows checks that the client gets the first byte of an archive
+// before the last one has left the registry, and that a download is one
+// request.
 //
 // Shows: registries 28 | whole archives in memory | citizen, terrakube, otf
 // Shows: opendepot-defects 6 | an archive read whole before its first byte is sent

@@ -46,13 +46,13 @@ const (
 	commitB    = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// forge is the part of GitHub's API that a webhook leads to.
+// forge is the part of GitHub's API that a webhook uses.
 type forge struct {
 	mu       sync.Mutex // guards the fields below
 	tags     map[string]string
 	trees    map[string][]byte // tar.gz by commit
-	failing  int               // how many answers to come are 500
-	limited  time.Time         // until then the rate limit is met
+	failing  int               // number of further answers with status 500
+	limited  time.Time         // requests are rate-limited until then
 	requests []string
 }
 
@@ -100,13 +100,13 @@ func (f *forge) asked() int {
 	return len(f.requests)
 }
 
-// newTree packs files below one directory, as a forge does. A name that ends
-// in "@" is a link.
+// newTree packs files below one directory, as a forge does. A name that ends in
+// "@" is a link.
 func newTree(files map[string]string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": commitA}}) // into memory
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": commitA}}) // writes to memory
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: "acme-x-aaaaaaa/" + name, Mode: 0o644, Size: int64(len(files[name]))}
 		if link, ok := strings.CutSuffix(h.Name, "@"); ok {
@@ -121,7 +121,7 @@ func newTree(files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// hooked is a front-end that takes webhooks, without a network, so that a
+// hooked is a front-end that accepts webhooks, without a network, so that a
 // synctest bubble can wait for its work.
 type hooked struct {
 	metrics *server.Metrics
@@ -132,8 +132,8 @@ type hooked struct {
 	delivery int
 }
 
-// newHooked returns a front-end over a registry and a forge. It does no jobs
-// until run is called.
+// newHooked returns a front-end over a registry and a forge. Its jobs run only
+// after run is called.
 func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	t.Helper()
 	h := &hooked{metrics: server.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: store}, PlainHTTP: true})}
@@ -156,7 +156,7 @@ func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	return h
 }
 
-// run does jobs until the returned function is called.
+// run runs jobs until the returned function is called.
 func (h *hooked) run(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -170,8 +170,8 @@ func hookSign(secret, body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// deliver sends an event as GitHub does, each with an id of its own. Headers
-// that are given replace those.
+// deliver sends an event as GitHub does, each with a new id. The given headers
+// replace the default ones.
 func (h *hooked) deliver(t testing.TB, event, body string, header ...string) (int, string) {
 	t.Helper()
 	h.delivery++
@@ -198,7 +198,7 @@ func (h *hooked) get(t testing.TB, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// mustVersions holds the versions of a module against those wanted; none at
+// mustVersions compares the versions of a module with the wanted ones; none at
 // all is 404.
 func (h *hooked) mustVersions(t testing.TB, module string, want ...string) {
 	t.Helper()

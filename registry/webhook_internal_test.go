@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// FuzzHookSignature reads arbitrary signature headers: what is accepted is the
-// one way to write those bytes, but for the case of the digits.
+// FuzzHookSignature parses arbitrary signature headers: accepted is only the
+// canonical form of the bytes, in either case of the digits.
 func FuzzHookSignature(f *testing.F) {
 	for _, s := range []string{"sha256=" + strings.Repeat("0a", 32), "sha1=" + strings.Repeat("0a", 20), "sha256=", "", "sha256=sha256=", "SHA256=" + strings.Repeat("00", 32)} {
 		f.Add(s)
@@ -25,9 +25,9 @@ func FuzzHookSignature(f *testing.F) {
 	})
 }
 
-// FuzzHook reads arbitrary bodies of all events: what is accepted names one
-// repository and one tag, and leads to nothing but a module that can be stored,
-// in a folder that the tag or the configuration names.
+// FuzzHook parses arbitrary bodies of all events: an accepted one names one
+// repository and one tag, and leads only to a module that can be stored, in a
+// directory that the tag or the configuration names.
 func FuzzHook(f *testing.F) {
 	const repository = `"repository":{"full_name":"acme/terraform-aws-vpc","html_url":"https://github.com/acme/terraform-aws-vpc"}`
 	for _, s := range [][2]string{

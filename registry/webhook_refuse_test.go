@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestHookRefuses sends what asks for nothing. GitHub is not asked, nothing is
-// recorded.
+// TestHookRefuses sends deliveries that require no action. GitHub gets no
+// request, and nothing is recorded.
 func TestHookRefuses(t *testing.T) {
 	api := &forge{}
 	h := newHooked(t, ocitest.Handler(t, ocitest.Quirks{}), api)
@@ -85,7 +85,7 @@ func TestHookRefuses(t *testing.T) {
 }
 
 // slowSender is the connection of a delivery that never arrives. Its reads end
-// when the deadline for them has passed.
+// at their deadline.
 type slowSender struct {
 	*httptest.ResponseRecorder
 	body *io.PipeWriter
@@ -98,9 +98,9 @@ func (s *slowSender) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestHookCrowd has unauthenticated senders who begin deliveries of any length
-// and do not end them, from one address and from many: a delivery that arrives
-// from elsewhere is answered meanwhile, and soon nothing is left of the others.
+// TestHookCrowd has unauthenticated senders that start deliveries of any length
+// and do not finish them, from one address and from many: a delivery from
+// elsewhere is answered meanwhile, and the others are soon dropped.
 //
 // Shows: mistakes 12 | slow senders without a token kept all the places for webhooks | a small body
 // must be there in 2 seconds, a longer one in 8; one client has a share
@@ -111,7 +111,7 @@ func TestHookCrowd(t *testing.T) {
 		senders func(i int) (address string)
 		length  int64
 		within  time.Duration // until a delivery from elsewhere is answered
-		gone    time.Duration // until all have been sent away
+		gone    time.Duration // until all have been dropped
 	}{
 		{"one address", func(int) string { return "203.0.113.1:1" }, 100, 0, 8 * time.Second},
 		{"one network", func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }, 100, 0, 8 * time.Second},
@@ -151,7 +151,7 @@ func TestHookCrowd(t *testing.T) {
 }
 
 // TestHookSecrets looks for the forge's token, its signed links and the
-// webhook's secrets in all that is written.
+// webhook's secrets in all output.
 //
 // Shows: registries 22 | secrets that the API shows | PacoVK/tapir GHSA-rj9m-qf65-f5gg
 func TestHookSecrets(t *testing.T) {
@@ -163,7 +163,7 @@ func TestHookSecrets(t *testing.T) {
 		var said strings.Builder
 		for _, d := range [][2]string{
 			{"push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)},
-			{"push", pushed("acme/terraform-aws-vpc", "v2.0.0", commitB)}, // which the forge does not have
+			{"push", pushed("acme/terraform-aws-vpc", "v2.0.0", commitB)}, // the forge does not have it
 			{"push", pushed("Other/terraform-aws-vpc", "v2.0.0", commitA)},
 			{"push", "{"},
 		} {

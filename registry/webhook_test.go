@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestHookPublishes sends every event that publishes, with names and tags of
+// TestHookPublishes sends every event that publishes, with names and tags in
 // every form.
 //
 // Shows: aws-registry 1 | a webhook for new tags | `POST /hooks/github` for tags and releases, with
@@ -92,8 +92,8 @@ func TestHookPublishes(t *testing.T) {
 	}
 }
 
-// TestHookOnce sends a tag in all the ways in which one arrives, and one
-// delivery again.
+// TestHookOnce sends a tag in all the events that report one, and one delivery
+// again.
 func TestHookOnce(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestHookOnce(t *testing.T) {
 	})
 }
 
-// TestHookRetries fails GitHub twice: the third try, 30 s later, publishes.
+// TestHookRetries lets GitHub fail twice: the third try, 30 s later, publishes.
 //
 // Shows: aws-registry 1
 func TestHookRetries(t *testing.T) {
@@ -151,8 +151,8 @@ func TestHookRetries(t *testing.T) {
 	})
 }
 
-// TestHookRateLimit meets a limit that lasts for half an hour: no try waits for
-// that long, and a later one publishes.
+// TestHookRateLimit has a rate limit that lasts for half an hour: no try waits
+// for that long, and a later one publishes.
 func TestHookRateLimit(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestHookRateLimit(t *testing.T) {
 	})
 }
 
-// TestHookSurvives ends a server between its answer and the work.
+// TestHookSurvives stops a server between its answer and the work.
 //
 // Shows: aws-registry 1
 func TestHookSurvives(t *testing.T) {
@@ -277,7 +277,7 @@ func TestHookBadTrees(t *testing.T) {
 	}
 }
 
-// TestHookOptions holds the configuration's mistakes against New.
+// TestHookOptions checks that New refuses mistakes in the configuration.
 func TestHookOptions(t *testing.T) {
 	good := registry.GitHub{Owner: "acme", Secrets: [][]byte{[]byte(hookSecret)}, Origins: func() (supply.Origins, error) { return supply.Origins{}, nil }}
 	tests := []struct {
