@@ -25,8 +25,8 @@ const (
 	benchSize      = 4 << 20
 )
 
-// BenchmarkPublishProvider publishes 12 packages that do not compress to the
-// built-in registry on disk: hashes, h1, upload. Allocations include the registry.
+// BenchmarkPublishProvider publishes 12 incompressible packages to the built-in
+// registry on disk: hashes, h1, upload. Allocations include the registry.
 func BenchmarkPublishProvider(b *testing.B) {
 	dir := b.TempDir()
 	for i := range benchPlatforms {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestRebuildCatalog loses the catalog and makes it anew.
+// TestRebuildCatalog deletes the catalog and rebuilds it.
 func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
@@ -64,7 +64,8 @@ func inCatalog(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/p/catalog/")
 }
 
-// TestRebuildCatalogUnsupported asks a registry that has no list.
+// TestRebuildCatalogUnsupported uses a registry that has no list of
+// repositories.
 func TestRebuildCatalogUnsupported(t *testing.T) {
 	none := &ocitest.Fault{Match: func(r *http.Request) bool { return r.URL.Path == "/v2/_catalog" }, Times: -1, Do: ocitest.Status(http.StatusMethodNotAllowed, -1)}
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})

@@ -23,7 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// contestants publish version 1.2.3 with contents of their own.
+// contestants returns functions that publish version 1.2.3 with different
+// contents.
 func contestants(t *testing.T) map[string]func(d *depot.Depot, content int) (depot.Published, error) {
 	dists := []fs.FS{depottest.NewDist(t, "linux_amd64"), depottest.NewDist(t, "darwin_arm64"), depottest.NewDist(t, "windows_amd64")}
 	key, v, m := depottest.NewKey(t, signing.KeyOptions{}), depottest.MustVersion(t, "1.2.3"), depottest.MustModule(t, "net/vpc/aws", "1.2.3")
@@ -41,20 +42,20 @@ func repositoryOf(kind string) string {
 	return map[string]string{"module": depottest.ModuleRepo, "provider": depottest.ProviderRepo}[kind]
 }
 
-// refused reports whether a publisher was told that a version has, or gets, other content:
-// both digests are named.
+// refused reports whether a publisher got the error that a version has, or will
+// have, other content, with both digests.
 func refused(err error) bool {
 	return errors.Is(err, oci.ErrExists) && strings.Count(err.Error(), "sha256:") >= 2
 }
 
-// withoutWaits runs a test in a bubble where waits take no time, with a registry that
-// answers without a connection.
+// withoutWaits runs a test in a bubble where waits take no time, with a
+// registry that answers without a connection.
 func withoutWaits(t *testing.T, h http.Handler, f func(t *testing.T, registry http.RoundTripper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, ocitest.Direct{Handler: h}) })
 }
 
-// eachWithoutWaits is withoutWaits for registries of each kind.
+// eachWithoutWaits is withoutWaits for each kind of registry.
 func eachWithoutWaits(t *testing.T, f func(t *testing.T, registry http.RoundTripper)) {
 	t.Helper()
 	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) { withoutWaits(t, h, f) })
@@ -65,8 +66,9 @@ func newDepot(t *testing.T, o oci.Options) (*depot.Depot, *oci.Client) {
 	return depottest.NewDepot(t, "registry.test", o)
 }
 
-// One publisher stops right before it writes its version, and another one publishes
-// other content meanwhile: exactly one of them is told that it is there.
+// TestTwoPublishOneVersion stops one publisher just before it writes its
+// version, while another one publishes other content: exactly one of them
+// succeeds.
 //
 // Shows: opendepot-defects 10
 // Shows: rules 8
@@ -115,7 +117,8 @@ func TestTwoPublishOneVersion(t *testing.T) {
 	}
 }
 
-// Several publish at once, from processes of their own, in many rounds.
+// TestManyPublishOneVersion has several publishers at once, as in separate
+// processes, in many rounds.
 //
 // Shows: opendepot-defects 10
 // Shows: rules 8
@@ -158,8 +161,9 @@ func TestManyPublishOneVersion(t *testing.T) {
 	}
 }
 
-// A publisher that was killed before it wrote the version leaves its bid. The same
-// content goes on from there; other content is refused until then, and says how.
+// TestPublisherDiesBeforeItsVersion kills a publisher before it writes the
+// version, so that its bid stays. The same content can be published; other
+// content is refused until then, with a hint.
 //
 // Shows: rules 8
 func TestPublisherDiesBeforeItsVersion(t *testing.T) {
@@ -201,13 +205,14 @@ func publisherDies(t *testing.T, registry http.RoundTripper) {
 	}
 }
 
-// A provider is signed anew each time, so the same zips have another digest when they are
-// published again after a kill: what was begun is finished all the same.
+// TestPublisherOfProviderDies checks that a publication is finished although a
+// provider is signed again each time, so that the same zips have another digest
+// after a kill.
 func TestPublisherOfProviderDies(t *testing.T) {
 	dist, v := depottest.NewDist(t, "linux_amd64"), depottest.MustVersion(t, "1.2.3")
 	for n := range 4 { // either digest may be the smaller one
 		withoutWaits(t, ocitest.Handler(t, ocitest.Quirks{}), func(t *testing.T, registry http.RoundTripper) {
-			key := depottest.NewKey(t, signing.KeyOptions{}) // of the time of the bubble
+			key := depottest.NewKey(t, signing.KeyOptions{}) // with the time of the bubble
 			dies := &ocitest.Fault{
 				Base: registry,
 				Match: func(r *http.Request) bool {
@@ -235,9 +240,10 @@ func TestPublisherOfProviderDies(t *testing.T) {
 	}
 }
 
-// What it costs that only one publisher wins: of a version nobody else publishes,
-// PUT and DELETE of the bid, a list and two looks: whether the registry gives the
-// manifest to those who pull, and whether the version is there. The third PUT is the time.
+// TestRequestsOfAVersion counts the requests that ensure a single winner for a
+// version that only one publisher publishes: PUT and DELETE of the bid, a list
+// and two reads, which check whether the registry serves the manifest and
+// whether the version exists. The third PUT is the publish time.
 func TestRequestsOfAVersion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		q    ocitest.Quirks
@@ -275,15 +281,16 @@ func TestRequestsOfAVersion(t *testing.T) {
 	}
 }
 
-// What publishing a version of a module costs: the list, its blobs, PUT and DELETE of the
-// bid, whether the registry hands it out, the list, whether the version is there, the
-// version, latest, the time, and the catalog's entry, which a process asks for once. The
-// first of a repository sends the empty blob, and that of the catalog, too. Where a blob
-// does not come with the POST each takes a PUT more.
+// TestRequestsOfAModule counts the requests for publishing a version of a
+// module: the list, its blobs, PUT and DELETE of the bid, a check that the
+// registry serves it, the list, a check whether the version exists, the
+// version, latest, the time, and the catalog's entry, which a process requests
+// once. The first version of a repository also sends the empty blob, and that
+// of the catalog. If blobs are not sent with the POST, each takes one more PUT.
 func TestRequestsOfAModule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		q           ocitest.Quirks
-		cold, first int // the first version of a process; of all
+		cold, first int // the first version of a process; the first of all
 		warm        map[string]int
 	}{
 		"single post": {ocitest.Quirks{}, 13, 20, map[string]int{"GET tags": 2, "POST upload": 3, "HEAD manifest": 2, "PUT manifest": 4, "DELETE manifest": 1}},
@@ -323,8 +330,8 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// A version is pushed once more, and whole, where the registry says that it misses a blob
-// which came with a POST.
+// TestSinglePostLost checks that a version is pushed again completely if the
+// registry reports a missing blob that was sent with a POST.
 func TestSinglePostLost(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	lost := &ocitest.Fault{Match: ocitest.On(http.MethodPost, "upload"), Nth: 1, Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
@@ -337,8 +344,9 @@ func TestSinglePostLost(t *testing.T) {
 	mustBeComplete(t, depottest.MustRepo(t, client, depottest.ModuleRepo), "1.0.0")
 }
 
-// Who sees that another version is being published lists the tags again before latest is
-// moved, and leaves it at the higher one.
+// TestLatestBesideAnother checks that a publisher that sees the publication of
+// another version lists the tags again before it moves latest, and keeps it at
+// the higher version.
 func TestLatestBesideAnother(t *testing.T) {
 	count, host := &ocitest.Count{}, ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{Transport: count})
@@ -365,8 +373,8 @@ func TestLatestBesideAnother(t *testing.T) {
 	}
 }
 
-// Bids that stayed are removed with old versions: those for versions that are there, and
-// none that somebody may be about to write.
+// TestBidsArePruned checks that pruning removes remaining bids for existing
+// versions, but none for a version that may still be written.
 //
 // Shows: rules 8
 func TestBidsArePruned(t *testing.T) {
@@ -400,7 +408,7 @@ func TestBidsArePruned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name == "by digest" { // its own manifest, as every bid has
+			if name == "by digest" { // with a unique manifest, as every bid has
 				if err := r.PutTag(t.Context(), begun, depottest.MustFetch(t, r, "1.1.0")); err != nil {
 					t.Fatal(err)
 				}

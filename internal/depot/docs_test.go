@@ -20,7 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// docsOf reads the documentation of a version as a browser is shown it.
+// docsOf reads the documentation of a version in the form displayed in a
+// browser.
 func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	t.Helper()
 	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, version))
@@ -42,8 +43,8 @@ func docsOf(t *testing.T, r *oci.Repo, version string) *description.Docs {
 	return d
 }
 
-// TestProviderDocs publishes documentation, extends the version without it, mirrors
-// it elsewhere, and publishes again what was pulled: the pages are there each time.
+// TestProviderDocs publishes documentation, extends the version without it,
+// mirrors it, and publishes the pulled files again: the pages exist each time.
 func TestProviderDocs(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com"})
@@ -81,8 +82,8 @@ func TestProviderDocs(t *testing.T) {
 	check(depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns"), "mirrored")
 }
 
-// TestProviderDocsElsewhere takes documentation from where the options say, packed
-// from the release, and refuses what is none.
+// TestProviderDocsElsewhere takes documentation from the location in the
+// options, packed from the release, and refuses invalid documentation.
 func TestProviderDocsElsewhere(t *testing.T) {
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com"})
 	v := depottest.MustVersion(t, "1.2.3")

@@ -50,7 +50,7 @@ func TestEditions(t *testing.T) {
 			}
 		}
 		check(two)
-		// The older content again becomes the version again.
+		// Publishing the older content makes it the version again.
 		if back := publish("# 1", depot.PolicyEditions); back.Digest != one.Digest {
 			t.Errorf("back: %+v", back)
 		}
@@ -67,7 +67,7 @@ func edition(t *testing.T, p depot.Published) string {
 	return v.Tag()
 }
 
-// TestEditionsAreSelectedExactly holds the reason for the form of the name.
+// TestEditionsAreSelectedExactly checks the reason for the form of the name.
 //
 // Shows: aws-registry 4
 func TestEditionsAreSelectedExactly(t *testing.T) {

@@ -77,7 +77,7 @@ func TestExamineProvider(t *testing.T) {
 	}
 }
 
-// rezipped returns an index whose hash of a package is not that of its layer.
+// rezipped returns an index with a package hash that differs from its layer.
 func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 	t.Helper()
 	p := index.Platforms[0]
@@ -85,7 +85,8 @@ func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 	return newIndex(t, index, "1.1.0", p)
 }
 
-// newIndex returns an index that proves a package with the metadata of another.
+// newIndex returns an index that combines a package with the metadata of
+// another.
 func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p artifact.ProviderPlatform) oci.Manifest {
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
@@ -98,8 +99,8 @@ func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p arti
 }
 
 // TestExamineRezipped replaces a package by one with the same files that was
-// zipped again. The manifests tell that, unless they only lie about what is in
-// the zip: then its bytes do.
+// zipped again. The manifests show that, unless they are wrong only about the
+// content of the zip: then its bytes show it.
 func TestExamineRezipped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})
@@ -157,7 +158,7 @@ func TestExamineRezipped(t *testing.T) {
 		})
 	}
 
-	// A registry that hands out other bytes than it took.
+	// A registry that serves other bytes than it received.
 	damaged := &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: -1, Do: ocitest.Corrupt}
 	broken, _ := depottest.NewDepot(t, host, oci.Options{Transport: damaged})
 	for deep, want := range map[bool]int{false: 0, true: 1} {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-// FuzzConfiguration describes a module with any file.
+// FuzzConfiguration describes a module with an arbitrary file.
 func FuzzConfiguration(f *testing.F) {
 	f.Add("main.tf", "variable \"x\" {\n type = map(object({ a = optional(string, \"b\") }))\n default = { c = {} }\n}\n")
 	f.Add("main.tf", "terraform {\n required_providers {\n a = { source = \"b/c\", version = \"1.0\" }\n }\n}\nmodule \"m\" {\n source = \"./m\"\n}\n")

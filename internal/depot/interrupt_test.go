@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// died is a transport on which nothing works from the nth request on, as after
+// died is a transport on which every request fails from the nth on, as after
 // kill -9. With after set, the nth request still takes effect.
 func died(n int, after bool, base http.RoundTripper) http.RoundTripper {
 	do := ocitest.FailBefore
@@ -32,8 +32,8 @@ func died(n int, after bool, base http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// arrivals counts the blobs that the registry has taken, without small ones, for which
-// it costs as much to ask as to send them.
+// arrivals counts the blobs that the registry has received, without small ones,
+// for which a HEAD costs as much as sending them.
 type arrivals struct{ n atomic.Int64 }
 
 func (a *arrivals) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -44,19 +44,20 @@ func (a *arrivals) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// publisher publishes one thing with a depot.
+// publisher publishes one version with a depot.
 type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
 
-// TestInterruptedPublish stops a publish at each of its requests, before and
-// after the request took effect. No broken version may be visible, and the next
-// run must finish the job without sending a large blob that had arrived.
+// TestInterruptedPublish interrupts a publication at each of its requests,
+// before and after the request took effect. No broken version may be visible,
+// and the next run must finish the job without sending again a large blob that
+// had arrived.
 //
 // Shows: registries 12
 func TestInterruptedPublish(t *testing.T) {
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 	module := depottest.NewModule("locals {}\n")
 	large := make([]byte, 100<<10)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // it never fails
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // never fails
 	module["large.bin"] = &fstest.MapFile{Data: large}
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
 	depottest.Sign(t, dist, mustKey(t))
@@ -104,8 +105,8 @@ func TestInterruptedPublish(t *testing.T) {
 	}
 }
 
-// interrupt runs once on the broken transport and once on a good one. It reports
-// whether the first run came through.
+// interrupt runs once on the broken transport and once on a working one. It
+// reports whether the first run succeeded.
 func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arrivals, repository, tag string, run publisher, uploads int) bool {
 	t.Helper()
 	d, _ := depottest.NewDepot(t, host, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})
@@ -120,7 +121,7 @@ func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arr
 		t.Fatalf("second run: %v", err)
 	}
 	mustBeComplete(t, r, tag)
-	if sent, n := int(again.n.Load()), int(arrived.n.Load()); sent > uploads-n { // fewer: one arrived whose answer nobody read
+	if sent, n := int(again.n.Load()), int(arrived.n.Load()); sent > uploads-n { // fewer: one arrived, but its answer was lost
 		t.Errorf("the second run sent %d blobs although %d of %d had arrived", sent, n, uploads)
 	}
 	return err == nil && len(out.Warnings) == 0

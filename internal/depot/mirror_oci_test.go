@@ -28,8 +28,8 @@ func newOCIOrigin(t *testing.T, key *signing.Key) (*depot.Depot, *oci.Repo, depo
 	return d, r, upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
 }
 
-// TestMirrorTakesTheNewestSignature mirrors a version that was signed again: the
-// copy has the proof that counts now, not the one it was published with.
+// TestMirrorTakesTheNewestSignature mirrors a version that was signed again:
+// the copy has the current proof, not the one of the publication.
 func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	old, next := mustKey(t), depottest.NewKey(t, signing.KeyOptions{})
 	origin, _, src := newOCIOrigin(t, old)
@@ -53,8 +53,8 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	}
 }
 
-// TestMirrorFromAnIndexOfAnotherTool mirrors what OpenTofu would install: an
-// index without okara's annotations and metadata.
+// TestMirrorFromAnIndexOfAnotherTool mirrors an index that OpenTofu would
+// accept, without okara's annotations and metadata.
 func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	_, r, src := newOCIOrigin(t, mustKey(t))
 	index, err := depottest.MustFetch(t, r, "1.2.3").Index()

@@ -66,7 +66,7 @@ func TestMirrorProvider(t *testing.T) {
 		t.Errorf("one more platform: %v", err)
 	}
 
-	// The copy is an origin itself: a mirror can be mirrored.
+	// The copy is itself an origin: a mirror can be mirrored.
 	copied, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	from := upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
 	second, err := copied.MirrorProvider(t.Context(), from, depottest.UpstreamDNS(), v, depot.MirrorOptions{})
@@ -152,13 +152,13 @@ func TestMirrorProviderUnsigned(t *testing.T) {
 	}
 }
 
-// sizedBody is the body of an answer that said how long it is.
+// sizedBody is the body of an answer with an announced size.
 type sizedBody struct{ io.ReadCloser }
 
 func (sizedBody) Length() int64 { return 1 << 10 }
 
-// TestMirrorProgress cuts the first upload, which is then repeated: what the events
-// count must be the sizes in the end.
+// TestMirrorProgress breaks the first upload, which is then repeated: the sums
+// of the events must equal the sizes at the end.
 func TestMirrorProgress(t *testing.T) {
 	cut := &ocitest.Fault{Match: ocitest.On("PUT", "upload"), Nth: 1, Do: ocitest.FailBefore}
 	client, err := oci.New(ocitest.New(t, ocitest.Quirks{NoSinglePost: true}), oci.Options{Transport: cut, Retry: oci.Retry{InitialBackoff: time.Millisecond}})
@@ -223,7 +223,7 @@ func TestLockHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// two zips and the registry manifest; the origin tells no h1:
+	// two zips and the registry manifest; the origin announces no h1:
 	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.Opened.Load() != 0 {
 		t.Errorf("got %+v after %d downloads", locked, src.Opened.Load())
 	}

@@ -176,11 +176,11 @@ func TestPublishModuleRefuses(t *testing.T) {
 	}
 }
 
-// deep returns a text that nests as often as a small archive can hold.
+// deep returns a text with the maximum nesting of a small archive.
 func deep(prefix, s string) []byte { return []byte(prefix + strings.Repeat(s, 5000)) }
 
 // TestDescribeWhatCannotBeRead publishes modules with a file that is not read
-// and with a default that makes the library for descriptions panic.
+// and with a default that makes the description library panic.
 func TestDescribeWhatCannotBeRead(t *testing.T) {
 	for name, tree := range map[string]fstest.MapFS{
 		"no JSON":              {"main.tf": {}, "a.tf.json": {Data: []byte("{\"a\": [")}},

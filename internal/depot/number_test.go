@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// number publishes one version of something, with other content each time.
+// number publishes one version of an item, with other content each time.
 type number struct {
 	name    string
 	item    addr.Item
@@ -46,7 +46,7 @@ func numbers(t *testing.T) []number {
 }
 
 // TestANumberIsUsedOnce removes a version and publishes its number again: with
-// other content, with the same, and after it was taken back.
+// other content, with the same content, and after an unyank.
 func TestANumberIsUsedOnce(t *testing.T) {
 	for _, tt := range numbers(t) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestANumberIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestAYankedVersionSaysSo publishes a version again that is yanked and there.
+// TestAYankedVersionSaysSo publishes again a version that exists and is yanked.
 func TestAYankedVersionSaysSo(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
@@ -108,8 +108,8 @@ func TestAYankedVersionSaysSo(t *testing.T) {
 	})
 }
 
-// TestAllNumbersAreYanked: a version of something that was withdrawn as a whole
-// would be hidden at once.
+// TestAllNumbersAreYanked checks that no version can be published for an item
+// that was withdrawn as a whole, because it would be hidden at once.
 func TestAllNumbersAreYanked(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	module := numbers(t)[0]

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// testKey is made once: it signs everything here.
+// testKey is created once: it signs everything here.
 var testKey = sync.OnceValues(func() (*signing.Key, error) {
 	return signing.NewKey(signing.KeyOptions{Name: "Test", ECC: true})
 })

@@ -17,8 +17,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPruneByDigest: where tags cannot be deleted, manifests are, unless a tag that
-// stays is on the same one, and who prunes hears how much is left.
+// TestPruneByDigest checks that manifests are deleted if tags cannot be, unless
+// a remaining tag has the same manifest, and that the caller is told how many
+// versions were kept.
 //
 // Shows: rules 5 | without DELETE by tag, manifests go that nothing else needs; a yank says what
 // stays
@@ -67,8 +68,9 @@ func TestPruneByDigest(t *testing.T) {
 	}
 }
 
-// TestKeptTags: whatever keeps the tag of a version, an account or a rule, a yank that
-// was to remove it is recorded, and says what stays and why; so does a prune.
+// TestKeptTags checks that a yank whose tag cannot be removed, because of the
+// account or a rule, is recorded and reports what remains and why; a prune does
+// the same.
 //
 // Shows: rules 5
 func TestKeptTags(t *testing.T) {
@@ -108,8 +110,8 @@ func TestKeptTags(t *testing.T) {
 	}
 }
 
-// TestContentTrust: nothing gets a tag that a registry hands out to nobody, and what is
-// there is not spoilt by an announcement.
+// TestContentTrust checks that a manifest that the registry serves to no client
+// gets no tag, and that an announcement does not damage existing versions.
 //
 // Shows: rules 4
 func TestContentTrust(t *testing.T) {
@@ -154,8 +156,9 @@ func TestContentTrust(t *testing.T) {
 	}
 }
 
-// TestEqualZips: two platforms with the same bytes get manifests that differ, and a
-// version without such platforms is what it always was.
+// TestEqualZips checks that two platforms with the same bytes get different
+// manifests, and that a version without such platforms is stored in its old
+// form.
 //
 // Shows: rules 9 | platforms with equal zips have manifests of their own
 func TestEqualZips(t *testing.T) {

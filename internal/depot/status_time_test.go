@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestPublishTime publishes through every door of a depot, and again: the first time
-// counts, but for an edition, which becomes the version then.
+// TestPublishTime publishes by every method of a depot, and again: the first
+// time counts, except for an edition, which becomes the version then.
 func TestPublishTime(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
@@ -76,7 +76,7 @@ func TestPublishTime(t *testing.T) {
 	})
 }
 
-// timeTags are the recorded times of a repository.
+// timeTags returns the recorded times of a repository.
 func timeTags(t *testing.T, r *oci.Repo) []string {
 	t.Helper()
 	l, err := depot.ReadListing(t.Context(), r, nil)
@@ -86,8 +86,9 @@ func timeTags(t *testing.T, r *oci.Repo) []string {
 	return slices.DeleteFunc(slices.Clone(l.Tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-time-") })
 }
 
-// TestTimeOnce brings back a version without a time, and contents that a version had, and
-// then prunes: nothing is recorded twice, and what is gone has no time.
+// TestTimeOnce restores a version without a time, and contents that a version
+// had before, and then prunes: nothing is recorded twice, and removed versions
+// have no time.
 func TestTimeOnce(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"by tag": {}, "by digest": {DigestDeleteOnly: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +124,8 @@ func TestTimeOnce(t *testing.T) {
 	}
 }
 
-// TestUnyankRecordsNothing: a version of before times were recorded is no younger for having been away.
+// TestUnyankRecordsNothing checks that an unyank does not make a version
+// younger that was published before times were recorded.
 func TestUnyankRecordsNothing(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
@@ -146,7 +148,7 @@ func TestUnyankRecordsNothing(t *testing.T) {
 	}
 }
 
-// TestTimesBeforehand has tags that name a version before it is published.
+// TestTimesBeforehand has time tags for a version before it is published.
 func TestTimesBeforehand(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
@@ -177,7 +179,7 @@ func TestTimesBeforehand(t *testing.T) {
 	}
 }
 
-// TestForeignTimes lists tags that say nothing.
+// TestForeignTimes lists tags that are no publish times.
 func TestForeignTimes(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
