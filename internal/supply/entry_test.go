@@ -16,7 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-// TestEntryFromCodeIsThatOfAFile writes the same entries as a file and as values.
+// TestEntryFromCodeIsThatOfAFile creates the same entries from a file and from
+// values.
 func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
 	set, err := supply.ParseSet("depot.hcl", []byte(setHCL))
 	if err != nil {
@@ -49,8 +50,8 @@ func TestEntryFromCodeIsThatOfAFile(t *testing.T) {
 	}
 }
 
-// TestEntryNamesTheField makes each mistake in a file and in a value: the messages
-// are the same, the place is a line there and a field here.
+// TestEntryNamesTheField makes each mistake in a file and in a value: the
+// messages are the same, and the position is a line there and a field here.
 func TestEntryNamesTheField(t *testing.T) {
 	module := supply.ModuleSpec{Address: "a/b/c", Source: "d/e/f"}
 	provider := supply.ProviderSpec{Address: "a/b"}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-// idle runs the entry, hours after the run before, which examined its part.
+// idle runs the entry some hours after a run that examined its part.
 func (r *runner) idle(o *origin, hours int) (*supply.Plan, []string) {
 	r.t.Helper()
 	r.examined = r.now
@@ -26,8 +26,9 @@ func (r *runner) idle(o *origin, hours int) (*supply.Plan, []string) {
 	return p, got
 }
 
-// TestIdleRunsAskLittle counts what runs ask the registry when nothing is new: each for
-// the tags, the record and the newest version, and in a day once for each other one.
+// TestIdleRunsAskLittle counts the requests of runs to the registry when
+// nothing is new: each for the tags, the record and the newest version, and
+// once a day for each other version.
 func TestIdleRunsAskLittle(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 	p, _, err := r.own(o, supply.OwnRecord{Owner: "a"})
@@ -60,8 +61,8 @@ func TestIdleRunsAskLittle(t *testing.T) {
 	}
 }
 
-// TestMovedTagIsFoundWithinADay has runs that each examine a part find a tag that
-// somebody moved, and look at it each time from then on.
+// TestMovedTagIsFoundWithinADay has runs that each examine a part of the
+// versions detect a moved tag, and examine it each time from then on.
 func TestMovedTagIsFoundWithinADay(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
 	if _, _, err := r.own(o, supply.OwnRecord{Owner: "a"}); err != nil {

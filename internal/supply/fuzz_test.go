@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-// FuzzFiles reads any text as a depot file and a lock file.
+// FuzzFiles parses arbitrary text as a depot file and a lock file.
 func FuzzFiles(f *testing.F) {
 	f.Add("module \"a/b/c\" {\n source = \"git::https://x.test/y.git\"\n versions = \"~> 1.0\"\n}\n")
 	f.Add(`{"registry": "x.test/p", "module": {"a/b/c": {"source": "git::https://x.test/y.git"}}}`)

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// gitHub is GitHub's REST API in process: every repository of every owner has
-// the tags v1.0.0, v1.1.0 and so on, and a tree for each.
+// gitHub is GitHub's REST API in this process: every repository of every owner
+// has the tags v1.0.0, v1.1.0 and so on, and a tree for each.
 type gitHub struct {
 	tags     int
 	requests atomic.Int64
@@ -68,7 +68,7 @@ func writeTree(w io.Writer, top, text string) {
 		{Typeflag: tar.TypeDir, Name: top + "/", Mode: 0o755},
 		{Typeflag: tar.TypeReg, Name: top + "/main.tf", Mode: 0o644, Size: int64(len(text))},
 	} {
-		_ = t.WriteHeader(h) // into memory
+		_ = t.WriteHeader(h) // writes to memory
 	}
 	_, _ = io.WriteString(t, text)
 	_ = t.Close()
@@ -123,7 +123,7 @@ func mustSync(t testing.TB, s *supply.Syncer) []supply.Result {
 	return results
 }
 
-// unchanged runs a depot that is complete and checks what it cost.
+// unchanged runs a complete depot and returns the number of requests.
 func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *supply.Syncer, entries, tags int) (asked, read, written int) {
 	t.Helper()
 	count.Take()

@@ -22,12 +22,12 @@ import (
 
 const vpcKey = "module net/vpc/aws"
 
-// recordTagOf is the tag of the record of one entry.
+// recordTagOf returns the tag of the record of one entry.
 func recordTagOf(entry string) string {
 	return fmt.Sprintf("depot-%.16x", sha256.Sum256([]byte(entry)))
 }
 
-// own runs one entry with a record of its own.
+// own runs one entry with a separate record.
 func (r *runner) own(o *origin, own supply.OwnRecord) (*supply.Plan, []string, error) {
 	r.t.Helper()
 	e, err := supply.ModuleSpec{
@@ -68,8 +68,9 @@ func (r *runner) digests() (all []string) {
 	return all
 }
 
-// TestOwnRecordPublishesTheSame has one module published by a run over one entry, by a
-// depot file and by hand: the bytes are the same, and each adopts the others'.
+// TestOwnRecordPublishesTheSame has one module published by a run over one
+// entry, by a depot file and by hand: the bytes are the same, and each adopts
+// the versions of the others.
 func TestOwnRecordPublishesTheSame(t *testing.T) {
 	o := newOrigin(t, "v1.0.0", "v1.1.0")
 	file := moduleEntry(o, "")
@@ -86,7 +87,7 @@ func TestOwnRecordPublishesTheSame(t *testing.T) {
 	if _, got, err = byFile.own(o, supply.OwnRecord{Owner: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	byFile.want(got, "present 1.1.0", "present 1.0.0") // the common record knows them
+	byFile.want(got, "present 1.1.0", "present 1.0.0") // they are in the common record
 	common, own, err := supply.ReadRecords(t.Context(), byFile.depot)
 	if err != nil {
 		t.Fatal(err)
@@ -114,8 +115,8 @@ func TestOwnRecordPublishesTheSame(t *testing.T) {
 	}
 }
 
-// TestOwnRecordRestsWhenNothingChanges counts what a run over one entry costs the
-// registry when nothing is new.
+// TestOwnRecordRestsWhenNothingChanges counts the requests of a run over one
+// entry to the registry when nothing is new.
 func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	p, _, err := r.own(o, supply.OwnRecord{Owner: "a"})
@@ -143,8 +144,8 @@ func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
 	}
 }
 
-// TestOwnRecordHasAnOwner: a namespace that was made anew does not inherit the versions
-// of the one before, unless somebody says so.
+// TestOwnRecordHasAnOwner checks that a recreated namespace does not inherit
+// the versions of its predecessor, unless a takeover is requested.
 func TestOwnRecordHasAnOwner(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	if _, _, err := r.own(o, supply.OwnRecord{Owner: "old"}); err != nil {
@@ -159,7 +160,7 @@ func TestOwnRecordHasAnOwner(t *testing.T) {
 	if n := r.writes(); n != 0 {
 		t.Errorf("a refused run wrote %d times", n)
 	}
-	for range 2 { // the second one is the owner by then
+	for range 2 { // in the second run it is already the owner
 		if _, _, err := r.own(o, supply.OwnRecord{Owner: "new", TakeOver: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func TestOwnRecordHasAnOwner(t *testing.T) {
 	}
 }
 
-// TestOwnRecordIsOfItsEntry refuses a record that somebody moved under another tag.
+// TestOwnRecordIsOfItsEntry refuses a record that was moved to another tag.
 func TestOwnRecordIsOfItsEntry(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	if _, _, err := r.own(o, supply.OwnRecord{Owner: "a"}); err != nil {

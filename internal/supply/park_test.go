@@ -16,9 +16,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// TestSyncParks follows an origin whose pack ends the process that looks at it, and one
-// whose pack is refused: a later run, which knows the registry alone, waits an hour
-// before it fetches again, then two.
+// TestSyncParks follows an origin whose pack crashes the process that unpacks
+// it, and one whose pack is refused: a later run, which has only the registry,
+// waits an hour before it fetches again, then two.
 func TestSyncParks(t *testing.T) {
 	for name, most := range map[string]int64{"dies": 1 << 40, "refused": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// TestSyncScansTheSourceRepository has a module be clean, and its source repository not:
-// the version is held back, the report is told apart, and a tag that is not there is an
-// error.
+// TestSyncScansTheSourceRepository has a clean module with a source repository
+// that is not: the version is held back, the reports are distinguished, and a
+// missing tag is an error.
 func TestSyncScansTheSourceRepository(t *testing.T) {
 	r, o, source := newRunner(t), newOrigin(t, "v1.0.0"), newOrigin(t, "v1.0.0")
 	source.tag("v1.1.0", "# insecure")

@@ -65,8 +65,8 @@ func (a Auth) Validate() error {
 	return nil
 }
 
-// Structure of the file. Pointers distinguish an absent argument from an empty
-// one.
+// setFile is the structure of the file. Pointers distinguish an absent argument
+// from an empty one.
 type setFile struct {
 	Registry  *string         `hcl:"registry"`
 	Interval  *string         `hcl:"interval"`

@@ -123,7 +123,8 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 	}
 }
 
-// TestSetPaths: what a depot file names is beside it, wherever the program runs.
+// TestSetPaths checks that paths in a depot file are relative to it, in any
+// working directory.
 func TestSetPaths(t *testing.T) {
 	dir := t.TempDir()
 	set, err := supply.ParseSet(filepath.Join(dir, "depot.hcl"), []byte(`

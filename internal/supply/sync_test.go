@@ -71,7 +71,7 @@ func (o *origin) git(args ...string) {
 	}
 }
 
-// tag commits a configuration and moves the tag there.
+// tag commits a configuration and moves the tag to it.
 func (o *origin) tag(name, text string) {
 	o.t.Helper()
 	if err := os.WriteFile(filepath.Join(o.dir, "main.tf"), []byte(text+"\n"), 0o600); err != nil {
@@ -164,7 +164,7 @@ func (r *runner) want(got []string, want ...string) {
 	}
 }
 
-// versions are the version tags of the module net/vpc/aws.
+// versions returns the version tags of the module net/vpc/aws.
 func (r *runner) versions() []string {
 	r.t.Helper()
 	var out []string
@@ -235,8 +235,8 @@ func TestSyncIgnores(t *testing.T) {
 	}
 }
 
-// TestSyncRefusesALinkOutOfTheModule keeps an origin from publishing files of
-// this machine by a subdirectory that is a link.
+// TestSyncRefusesALinkOutOfTheModule checks that an origin cannot publish files
+// of this machine by a subdirectory that is a link.
 func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t)
 	outside := t.TempDir()
@@ -301,7 +301,7 @@ func TestSyncKeepsTheNewest(t *testing.T) {
 	r.want(r.plan(moduleEntry(o, "limit = 2")), "present 1.3.0", "withdrawn 1.2.0", "present 1.1.0")
 }
 
-// TestSyncKeepsWhatCanBeInstalled has newer versions that nobody can install.
+// TestSyncKeepsWhatCanBeInstalled has newer versions that cannot be installed.
 func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
 	r.apply(moduleEntry(o, ""))
@@ -325,8 +325,8 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	r.want(r.plan(file), "adopt 1.3.0", "prune 1.2.0", "prune 1.1.0")
 }
 
-// TestSyncKeepsWhatHasNoSuccessor plans to remove a version for one that a scan
-// keeps back.
+// TestSyncKeepsWhatHasNoSuccessor plans to remove a version because of one that
+// a scan holds back.
 func TestSyncKeepsWhatHasNoSuccessor(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	r.apply(moduleEntry(o, ""))
@@ -340,7 +340,8 @@ func TestSyncKeepsWhatHasNoSuccessor(t *testing.T) {
 	r.want(r.versions(), "1.2.0")
 }
 
-// newScanner writes a scanner that finds one high problem in files that say so.
+// newScanner writes a scanner that finds one high problem in files with a
+// marker.
 func newScanner(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scanner")
@@ -447,8 +448,8 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 	if _, err := s.Apply(ctx, p, func(supply.Result) { cancel() }); err == nil {
 		t.Error("a cancelled run ended without an error")
 	}
-	// A version whose last answer was lost to the cut is there without a record;
-	// the next run adopts it. All others are remembered.
+	// A version whose last answer was lost because of the interruption exists
+	// without a record; the next run adopts it. All others are recorded.
 	for _, res := range r.apply(moduleEntry(o, "")) {
 		if strings.Contains(res, "error") || strings.Contains(res, "drift") {
 			t.Errorf("the next run: %s", res)
@@ -457,7 +458,8 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 	r.want(r.apply(moduleEntry(o, "")), "present 1.1.0", "present 1.0.0")
 }
 
-// TestSyncRefusesWhatIsBroken has an origin with a version that no client loads.
+// TestSyncRefusesWhatIsBroken has an origin with a version that clients cannot
+// load.
 func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	o.tag("v1.1.0", "resorce \"a\" \"b\" {}")
@@ -473,8 +475,9 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 	r.want(r.apply(moduleEntry(o, "allow_invalid = true")), "publish 1.1.0 published", "present 1.0.0")
 }
 
-// TestSyncRequests: a new version costs at the registry what publishing one costs that a
-// gate sees, and what the record of the entry takes; the others are looked at once.
+// TestSyncRequests counts the requests to the registry for a new version: those
+// of publishing with a gate, and those of the entry's record. Each other
+// version is examined once.
 func TestSyncRequests(t *testing.T) {
 	o, r := newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0"), newRunner(t)
 	for i, most := range []int{66, 5, 25} {

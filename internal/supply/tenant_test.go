@@ -49,7 +49,8 @@ func (in *inside) untouched(t *testing.T) {
 	}
 }
 
-// newTenants reads for tenants; allowed are hosts at loopback addresses.
+// newTenants returns a reader for tenants; allowed lists hosts at loopback
+// addresses.
 func newTenants(t *testing.T, o supply.TenantsOptions, allowed ...string) *supply.Tenants {
 	t.Helper()
 	o.Guard = upstream.NewGuard(allowed)
@@ -63,7 +64,7 @@ func newTenants(t *testing.T, o supply.TenantsOptions, allowed ...string) *suppl
 
 func nobody(addr.Item) bool { return false }
 
-// sync runs one module of a tenant, and returns what stopped it.
+// sync runs one module of a tenant, and returns the error that stopped it.
 func (r *runner) sync(from supply.Origins, source string) error {
 	r.t.Helper()
 	e, err := supply.ModuleSpec{Address: "net/vpc/aws", Source: source}.Entry("Module net/vpc")
@@ -85,8 +86,8 @@ func (r *runner) sync(from supply.Origins, source string) error {
 	return err
 }
 
-// TestTenantSources names what is not the tenant's to read, in each way in which it can
-// be named.
+// TestTenantSources names sources that a tenant must not read, in each possible
+// form.
 func TestTenantSources(t *testing.T) {
 	in, o := newInside(t), newOrigin(t, "v1.0.0")
 	lead := newLead(t, in.host)
@@ -124,7 +125,7 @@ func TestTenantSources(t *testing.T) {
 	}
 }
 
-// lead is a module registry that leads elsewhere.
+// lead is a module registry that refers to other locations.
 type lead struct {
 	host string
 
@@ -169,7 +170,7 @@ func newLead(t *testing.T, to string) *lead {
 	return l
 }
 
-// TestTenantProviders is TestTenantSources for where providers come from.
+// TestTenantProviders is TestTenantSources for the sources of providers.
 func TestTenantProviders(t *testing.T) {
 	in := newInside(t)
 	r := newRunner(t)
@@ -213,8 +214,8 @@ func TestTenantProviders(t *testing.T) {
 	}
 }
 
-// TestTenantReadsItsOwn lets a namespace read what it may use of okara's own registry,
-// and what an administrator allowed.
+// TestTenantReadsItsOwn lets a namespace read the addresses of okara's own
+// registry that it may use, and hosts that an administrator allowed.
 func TestTenantReadsItsOwn(t *testing.T) {
 	o := newOrigin(t, "v1.0.0")
 	r := newRunner(t)
@@ -244,8 +245,8 @@ func TestTenantReadsItsOwn(t *testing.T) {
 	other.want(other.versions(), "1.0.0")
 }
 
-// TestTenantSecretStaysWithItsHosts sends a token where its secret agrees to, and
-// nowhere else.
+// TestTenantSecretStaysWithItsHosts checks that a token is sent only to the
+// hosts of its secret.
 func TestTenantSecretStaysWithItsHosts(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string][]string{}
