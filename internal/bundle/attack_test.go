@@ -30,7 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// forged is a bundle as somebody else may write it.
+// forged is a bundle as an attacker may write it.
 type forged struct {
 	index ocispec.Index
 	blobs map[string][]byte // by hex digest
@@ -62,7 +62,7 @@ func (f *forged) image(t *testing.T, m ocispec.Manifest) oci.Descriptor {
 	return f.manifest(out)
 }
 
-// list names an entry of index.json.
+// list adds an entry to index.json.
 func (f *forged) list(name string, d oci.Descriptor) {
 	d.Annotations = map[string]string{ocispec.AnnotationRefName: name}
 	f.index.Manifests = append(f.index.Manifests, d)
@@ -98,7 +98,7 @@ func (f *forged) open(t *testing.T) *bundle.File {
 	return mustOpenBundle(t, file.Name())
 }
 
-// counted returns a depot below the prefix p and what counts its requests.
+// counted returns a depot below the prefix p and the counter of its requests.
 func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
 	t.Helper()
 	count := &ocitest.Count{}
@@ -107,7 +107,7 @@ func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
 }
 
 // TestLoadBundleStaysInItsPlace lists what a bundle must not write: other
-// repositories, and tags that are no version and do not belong to one.
+// repositories, and tags that are neither versions nor belong to one.
 //
 // Shows: mistakes 5 | `bundle load` left its prefix by `../` and wrote any tag: states, locks,
 // jobs, yanks | names must be a module, provider or mirror, tags must be of a version; the policy
@@ -158,7 +158,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// TestLoadBundlePassesOverCatalog: a foreign entry could name anything.
+// TestLoadBundlePassesOverCatalog checks that catalog entries are skipped: a
+// foreign entry could contain anything.
 //
 // Shows: mistakes 5
 func TestLoadBundlePassesOverCatalog(t *testing.T) {
@@ -183,8 +184,8 @@ func statusEvent(action, version string) ocispec.Manifest {
 
 const statusTag = ":okara-status-1700000000000-0123456789abcdef"
 
-// TestLoadBundleSpeaksOfWhatItBrings lets a bundle yank, scan and sign a version
-// that the registry has, in every place where it could say so.
+// TestLoadBundleSpeaksOfWhatItBrings has a bundle that yanks, scans and signs a
+// version that the registry has, in every possible place.
 //
 // Shows: mistakes 5
 func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
@@ -258,8 +259,8 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 	}
 }
 
-// TestLoadBundlePolicyOnWhatLands loads a version whose index.json calls it
-// something that its bytes are not.
+// TestLoadBundlePolicyOnWhatLands loads a version whose index.json contradicts
+// its bytes.
 //
 // Shows: mistakes 5
 func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
@@ -277,8 +278,8 @@ func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	}
 }
 
-// ladder adds indexes each of which lists the one before many times, so that
-// rungs to the power of depth ways lead to its end.
+// ladder adds indexes each of which lists the previous one many times, so that
+// rungs to the power of depth paths lead to its end.
 func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 	t.Helper()
 	d := f.image(t, ocispec.Manifest{ArtifactType: "application/x-test"})
@@ -296,7 +297,7 @@ func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 	return d
 }
 
-// TestBundleLadder has a graph of nine manifests to whose end 10^16 ways lead.
+// TestBundleLadder has a graph of nine manifests with 10^16 paths to its end.
 //
 // Shows: mistakes 14 | a bundle whose indexes list each other did not end, not even when told to |
 // each manifest is visited once, depth and sizes are bounded, a signal ends it
@@ -325,8 +326,8 @@ func TestBundleLadder(t *testing.T) {
 	}
 }
 
-// TestBundleDepth refuses what nests deeper than anything real, and ends when it
-// is told to.
+// TestBundleDepth refuses unrealistically deep nesting, and ends on
+// cancellation.
 //
 // Shows: mistakes 14
 func TestBundleDepth(t *testing.T) {
@@ -347,7 +348,8 @@ func TestBundleDepth(t *testing.T) {
 	}
 }
 
-// TestBundleWritesThroughNoLink has links where okara writes beside a bundle.
+// TestBundleWritesThroughNoLink has links at the paths that okara writes beside
+// a bundle.
 //
 // Shows: mistakes 19
 func TestBundleWritesThroughNoLink(t *testing.T) {

@@ -233,7 +233,7 @@ func TestBundleRefusesDamage(t *testing.T) {
 	if err := verify(bytes.Replace(whole, []byte("aws:1.0.0"), []byte("aws:-.0.0"), 1)); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("an illegal tag: %v", err)
 	}
-	index := whole[512*2 : 512*4] // oci-layout is before it
+	index := whole[512*2 : 512*4] // oci-layout precedes it
 	if !bytes.HasPrefix(index, []byte("index.json")) {
 		t.Fatal("index.json is not second")
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact/evidence"
 )
 
-// imageIndex adds an image for two platforms, and what it is made of as a referrer.
+// imageIndex adds an image for two platforms, and its SBOM as a referrer.
 func (f *forged) imageIndex(t *testing.T, entry, tag string) oci.Descriptor {
 	t.Helper()
 	var index ocispec.Index
@@ -37,7 +37,7 @@ func (f *forged) imageIndex(t *testing.T, entry, tag string) oci.Descriptor {
 	return d
 }
 
-// TestLoadImages loads a container image where images are wanted, and nowhere else.
+// TestLoadImages loads a container image only if images are requested.
 //
 // Shows: operator 21
 func TestLoadImages(t *testing.T) {
@@ -76,7 +76,7 @@ func TestLoadImages(t *testing.T) {
 	}
 }
 
-// TestLoadImagesStay lists where an image must not go.
+// TestLoadImagesStay lists repositories and tags that an image must not use.
 //
 // Shows: operator 21
 func TestLoadImagesStay(t *testing.T) {

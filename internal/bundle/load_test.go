@@ -24,7 +24,7 @@ import (
 
 const bundledModule = "modules/net/vpc/aws"
 
-// bundleOf writes a bundle of all of a module.
+// bundleOf writes a bundle with everything of a module.
 func bundleOf(t *testing.T, d *depot.Depot, m addr.Module) *bundle.File {
 	t.Helper()
 	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: m.Item()})
@@ -38,8 +38,8 @@ func bundleOf(t *testing.T, d *depot.Depot, m addr.Module) *bundle.File {
 	return mustOpenBundle(t, file)
 }
 
-// uploads counts what is on its way, and holds the first upload until there is a
-// second.
+// uploads counts concurrent uploads, and blocks the first upload until there is
+// a second.
 type uploads struct {
 	mu       sync.Mutex // guards the fields below
 	now, max int
@@ -85,7 +85,7 @@ func (u *uploads) end(path string) {
 }
 
 // TestLoadBundleInOrder loads a module with signatures and status through a
-// transport that sees what is sent when.
+// transport that records the order of requests.
 func TestLoadBundleInOrder(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
@@ -123,7 +123,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 		case version:
 			step = 3
 		case isManifest && (strings.Contains(ref, ":") || strings.HasPrefix(ref, "okara-publish-") || strings.HasPrefix(ref, "okara-time-")):
-			step = last // by digest, or a publisher's bid, or a time: nobody sees it
+			step = last // by digest, or a publisher's bid, or a time: invisible
 		case isManifest:
 			step = 2
 		default:
@@ -143,8 +143,9 @@ func TestLoadBundleInOrder(t *testing.T) {
 	}
 }
 
-// TestLoadBundleOfAWithdrawnVersion loads a bundle where one of its versions was
-// withdrawn. An event in the bundle that takes this back changes nothing.
+// TestLoadBundleOfAWithdrawnVersion loads a bundle into a registry where one of
+// its versions was withdrawn. An event in the bundle that reverts this has no
+// effect.
 func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	inside := newLoader(t, ocitest.New(t, ocitest.Quirks{}), "inside")
@@ -175,8 +176,8 @@ func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
 	}
 }
 
-// TestLoadBundleAddsSignatures loads a later bundle whose only news is another
-// signature; both hold below the other prefix.
+// TestLoadBundleAddsSignatures loads a later bundle in which only a signature
+// is new; both signatures are valid below the other prefix.
 func TestLoadBundleAddsSignatures(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
@@ -205,7 +206,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 	})
 }
 
-// TestBundleProgress adds up what is reported: a run ends at its total.
+// TestBundleProgress adds up the reported progress: a run ends at its total.
 func TestBundleProgress(t *testing.T) {
 	var mu sync.Mutex // guards done and total
 	done, total := map[string]int64{}, map[string]int64{}
