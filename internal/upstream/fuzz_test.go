@@ -31,8 +31,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: r}, nil
 }
 
-// FuzzAnswer lets an origin answer anything: what is made of it are versions,
-// names without a path, and addresses that a module may have.
+// FuzzAnswer has an origin that answers anything: the results are valid
+// versions, names without a path, and allowed addresses of modules.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
 		versionsJSON, packageJSON, `{"modules":[{"versions":[{"version":"1.0.0"}]}]}`, `{"location":"git::https://example.com/vpc.git//sub?ref=v2"}`,

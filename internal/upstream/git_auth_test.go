@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// TestGitAsksOnceWithAToken has a server want a token: the list of tags is one request,
-// as it is where anybody may ask.
+// TestGitAsksOnceWithAToken has a server that requires a token: the list of
+// tags takes one request, as without a token.
 //
 // Shows: operator 10
 func TestGitAsksOnceWithAToken(t *testing.T) {

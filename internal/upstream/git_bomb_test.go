@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestGitBomb checks out a commit of ten objects that stands for a hundred
+// TestGitBomb checks out a commit of ten objects that describe a hundred
 // million files.
 //
 // Shows: mistakes 6

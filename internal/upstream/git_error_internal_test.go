@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestGitError shows that what git says is told as git says it, and counts as the error of
-// package oci that decides how a command ends.
+// TestGitError checks that git's message is unchanged, and that the error
+// matches the sentinel of package oci that decides about the exit code.
 func TestGitError(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -132,8 +132,8 @@ func TestGitHubWaitsForTheRateLimit(t *testing.T) {
 	}
 }
 
-// TestGitHubDoesNotWaitInVain meets the limit in a call that ends before the
-// limit does.
+// TestGitHubDoesNotWaitInVain reaches the limit in a call whose context ends
+// before the limit does.
 func TestGitHubDoesNotWaitInVain(t *testing.T) {
 	srv, g := newGitHub(t, 0)
 	srv.reset.Store(int64(24 * time.Hour / time.Second))
@@ -172,8 +172,8 @@ func TestGitHubTarballAndErrors(t *testing.T) {
 	}
 }
 
-// TestGitHubSays answers one request in each way that GitHub documents, and in some
-// that it does not.
+// TestGitHubSays answers one request in each way that GitHub documents, and in
+// some others.
 func TestGitHubSays(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(http.ResponseWriter)
@@ -236,8 +236,8 @@ func TestGitHubSays(t *testing.T) {
 	}
 }
 
-// TestGitHubLongReleases reads a page as a provider has them: a hundred releases with
-// their notes and files.
+// TestGitHubLongReleases reads a realistic page of a provider: a hundred
+// releases with their notes and files.
 func TestGitHubLongReleases(t *testing.T) {
 	const releases = 100
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -257,8 +257,8 @@ func TestGitHubLongReleases(t *testing.T) {
 	}
 }
 
-// TestGitHubFollows reads a repository that has another name now, and a list that says
-// it has a page after each page.
+// TestGitHubFollows reads a renamed repository, and a list that announces a
+// further page after each page.
 func TestGitHubFollows(t *testing.T) {
 	pages := 0
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// guarded is a client as a server makes it for origins that its users name.
+// guarded returns a client as a server creates it for origins that its users
+// name.
 func guarded(private ...string) *http.Client {
 	g := upstream.NewGuard(private)
 	return g.Client(&http.Transport{DialContext: g.Dial})
@@ -50,7 +51,7 @@ func TestGuardRefusesPrivateAddresses(t *testing.T) {
 			if _, _, err := net.SplitHostPort(host); err != nil {
 				host = net.JoinHostPort(host, "443")
 			}
-			// What a name resolved to.
+			// The address of a resolved name.
 			if _, err := upstream.NewGuard(nil).Dial(t.Context(), "tcp", host); !errors.Is(err, oci.ErrDenied) {
 				t.Errorf("dial %s: %v, want it refused", host, err)
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// endless writes text again and again until the client has had enough, and
-// tells how much that was.
+// endless writes text repeatedly until the client stops reading, and checks how
+// much that was.
 func endless(t *testing.T, w io.Writer, text string) {
 	const limit = 64 << 20
 	piece, sent := []byte(strings.Repeat(text, 64<<10/len(text))), 0
@@ -33,7 +33,7 @@ func endless(t *testing.T, w io.Writer, text string) {
 	t.Errorf("the client took %d bytes", sent)
 }
 
-// TestLyingOrigin has origins that send what is never to end, or grows.
+// TestLyingOrigin has origins with endless or growing answers.
 //
 // Shows: mistakes 21
 func TestLyingOrigin(t *testing.T) {
@@ -42,13 +42,13 @@ func TestLyingOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		path   string // of the answer that lies
+		path   string // of the wrong answer
 		answer func(w http.ResponseWriter)
 		want   error
 	}{
 		"JSON without an end": {"versions", func(w http.ResponseWriter) { endless(t, w, `{"versions": [       `) }, oci.ErrTooLarge},
 		"many versions": {"versions", func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, `{"versions":[{}`) // the client may be gone
+			_, _ = io.WriteString(w, `{"versions":[{}`) // the client may have disconnected
 			endless(t, w, ",{}")
 		}, oci.ErrTooLarge},
 		"deep JSON": {"versions", func(w http.ResponseWriter) {
@@ -60,7 +60,7 @@ func TestLyingOrigin(t *testing.T) {
 		"gzip bomb": {"versions", func(w http.ResponseWriter) {
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
-			_, _ = z.Write(bytes.Repeat([]byte(" "), 64<<20)) // a buffer takes all
+			_, _ = z.Write(bytes.Repeat([]byte(" "), 64<<20)) // writes to memory
 			_ = z.Close()
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(b.Bytes())
@@ -97,7 +97,7 @@ func TestLyingOrigin(t *testing.T) {
 	}
 }
 
-// TestGuardChecksAnswers has a listed origin whose answers name hosts inside.
+// TestGuardChecksAnswers has a listed origin whose answers name internal hosts.
 func TestGuardChecksAnswers(t *testing.T) {
 	first, err := addr.ParseVersion("1.0.0")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// TestMain lets the test program stand for okara: a checkout starts this program.
+// TestMain lets the test program act as okara: a checkout starts this program.
 func TestMain(m *testing.M) {
 	if code, ok := upstream.Child(os.Args, os.Stdin, os.Stdout); ok {
 		os.Exit(code)

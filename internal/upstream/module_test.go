@@ -52,8 +52,8 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
-// TestArchiveChecksum: an archive whose address names a checksum is taken only with those
-// bytes.
+// TestArchiveChecksum checks that an archive with a checksum in its address is
+// accepted only with matching bytes.
 func TestArchiveChecksum(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "archive") }))
 	t.Cleanup(srv.Close)
@@ -106,8 +106,8 @@ func TestModuleRegistry(t *testing.T) {
 	}
 }
 
-// newGitRepo makes a repository with one commit per entry, each tagged with the
-// name of its entry, and returns its location and the commits.
+// newGitRepo creates a repository with one commit per tag, and returns its
+// location and the commits.
 func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 	t.Helper()
 	dir := t.TempDir()

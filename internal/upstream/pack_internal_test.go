@@ -11,12 +11,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// FuzzPack sums packs up. What it lets through keeps its bound, says each refusal in its
-// own words, and is not refused where more is allowed.
+// FuzzPack sums up packs. An accepted pack is within the bound, a refusal has
+// its own message, and a pack is not refused with a higher bound.
 func FuzzPack(f *testing.F) {
 	const head = "PACK\x00\x00\x00\x02\x00\x00\x00"
 	blob := append([]byte("\x36"), packed(f, "a blob")...)
-	delta := append([]byte("\x64\x08"), packed(f, "\x06\x06\x90\x06")...) // of what is eight bytes back
+	delta := append([]byte("\x64\x08"), packed(f, "\x06\x06\x90\x06")...) // delta of the object eight bytes before
 	bomb := append([]byte("\x6b\x08"), packed(f, "\x06\xff\xff\xff\xff\x0f\x90\x06\x90\x06\x90")...)
 	for _, pack := range []string{
 		"", "PACK", head + "\xff", head + "\x00", head + "\x01" + string(blob), head + "\x01" + string(blob[:5]), head + "\x02" + string(blob),

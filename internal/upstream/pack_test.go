@@ -31,8 +31,8 @@ func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 	return l
 }
 
-// TestGitDeltaBomb fetches a small pack that stands for 3.3 GB. It is
-// refused by its sums; where those are allowed, the child dies and nobody else.
+// TestGitDeltaBomb fetches a small pack that describes 3.3 GB. It is refused by
+// its sums; if the bound is raised, only the child crashes.
 //
 // Shows: mistakes 35 | a git pack of 16 KB made 3.3 GB and ended the process, again at each start |
 // a child unpacks it; objects and delta targets are summed before one is resolved; bytes, time and
@@ -61,8 +61,8 @@ func TestGitDeltaBomb(t *testing.T) {
 	}
 }
 
-// TestGitThatSendsOn fetches from a server whose pack does not end, and one whose
-// list of references does not.
+// TestGitThatSendsOn fetches from a server with an endless pack, and from one
+// with an endless list of references.
 //
 // Shows: mistakes 35
 func TestGitThatSendsOn(t *testing.T) {
@@ -95,7 +95,8 @@ func TestGitThatSendsOn(t *testing.T) {
 	}
 }
 
-// TestGitBadPacks: what is no pack is refused, and what is one of no commit.
+// TestGitBadPacks checks that an invalid pack is refused, and one without the
+// commit.
 //
 // Shows: mistakes 35
 func TestGitBadPacks(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 )
 
 // origin serves a registry and a mirror, and fails a test that sends the token
-// to a file.
+// with a request for a file.
 func origin(t *testing.T) *url.URL {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// TestProxies reads the variables as net/http does.
+// TestProxies checks that the variables are read as in net/http.
 func TestProxies(t *testing.T) {
 	env := map[string]string{
 		"HTTPS_PROXY": "http://user:secret@proxy.internal:3128", "https_proxy": "https://proxy.internal", "HTTP_PROXY": "10.0.0.1:8080", "http_proxy": "%",

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// eavesdropper is where an origin sends its clients on to.
+// eavesdropper is the server to which an origin redirects its clients.
 type eavesdropper struct {
 	mu    sync.Mutex // guards the fields below
 	asked int
@@ -43,8 +43,8 @@ func mustURL(t *testing.T, s string) *url.URL {
 	return u
 }
 
-// TestTokenStaysWithItsOrigin sends each client of this package from its origin to
-// another port, another scheme and back.
+// TestTokenStaysWithItsOrigin redirects each client of this package from its
+// origin to another port, another scheme and back.
 //
 // Shows: mistakes 9 | tokens for origins followed redirects to other hosts, other ports and plain
 // http | a token goes to its scheme, host and port only, and not again after a detour
@@ -99,7 +99,7 @@ func TestTokenStaysWithItsOrigin(t *testing.T) {
 				if len(ear.heard) > 0 {
 					t.Errorf("%s, %s, %d: another origin got %q", name, scheme, code, ear.heard)
 				}
-				if scheme == "https" && ear.asked > 0 && name != "GitHub tarball" { // whose answer is a link, asked for without a token
+				if scheme == "https" && ear.asked > 0 && name != "GitHub tarball" { // its answer is a link, which is requested without a token
 					t.Errorf("%s: followed from https to http", name)
 				}
 				ear.asked, ear.heard = 0, nil
@@ -108,8 +108,8 @@ func TestTokenStaysWithItsOrigin(t *testing.T) {
 	}
 }
 
-// TestTokenIsGoneAfterADetour comes back to the origin by way of another: whoever
-// is on the way must not choose what is asked with the token.
+// TestTokenIsGoneAfterADetour redirects back to the origin by way of another
+// host: that host must not choose what is requested with the token.
 //
 // Shows: mistakes 9
 func TestTokenIsGoneAfterADetour(t *testing.T) {
@@ -134,7 +134,8 @@ func TestTokenIsGoneAfterADetour(t *testing.T) {
 	}
 }
 
-// TestGitSchemes holds what a module registry may answer against what git can do.
+// TestGitSchemes compares possible answers of a module registry with the
+// abilities of git.
 //
 // Shows: mistakes 15
 func TestGitSchemes(t *testing.T) {
@@ -163,7 +164,7 @@ func TestGitSchemes(t *testing.T) {
 	}
 }
 
-// TestGuardGit asks for repositories at addresses inside, over http and ssh.
+// TestGuardGit requests repositories at internal addresses, over http and ssh.
 //
 // Shows: mistakes 15
 func TestGuardGit(t *testing.T) {

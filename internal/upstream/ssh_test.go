@@ -38,7 +38,7 @@ func newSSHKey(t *testing.T) (text []byte, signer ssh.Signer) {
 	return pem.EncodeToMemory(block), signer
 }
 
-// sshd serves git repositories to one key.
+// sshd serves git repositories to clients with one key.
 type sshd struct {
 	address string
 	host    ssh.Signer
@@ -117,7 +117,7 @@ func serveSSH(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// knownLine is the line of a server in a file of known hosts.
+// knownLine returns the line of a server in a file of known hosts.
 func knownLine(address string, key ssh.PublicKey) []byte {
 	host, port, _ := net.SplitHostPort(address)
 	return []byte("[" + host + "]:" + port + " " + string(ssh.MarshalAuthorizedKey(key)))
