@@ -42,8 +42,8 @@ func damage(t *testing.T, file string) {
 	}
 }
 
-// TestDamaged: a blob or manifest with other bytes than its digest was
-// delivered with 200 and its whole length.
+// TestDamaged checks a blob and a manifest whose bytes do not match their
+// digest. They used to be delivered with 200 and their full length.
 //
 // Shows: mistakes 13 | the built-in registry delivered a damaged blob as whole | a file is hashed
 // when it is first read, and again when it has changed; a damaged one is an error, and pushing it
@@ -97,7 +97,7 @@ func TestDamaged(t *testing.T) {
 	}
 
 	damage(t, blobFile(dir, m.Digest.Encoded()))
-	for range 2 { // never 404: who reads a state would take it for none
+	for range 2 { // never 404: a reader of a state would conclude that there is none
 		if status, body := answer(http.MethodGet, "manifests/v1"); status != http.StatusInternalServerError {
 			t.Errorf("manifest: %d %q", status, body)
 		}
@@ -108,8 +108,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedManifest: nobody knows what a damaged manifest needs, so nothing
-// may be removed while a tag leads to one.
+// TestDamagedManifest checks that nothing is removed while a tag leads to a
+// damaged manifest, because its needs are unknown.
 //
 // Shows: mistakes 13
 func TestDamagedManifest(t *testing.T) {
@@ -127,7 +127,8 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// TestDanglingTag: a tag whose writing was cut off was listed and never found.
+// TestDanglingTag checks a tag whose write was interrupted, which used to be
+// listed and never found.
 //
 // Shows: mistakes 25 | a kill left tags that are listed and cannot be read; such a claim locked a
 // state until a person came | the built-in registry removes them; on any registry a claim that
@@ -157,7 +158,7 @@ func TestDanglingTag(t *testing.T) {
 	defer stop()
 	mustList(t, r, "v1")
 
-	// A write that fails: the folder of the link is a file.
+	// A failing write: the directory of the link is a file.
 	if err := os.MkdirAll(tagDir(dir, "v2"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +184,8 @@ func mustList(t *testing.T, r *oci.Repo, want ...string) {
 	}
 }
 
-// TestTwoServers: with a second one on the directory no collection would know
-// what is on its way.
+// TestTwoServers checks that a second server cannot use the directory: no
+// collection would know the running pushes of both.
 //
 // Shows: mistakes 21
 func TestTwoServers(t *testing.T) {
@@ -202,8 +203,8 @@ func TestTwoServers(t *testing.T) {
 }
 
 // TestCollectBesidePushes pushes indexes of old, untagged manifests, whose
-// layers no request of the push mentions, while collections run. What got a tag
-// must be whole.
+// layers no request of the push mentions, while collections run. Everything
+// with a tag must be complete.
 //
 // Shows: mistakes 24
 func TestCollectBesidePushes(t *testing.T) {
@@ -237,7 +238,7 @@ func TestCollectBesidePushes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.PutTag(t.Context(), tag, index); err != nil {
-			continue // the child was removed before: the client is told
+			continue // the child was removed before, and the client gets an error
 		}
 		if _, err := r.Fetch(t.Context(), tag); err != nil {
 			t.Errorf("%s: %v", tag, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestClockSet: after a jump of the clock files that are being pushed look old,
-// or old ones new.
+// TestClockSet sets the clock, which makes files of running pushes look old, or
+// old ones new.
 //
 // Shows: mistakes 21
 func TestClockSet(t *testing.T) {

@@ -85,10 +85,10 @@ func TestCollect(t *testing.T) {
 			t.Errorf("a manifest without a tag: %v", err)
 		}
 	}
-	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // what was removed can be pushed again
+	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // removed content can be pushed again
 }
 
-// below lists the files below a folder.
+// below lists the files below a directory.
 func below(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func below(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// age makes everything in a directory a month old.
+// age sets the time of everything in a directory back by a month.
 func age(t *testing.T, dir string) {
 	t.Helper()
 	then := time.Now().Add(-30 * 24 * time.Hour)
@@ -165,8 +165,8 @@ func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) 
 	return push(t, r, tag, m)
 }
 
-// TestReachable collects in a running registry and says of each manifest why it
-// stays or goes.
+// TestReachable collects in a running registry and states for each manifest why
+// it is kept or removed.
 //
 // Shows: mistakes 24
 func TestReachable(t *testing.T) {
@@ -255,8 +255,8 @@ func mustHave(t *testing.T, r *oci.Repo, name string, m oci.Manifest) {
 	}
 }
 
-// TestStays: what a collection leaves behind for good would fill the disk in
-// the end, so nothing may be left of repeated writes but what is reachable.
+// TestStays checks that a collection leaves only reachable content of repeated
+// writes, because anything else would fill the disk in the end.
 func TestStays(t *testing.T) {
 	dir := t.TempDir()
 	r, registry := serveDir(t, dir)
@@ -293,7 +293,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// all lists every file and folder but those of this package.
+// all lists every file and directory except those of this package.
 func all(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

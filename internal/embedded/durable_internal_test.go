@@ -18,7 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// failing is a registry whose disk takes no path that fails tells of.
+// failing returns a registry whose disk refuses each path for which fails
+// returns true.
 func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) {
 	t.Helper()
 	h, err := New(t.TempDir(), Options{})
@@ -45,8 +46,8 @@ func failing(t *testing.T, fails func(path string) bool) (*Registry, *oci.Repo) 
 	return h, r
 }
 
-// TestDurable: nothing is acknowledged before the disk has it, and no tag is there before
-// what it names.
+// TestDurable checks that nothing is acknowledged before it is on the disk, and
+// that no tag exists before the content that it names.
 func TestDurable(t *testing.T) {
 	var fails atomic.Bool
 	h, r := failing(t, func(string) bool { return fails.Load() })
@@ -75,7 +76,8 @@ func TestDurable(t *testing.T) {
 		}
 	}
 
-	// What a power failure leaves of a link that nobody was told of is no link.
+	// An unacknowledged link that a power failure truncated does not count as a
+	// link.
 	link := filepath.Join(h.root, "docker/registry/v2/repositories/test/repo/_layers/sha256", oci.EmptyBlob().Digest.Encoded(), "link")
 	if err := os.Truncate(link, 0); err != nil {
 		t.Fatal(err)
@@ -85,8 +87,9 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// TestDurableOfOthers: a manifest is not acknowledged before the disk has the blobs that it
-// names, of whichever request they are, and what the disk refused is written anew.
+// TestDurableOfOthers checks that a manifest is not acknowledged before the
+// blobs that it names are on the disk, whichever request wrote them, and that
+// content that the disk refused is written again.
 func TestDurableOfOthers(t *testing.T) {
 	b := oci.BytesBlob("text/plain", []byte("of another request"))
 	var fails atomic.Bool
@@ -131,7 +134,8 @@ func TestDurableOfOthers(t *testing.T) {
 	}
 }
 
-// TestDurableAnswers: an answer waits for the disk also where nobody says its status.
+// TestDurableAnswers checks that an answer without an explicit status waits for
+// the disk, too.
 func TestDurableAnswers(t *testing.T) {
 	h, _ := failing(t, func(string) bool { return true })
 	for name, body := range map[string]string{"none": "", "a body": "done"} {

@@ -103,7 +103,8 @@ func TestBadDirectory(t *testing.T) {
 	}
 }
 
-// TestQuiet: the library would write a line for every error to stderr.
+// TestQuiet checks that the library does not write a line for every error to
+// stderr.
 func TestQuiet(t *testing.T) {
 	var log bytes.Buffer
 	h, err := embedded.New("", embedded.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -127,8 +128,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestBlobs compares what this package serves itself with the library's answer
-// to the same request on a registry in memory.
+// TestBlobs compares the answers of this package with the library's answers to
+// the same requests on a registry in memory.
 func TestBlobs(t *testing.T) {
 	type answer struct {
 		Status                            int

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 )
 
-// mountSmall mounts a file system of that size until the end of the test.
+// mountSmall mounts a file system of the given size until the end of the test.
 func mountSmall(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,9 +29,9 @@ func mountSmall(t *testing.T, size string) string {
 	return dir
 }
 
-// TestDiskFull writes tags until the disk is full, and on. Every tag that is
-// listed must be readable, what was acknowledged must be there, and space that
-// is freed must be enough to go on.
+// TestDiskFull writes tags until the disk is full, and continues. Every listed
+// tag must be readable, acknowledged content must exist, and freed space must
+// be sufficient to continue.
 //
 // Shows: mistakes 21
 func TestDiskFull(t *testing.T) {
@@ -47,7 +47,7 @@ func TestDiskFull(t *testing.T) {
 		switch {
 		case err == nil:
 			acknowledged = append(acknowledged, tag)
-			if len(acknowledged) == 5 { // one page short of full from here on
+			if len(acknowledged) == 5 { // one page less than full from now on
 				fill(t, ballast)
 			}
 		case !strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), dir):
@@ -55,7 +55,7 @@ func TestDiskFull(t *testing.T) {
 		default:
 			failed++
 			if failed%2 == 0 {
-				shrink(t, ballast, 4096) // the next one gets a file further
+				shrink(t, ballast, 4096) // the next write gets one file further
 			}
 		}
 	}
@@ -107,8 +107,8 @@ func shrink(t *testing.T, file string, by int64) {
 	}
 }
 
-// TestReadOnly: the disk became read-only below the server, and then a server
-// is started on it.
+// TestReadOnly checks a disk that becomes read-only while the server runs, and
+// a server that is started on it.
 //
 // Shows: mistakes 21
 func TestReadOnly(t *testing.T) {

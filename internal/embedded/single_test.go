@@ -12,8 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestSinglePost sends blobs with the POST that else opens an upload. One with
-// another digest, and one to a name that no repository has, are refused.
+// TestSinglePost sends blobs with the POST that otherwise opens an upload. A
+// blob with a wrong digest, and one for an invalid repository name, are
+// refused.
 func TestSinglePost(t *testing.T) {
 	r, _ := serveRegistry(t, t.TempDir(), embedded.Options{})
 	blob := oci.BytesBlob("text/plain", []byte("in one request"))

@@ -13,7 +13,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 )
 
-// Tags are deleted while a collection empties the trash: neither fails.
+// TestEmptyTrashBesideDelete deletes tags while a collection empties the trash:
+// neither fails.
 func TestEmptyTrashBesideDelete(t *testing.T) {
 	s := newStore(t.TempDir(), newChecks(nil))
 	const deleters, rounds = 4, 25

@@ -23,7 +23,7 @@ import (
 )
 
 // yearServer names the directory that this binary, run again, serves until it
-// is killed. It then collects without a pause.
+// is killed. It collects without a pause meanwhile.
 const yearServer = "OKARA_TEST_SERVE_DIR"
 
 func TestMain(m *testing.M) {
@@ -56,9 +56,9 @@ func serveForYear(dir string) error {
 }
 
 // TestYear applies every hour and publishes every day, keeps the last versions
-// of each, and kills the server at random moments. Nothing that was
-// acknowledged may be lost, and in the end there may be little more than what
-// is reachable. Two days by default, OKARA_TEST_DAYS for more.
+// of each, and kills the server at random times. Nothing acknowledged may be
+// lost, and in the end there may be little more than the reachable content. Two
+// days by default, OKARA_TEST_DAYS for more.
 //
 // Shows: mistakes 24
 func TestYear(t *testing.T) {
@@ -72,10 +72,10 @@ func TestYear(t *testing.T) {
 	y.start()
 	defer func() { y.kill() }()
 	for hour := range days * 24 {
-		if rand.N(8) == 0 { // in the middle of what follows
+		if rand.N(8) == 0 { // during the following operations
 			delay := rand.N(40 * time.Millisecond)
 			killed := y.cmd
-			time.AfterFunc(delay, func() { _ = killed.Process.Kill() }) // it may have been killed
+			time.AfterFunc(delay, func() { _ = killed.Process.Kill() }) // it may already be killed
 		}
 		y.apply(hour, keepStates)
 		if hour%24 == 0 {
@@ -107,7 +107,7 @@ type year struct {
 	states, modules []oci.Manifest // acknowledged and kept, oldest first
 }
 
-// start also makes old what is there: days are a moment here.
+// start also ages the existing content, because days are short here.
 func (y *year) start() {
 	y.t.Helper()
 	age(y.t, y.dir)
@@ -131,12 +131,12 @@ func (y *year) start() {
 }
 
 func (y *year) kill() {
-	_ = y.cmd.Process.Kill() // it may be dead
-	_ = y.cmd.Wait()         // and says so
+	_ = y.cmd.Process.Kill() // it may already be dead
+	_ = y.cmd.Wait()         // returns its exit status
 	y.kills++
 }
 
-// do repeats f on a new server until no kill hits it.
+// do repeats f on a new server until it succeeds without a kill.
 func (y *year) do(repository string, f func(r *oci.Repo) error) {
 	y.t.Helper()
 	for range 20 {
@@ -211,7 +211,7 @@ func tryPush(t *testing.T, r *oci.Repo, tag string, m oci.Manifest, blob oci.Blo
 	return r.PutTag(t.Context(), tag, m)
 }
 
-// check reads everything that is kept.
+// check reads all kept content.
 func (y *year) check() {
 	for repository, list := range map[string][]oci.Manifest{"state": y.states, "modules": y.modules} {
 		y.do(repository, func(r *oci.Repo) error {
@@ -226,7 +226,7 @@ func (y *year) check() {
 	}
 }
 
-// copy writes every tag to a new registry and returns what that one takes.
+// copy writes every tag to a new registry and returns the space that it takes.
 func (y *year) copy() int64 {
 	dir := y.t.TempDir()
 	to, stop := newRepo(y.t, dir, embedded.Options{})
@@ -263,7 +263,7 @@ func (y *year) copy() int64 {
 	return space(y.t, dir)
 }
 
-// space counts files by the block and folders as one.
+// space counts files by the block and directories as one.
 func space(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	const block = 4096
