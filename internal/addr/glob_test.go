@@ -27,7 +27,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// TestGlobAll compares with what the words of Match mean, for all short ones.
+// TestGlobAll compares with the definition of Match, for all short globs and
+// addresses.
 func TestGlobAll(t *testing.T) {
 	globs, addresses := texts(5, "a", "*", "**", ""), texts(5, "a", "b", "")
 	for _, glob := range globs {
@@ -40,7 +41,7 @@ func TestGlobAll(t *testing.T) {
 	}
 }
 
-// texts are all of at most n segments.
+// texts returns all texts of at most n segments.
 func texts(n int, segments ...string) []string {
 	all, last := segments, segments
 	for range n - 1 {
@@ -65,7 +66,8 @@ func means(glob, address []string) bool {
 	return len(address) > 0 && addr.MatchText(glob[0], address[0]) && means(glob[1:], address[1:])
 }
 
-// TestGlobOfManyStars ends: each ** is tried from one place only.
+// TestGlobOfManyStars checks that matching ends: each ** is tried from one
+// position only.
 //
 // Shows: operator 3
 func TestGlobOfManyStars(t *testing.T) {
@@ -78,7 +80,8 @@ func TestGlobOfManyStars(t *testing.T) {
 	}
 }
 
-// FuzzCovers: what a covered glob matches, the covering one does.
+// FuzzCovers checks that the covering glob matches everything that the covered
+// glob matches.
 func FuzzCovers(f *testing.F) {
 	f.Add("net/**", "net/*/aws", "net/vpc/aws")
 	f.Add("net/*/aws", "net/**", "net/vpc/gcp")

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 )
 
-// TestUnpackBoundsDirectories unpacks archives that are small because they hold
-// nothing but names.
+// TestUnpackBoundsDirectories unpacks archives that are small because they
+// contain only names.
 //
 // Shows: mistakes 6 | an archive of 2.8 KB made a million directories that stayed | directories,
 // depth and lengths are bounded; removing needs one file descriptor, and says so when it fails
@@ -62,7 +62,7 @@ func TestUnpackBoundsDirectories(t *testing.T) {
 }
 
 // TestUnpackBoundsTheListOfAZip refuses a zip before all its entries are in
-// memory, even if only one folder of it is wanted.
+// memory, even if only one directory of it is wanted.
 //
 // Shows: mistakes 6
 func TestUnpackBoundsTheListOfAZip(t *testing.T) {
@@ -91,7 +91,7 @@ func TestListBoundsDirectories(t *testing.T) {
 	}
 }
 
-// TestIgnoreBounds holds rules that took gigabytes and minutes.
+// TestIgnoreBounds checks rules that took gigabytes and minutes.
 //
 // Shows: mistakes 7 | ignore rules without a bound took gigabytes and minutes | files, rules,
 // wildcards and the work of matching are bounded; the error names file and line
@@ -129,7 +129,7 @@ func TestIgnoreBounds(t *testing.T) {
 	}
 }
 
-// FuzzIgnore lists a tree with any ignore file.
+// FuzzIgnore lists a tree with an arbitrary ignore file.
 func FuzzIgnore(f *testing.F) {
 	f.Add("*.txt\n!a/**/b[!c]?\\ \n/d/\n")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -78,7 +78,8 @@ func TestHoldBack(t *testing.T) {
 	}
 }
 
-// TestHoldBackNamed tells which globs name something, of all trees together.
+// TestHoldBackNamed checks which globs match something, in several trees
+// together.
 func TestHoldBackNamed(t *testing.T) {
 	named := map[string]bool{}
 	for _, tree := range []fstest.MapFS{newTree("main.tf", "a.tfvars", "build/x.txt", ".gitignore=build/"), newTree("main.tf", "b/.env")} {
@@ -91,7 +92,7 @@ func TestHoldBackNamed(t *testing.T) {
 	}
 }
 
-// TestHoldBackIgnored: a tree that git ignores ships, and says so.
+// TestHoldBackIgnored checks that a tree that git ignores ships with a notice.
 func TestHoldBackIgnored(t *testing.T) {
 	for _, tt := range []struct{ at, top, middle, want string }{
 		{"modules/vpc", "vpc/", "", ".gitignore:1: vpc/"}, {"modules/vpc", "# all\nmodules", "", ".gitignore:2: modules"}, {"modules/vpc", "", "/vpc", "modules/.gitignore:1: /vpc"},
@@ -104,7 +105,8 @@ func TestHoldBackIgnored(t *testing.T) {
 	}
 }
 
-// TestHoldBackLinks: a link is refused as ever, wherever it leads and whatever its name.
+// TestHoldBackLinks checks that a link is still refused, with any target and
+// name.
 func TestHoldBackLinks(t *testing.T) {
 	tree := newTree("main.tf")
 	tree["a.pem"] = &fstest.MapFile{Data: []byte("nowhere"), Mode: fs.ModeSymlink}

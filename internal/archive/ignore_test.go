@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 )
 
-// newTree makes a tree of empty files, except where the name is followed by
-// "=" and a text.
+// newTree creates a tree of empty files, except if the name is followed by "="
+// and a text.
 func newTree(files ...string) fstest.MapFS {
 	tree := fstest.MapFS{}
 	for _, f := range files {
@@ -74,7 +74,7 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// TestIgnoreIsGitignore asks git about the same rules.
+// TestIgnoreIsGitignore compares the same rules with git.
 //
 // Shows: aws-registry 3 | nested `.tfignore` | `.tfignore` and `.terraformignore` at any depth,
 // with gitignore's rules; git itself is asked

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 )
 
-// lookZip is a zip of the files, in the order of their names.
+// lookZip returns a zip of the files, in the order of their names.
 func lookZip(t testing.TB, files map[string]string) *bytes.Reader {
 	t.Helper()
 	var b bytes.Buffer
@@ -75,7 +75,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// FuzzContents wants no more of any bytes than the bounds let through.
+// FuzzContents checks that the result for arbitrary bytes is within the bounds.
 func FuzzContents(f *testing.F) {
 	for _, files := range []map[string]string{{"main.tf": "a"}, {"a/b": "c", "a/": ""}, {}} {
 		b := make([]byte, 4096)

@@ -60,7 +60,7 @@ func mustRoot(t *testing.T, dir string) fs.FS {
 	return root.FS()
 }
 
-// writeTree makes the same tree with other times and modes.
+// writeTree creates the same tree with other times and modes.
 func writeTree(t *testing.T, umask int, when time.Time) string {
 	t.Helper()
 	old := syscall.Umask(umask)
@@ -177,7 +177,7 @@ func TestPackHoldsTheSameInBothForms(t *testing.T) {
 func TestPackLeavesNothingAfterAnError(t *testing.T) {
 	dir := t.TempDir()
 	tree := mustList(t, fstest.MapFS{"a.tf": {Data: []byte("x")}}, archive.Options{})
-	tree.Files[0].Size = 5 // as if the file had shrunk since
+	tree.Files[0].Size = 5 // as if the file had shrunk meanwhile
 	if _, err := tree.Pack(t.Context(), dir); err == nil {
 		t.Error("want an error")
 	}

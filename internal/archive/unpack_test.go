@@ -137,8 +137,8 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// TestUnpackFolder writes one folder of a forge's archive. What is elsewhere
-// neither ends up on disk nor stands in its way.
+// TestUnpackFolder writes one directory of a forge's archive. Other entries are
+// neither written nor do they cause an error.
 func TestUnpackFolder(t *testing.T) {
 	elsewhere := []entry{
 		{"top/link", "/etc/passwd", fs.ModeSymlink}, {"top/a/bc/x.tf", "", 0}, {"top/b/x.tf", "", 0}, {"b/x.tf", "", 0}, {"top/x.tf", "", 0}, {"../x.tf", "", 0},

@@ -32,7 +32,7 @@ type part struct {
 	text string
 }
 
-// pack is a tar.gz of entries.
+// pack returns a tar.gz of entries.
 func pack(t testing.TB, entries ...part) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -53,7 +53,8 @@ func pack(t testing.TB, entries ...part) []byte {
 	return b.Bytes()
 }
 
-// tree is what is in a folder: text of files, "-> target" of links, "/" of folders.
+// tree returns the content of a directory: text of files, "-> target" of links,
+// "/" of directories.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -85,8 +86,8 @@ func tree(t testing.TB, dir string) map[string]string {
 	return got
 }
 
-// TestUnpackUpload writes what a tool packs: folders before and after what is in
-// them, links before what they name, of which some name nothing.
+// TestUnpackUpload unpacks an archive as made by a tool: directories before and
+// after their content, links before their targets, and dangling links.
 func TestUnpackUpload(t *testing.T) {
 	run := reg("modules/a/run.sh", "x")
 	run.Mode = 0o755
@@ -112,7 +113,7 @@ func TestUnpackUpload(t *testing.T) {
 	}
 }
 
-// TestUploadRefused has each way out of a folder, and each bound.
+// TestUploadRefused has each way to leave a directory, and each bound.
 //
 // Shows: cloud 29
 func TestUploadRefused(t *testing.T) {
@@ -178,7 +179,8 @@ func TestUploadRefused(t *testing.T) {
 	}
 }
 
-// TestUploadBroken tells bytes that are no archive from those that did not come.
+// TestUploadBroken distinguishes an invalid archive from one that was not
+// received completely.
 func TestUploadBroken(t *testing.T) {
 	whole := pack(t, reg("main.tf", strings.Repeat("0123456789", 1000)))
 	for name, b := range map[string][]byte{"nothing": nil, "no gzip": []byte("PK\x03\x04aaaaaaaaaaaa"), "half": whole[:len(whole)/2], "damaged": append(bytes.Clone(whole[:20]), bytes.Repeat([]byte{0xff}, 200)...)} {
@@ -195,7 +197,7 @@ func TestUploadBroken(t *testing.T) {
 	}
 }
 
-// TestUploadBomb ends reading soon.
+// TestUploadBomb checks that reading ends soon.
 //
 // Shows: cloud 29
 func TestUploadBomb(t *testing.T) {
@@ -225,8 +227,8 @@ func TestUploadBomb(t *testing.T) {
 	}
 }
 
-// FuzzUpload unpacks what anybody may send: nothing is written outside, no link leads
-// there, and what is checked is what is unpacked.
+// FuzzUpload unpacks arbitrary input: nothing is written outside, no link leads
+// outside, and the checked content is the unpacked content.
 //
 // Shows: cloud 29
 func FuzzUpload(f *testing.F) {

@@ -48,11 +48,11 @@ func (o *opens) open(context.Context) (io.ReadCloser, *url.URL, error) {
 	return io.NopCloser(strings.NewReader(o.text)), nil, nil
 }
 
-// blobOf is the place of a text in the repository of these tests.
+// blobOf identifies the blob of a text in the repository of these tests.
 func blobOf(text string) Blob { return Blob{"acme/a", sumOf(text)} }
 
-// get reads a blob through the cache; "" with no error stands for "ask the
-// registry".
+// get reads a blob through the cache; "" without an error means that the caller
+// has to read from the registry.
 func (c *Blobs) get(ctx context.Context, text string, o Opener) (string, error) {
 	f, s, _, err := c.Open(ctx, blobOf(text), int64(len(text)), 0, o)
 	if err != nil || f == nil {
@@ -66,7 +66,7 @@ func (c *Blobs) get(ctx context.Context, text string, o Opener) (string, error) 
 	return string(b), err
 }
 
-// settled waits until no fetch runs.
+// settled waits until no fetch is running.
 func (c *Blobs) settled() {
 	for {
 		c.mu.Lock()
@@ -93,8 +93,8 @@ func (c *Blobs) mustGet(t *testing.T, text string) {
 	c.settled()
 }
 
-// TestCacheShared lets 50 readers miss at once: one fetch, and the first
-// bytes are there before the last have left the registry.
+// TestCacheShared has 50 readers miss at once: one fetch, and the first bytes
+// arrive before the last have left the registry.
 func TestCacheShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := mustCache(t, t.TempDir(), 1<<20)
@@ -109,7 +109,7 @@ func TestCacheShared(t *testing.T) {
 				t.Errorf("who left: %v", err)
 			}
 		})
-		synctest.Wait() // its request began the fetch
+		synctest.Wait() // its request started the fetch
 		for range 50 {
 			readers.Go(func() {
 				if got, err := c.get(t.Context(), first+last, open); err != nil || got != first+last {
@@ -139,7 +139,7 @@ func TestCacheShared(t *testing.T) {
 	})
 }
 
-// TestCacheLimit fills the folder, and opens it again as after a restart.
+// TestCacheLimit fills the directory, and opens it again as after a restart.
 func TestCacheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -168,7 +168,7 @@ func TestCacheLimit(t *testing.T) {
 		if diff := cmp.Diff(c.names(), slices.Sorted(slices.Values([]string{blobOf(a).name(), blobOf(d).name()}))); diff != "" {
 			t.Errorf("kept, got - want +:\n%s", diff)
 		}
-		c.mustGet(t, b) // a goes
+		c.mustGet(t, b) // a is removed
 		if got, err := io.ReadAll(reader); string(got) != a || err != nil {
 			t.Errorf("a reader of what was removed got %d bytes, %v", len(got), err)
 		}
@@ -192,7 +192,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestCacheFailures shows that nothing but a whole blob is kept.
+// TestCacheFailures checks that only complete blobs are cached.
 func TestCacheFailures(t *testing.T) {
 	down := errors.New("registry down")
 	hung := func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
@@ -215,7 +215,8 @@ func TestCacheFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				c := mustCache(t, dir, 1<<20)
-				// Who comes after the failure is sent to the registry, without an error.
+				// A later reader has to read from the registry, without an
+				// error.
 				if got, err := c.get(t.Context(), "text", tt.open); got != "" || err != nil && !errors.Is(err, tt.want) {
 					t.Errorf("got %q, %v; want %v", got, err, tt.want)
 				}
@@ -223,13 +224,13 @@ func TestCacheFailures(t *testing.T) {
 				if left := must(os.ReadDir(dir)); len(left) != 0 || len(c.names()) != 0 {
 					t.Errorf("left behind: %v", left)
 				}
-				c.mustGet(t, "text") // the next one may do better
+				c.mustGet(t, "text") // the next fetch may succeed
 			})
 		})
 	}
 }
 
-// TestCacheCrash opens a folder in which another process was killed.
+// TestCacheCrash opens a directory in which another process was killed.
 func TestCacheCrash(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".part-123", "notes.txt", sumOf("half")} { // the last without a repository
@@ -244,8 +245,9 @@ func TestCacheCrash(t *testing.T) {
 	}
 }
 
-// TestCacheDamaged: a file that was damaged while nobody or while this process used it is
-// read again from the registry, not given to anybody; one that is whole is hashed once.
+// TestCacheDamaged checks that a file that was damaged, while or before this
+// process used it, is read again from the registry and not served; an undamaged
+// one is hashed once.
 func TestCacheDamaged(t *testing.T) {
 	dir := t.TempDir()
 	const text = "what the registry has"
@@ -286,8 +288,8 @@ func TestCacheDamaged(t *testing.T) {
 	}
 }
 
-// TestCacheRepositories asks for what one repository gave in the name of others,
-// while it is on its way, once it is kept, and after a restart.
+// TestCacheRepositories requests a blob of one repository under the names of
+// others, while it is being fetched, once it is cached, and after a restart.
 func TestCacheRepositories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = "private bytes"

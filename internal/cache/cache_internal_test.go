@@ -18,7 +18,7 @@ func newTestCache(limit int) *Cache[int] {
 	return New("test", limit, func(int) int { return 0 }, time.Now, func(string, string) {})
 }
 
-// TestCachePolicy walks one value through all its ages.
+// TestCachePolicy checks one value in all its ages.
 func TestCachePolicy(t *testing.T) {
 	p := Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: 24 * time.Hour}
 	down := errors.New("registry down")
@@ -66,8 +66,8 @@ func TestCachePolicy(t *testing.T) {
 	}
 }
 
-// TestCacheFailing shows that an outage costs each key one waiting request,
-// and that the rest is served at once.
+// TestCacheFailing checks that an outage costs each key one waiting request,
+// and that the other requests are answered at once.
 func TestCacheFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -127,8 +127,8 @@ func TestCacheMissing(t *testing.T) {
 	})
 }
 
-// TestCacheCoalesces shows that callers share a load, that the first one's
-// cancellation ends nobody else's, and that the result is kept.
+// TestCacheCoalesces checks that callers share a load, that cancelling the
+// first one does not end it for others, and that the result is cached.
 func TestCacheCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -161,7 +161,8 @@ func TestCacheCoalesces(t *testing.T) {
 	})
 }
 
-// TestCacheForget shows that a load begun before a change is not kept.
+// TestCacheForget checks that the result of a load that began before a change
+// is not cached.
 func TestCacheForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
@@ -198,8 +199,8 @@ func TestCacheEvicts(t *testing.T) {
 	}
 }
 
-// TestJoinedTooLate looks before a load ends and waits after it: there is nothing to
-// load any more.
+// TestJoinedTooLate looks up a value before a load ends and waits after it: the
+// value is already cached.
 func TestJoinedTooLate(t *testing.T) {
 	c := New("list", 1<<20, func(int) int { return 0 }, time.Now, func(string, string) {})
 	p := Policy{Fresh: time.Minute}

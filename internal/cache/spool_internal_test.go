@@ -38,7 +38,7 @@ func mustWrite(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// readSpool reads all that a reader gets, in pieces of its own size.
+// readSpool reads everything that a reader gets, in pieces of the given size.
 func readSpool(ctx context.Context, s *Spool, piece int) (string, error) {
 	f, err := s.Open()
 	if err != nil {
@@ -61,7 +61,7 @@ func readSpool(ctx context.Context, s *Spool, piece int) (string, error) {
 	}
 }
 
-// TestSpool lets readers of different paces follow one writer.
+// TestSpool has readers of different paces follow one writer.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	want := strings.Repeat("0123456789", 10_000)
@@ -98,8 +98,8 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// TestSpoolWrong shows that nobody gets all bytes of a blob with another
-// digest, nor of one that was cut, and that nothing stays behind.
+// TestSpoolWrong checks that no reader gets all bytes of a blob with another
+// digest, nor of a truncated one, and that no file is left.
 func TestSpoolWrong(t *testing.T) {
 	cut := errors.New("cut")
 	for name, tt := range map[string]struct{ cause, want error }{
