@@ -42,9 +42,9 @@ func runCounts(t *testing.T, c *Counter) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// TestCountsOverTime lets two replicas count over two days, with a restart, an
-// end without notice and a registry that is down for a while: what was counted
-// an hour before is never lost and nothing counts twice.
+// TestCountsOverTime has two replicas count over two days, with a restart, a
+// kill and a registry that is down for a while: counts older than an hour are
+// never lost, and nothing counts twice.
 //
 // Shows: opendepot 17 | download statistics in a store | counted without one, across replicas and
 // restarts
@@ -73,7 +73,7 @@ func TestCountsOverTime(t *testing.T) {
 		time.Sleep(2*countEvery + time.Minute)
 		wants("two hours later", b, 2)
 		b.Add(what)
-		time.Sleep(day) // written under two tags by each
+		time.Sleep(day) // each writes them under two tags
 		a.Add(what)
 		b.Add(what)
 		wants("a day later", a, 4) // one of them is not written yet
@@ -89,9 +89,9 @@ func TestCountsOverTime(t *testing.T) {
 		wants("after an outage", a, 6)
 		stopB()
 
-		b.Add(what)           // between its last hour and the end of b
+		b.Add(what)           // between its last hourly write and its end
 		b.Finish(t.Context()) // as at the end of the last request
-		a.Add(what)           // is lost: a is killed
+		a.Add(what)           // lost, because a is killed
 		c := newTestCounts(t, down)
 		stopC := runCounts(t, c) // the restart
 		wants("after a restart", c, 7)
@@ -103,8 +103,8 @@ func TestCountsOverTime(t *testing.T) {
 	})
 }
 
-// TestCountsWithout shows that a registry that refuses counts, or never answers,
-// neither fails a download nor holds up the end for long.
+// TestCountsWithout checks that a registry that refuses counts, or never
+// answers, neither fails a download nor delays the shutdown for long.
 func TestCountsWithout(t *testing.T) {
 	for name, do := range map[string]ocitest.Act{
 		"refuses": ocitest.Status(http.StatusForbidden, 0),
@@ -129,7 +129,7 @@ func TestCountsWithout(t *testing.T) {
 	}
 }
 
-// TestCountsFail has two days to write and the first of them refused once.
+// TestCountsFail has two days to write, the first of which is refused once.
 func TestCountsFail(t *testing.T) {
 	c := newTestCounts(t, &ocitest.Fault{
 		Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})},
@@ -148,7 +148,7 @@ func TestCountsFail(t *testing.T) {
 	if err := c.save(t.Context()); !errors.Is(err, oci.ErrDenied) {
 		t.Errorf("refused: %v", err)
 	}
-	for range 2 { // the second one has nothing to do
+	for range 2 { // the second call has nothing to do
 		if err := c.save(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -161,7 +161,7 @@ func TestCountsFail(t *testing.T) {
 	}
 }
 
-// TestCountsBounded counts more versions than there is room for.
+// TestCountsBounded counts more versions than the limit.
 func TestCountsBounded(t *testing.T) {
 	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
 	for i := range 3 * maxCounts {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestCounts writes counts, writes them again, and reads them, on every
+// TestCounts writes counts, writes them again, and reads them, on every kind of
 // registry.
 func TestCounts(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {

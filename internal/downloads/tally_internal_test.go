@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// TestDays counts over more than a year: by day, version and tool, before and after
-// a restart, and deletes what has had its time.
+// TestDays counts over more than a year by day, version and tool, before and
+// after a restart, and checks that expired tags are deleted.
 func TestDays(t *testing.T) {
 	for name, deletes := range map[string]bool{"deletes": true, "keeps": false} {
 		t.Run(name, func(t *testing.T) {

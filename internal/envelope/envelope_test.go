@@ -164,7 +164,7 @@ func TestNoKeySealsNothing(t *testing.T) {
 }
 
 // update makes TestVectors write new vectors first; committed ones must stay
-// readable for as long as format 1 is.
+// readable as long as format 1 is supported.
 var update = flag.Bool("update", false, "rewrite testdata")
 
 type vector struct {
@@ -207,8 +207,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// vectorKey copies a committed key file to a place with mode 0600, which git
-// does not keep.
+// vectorKey copies a committed key file to a path with mode 0600, which git
+// does not preserve.
 func vectorKey(t *testing.T, key string) string {
 	if strings.Contains(key, "://") {
 		return key

@@ -15,8 +15,8 @@ import (
 )
 
 // newVault serves the two calls of Vault's transit engine that wrap a key, for
-// keys whose names are in names, and names the server in the environment. The
-// library reads the environment once in a process, so one test may call it.
+// the keys in names, and sets the address of the server in the environment. The
+// library reads the environment once per process, so only one test may call it.
 func newVault(t *testing.T, names ...string) (deny *atomic.Bool) {
 	t.Helper()
 	deny = new(atomic.Bool)
@@ -73,8 +73,8 @@ func TestKeyService(t *testing.T) {
 	}
 }
 
-// TestKeyReferences shows that the schemes are linked in. No service is asked
-// before a key is used.
+// TestKeyReferences checks that the schemes are linked in. No service is
+// contacted before a key is used.
 func TestKeyReferences(t *testing.T) {
 	for _, reference := range []string{
 		"awskms://alias/state?region=eu-central-1",

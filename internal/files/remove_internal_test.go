@@ -15,7 +15,7 @@ import (
 )
 
 // TestRemoveWithoutDescriptors removes a tree while the process has one free
-// file descriptor, and says what is left while it has none.
+// file descriptor, and reports what is left while it has none.
 //
 // Shows: mistakes 6
 func TestRemoveWithoutDescriptors(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRemoveWithoutDescriptors(t *testing.T) {
 	if err := remove(dir, func(time.Duration) { pauses++ }); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), dir) || pauses == 0 {
 		t.Errorf("without a descriptor: %v after %d pauses", err, pauses)
 	}
-	free := func(time.Duration) { // somebody closes a file meanwhile
+	free := func(time.Duration) { // as if a file was closed meanwhile
 		taken[0].Close()
 		taken = taken[1:]
 	}

@@ -39,7 +39,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceLink has a link where the file is to be.
+// TestReplaceLink has a link at the path of the file.
 func TestReplaceLink(t *testing.T) {
 	dir := t.TempDir()
 	victim, name := filepath.Join(dir, "victim"), filepath.Join(dir, "file")

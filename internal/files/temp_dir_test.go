@@ -18,7 +18,7 @@ import (
 
 const envParent = "OKARA_TEST_SCRATCH"
 
-// TestMain is also a process that has a directory until it is killed.
+// TestMain also acts as a process that uses a directory until it is killed.
 func TestMain(m *testing.M) {
 	if parent := os.Getenv(envParent); parent != "" {
 		dir, _, err := files.TempDir(parent)
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTempDirOfKilledGoes makes a directory beside those of a process that is killed and of one
-// that goes on.
+// TestTempDirOfKilledGoes creates a directory beside those of a killed process
+// and of a running one.
 //
 // Shows: mistakes 22
 func TestTempDirOfKilledGoes(t *testing.T) {
@@ -45,7 +45,7 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = killed.Wait() // it was killed
+	_ = killed.Wait() // the error is that it was killed
 	dir, done, err := files.TempDir(parent)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestTempDirOfKilledGoes(t *testing.T) {
 	}
 }
 
-// hold starts a process that has a directory.
+// hold starts a process that uses a directory.
 func hold(t *testing.T, parent string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -97,8 +97,8 @@ func hold(t *testing.T, parent string) *exec.Cmd {
 	return cmd
 }
 
-// TestCleanUpOfKilled shows each moment at which a process can be killed, and what is not
-// ours to remove.
+// TestCleanUpOfKilled has each state in which a process can be killed, and
+// directories that must not be removed.
 //
 // Shows: mistakes 22
 func TestCleanUpOfKilled(t *testing.T) {

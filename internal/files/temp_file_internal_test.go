@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTempFileHasNoName looks into the folder while the files are in use: what a killed
-// process leaves is what is there then.
+// TestTempFileHasNoName reads the directory while the files are in use: a
+// killed process would leave the same content.
 //
 // Shows: mistakes 22 | a kill left temporary files of `okara mirror` | on Linux such a file never
 // has a name; what has one, and folders, are removed by the next run

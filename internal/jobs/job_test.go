@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestJob takes a job through its life on every registry.
+// TestJob checks the life of a job on every kind of registry.
 func TestJob(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		ctx, r := t.Context(), ocitest.Repo(t, host)
@@ -60,8 +60,8 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestJobTags tells tags of jobs from others, and a job under another's tag
-// from that job.
+// TestJobTags distinguishes tags of jobs from others, and a job under the tag
+// of another job from that job.
 func TestJobTags(t *testing.T) {
 	job := jobs.JobTag("x")
 	for tag, want := range map[string]string{

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	parkHost  = "OKARA_TEST_PARK_HOST"  // of the registry, in a process that a job ends
+	parkHost  = "OKARA_TEST_PARK_HOST"  // of the registry, in a process that a job crashes
 	parkAfter = "OKARA_TEST_PARK_AFTER" // the start of the first process
 )
 
-// TestQueueParks lets a job end three processes, each started six minutes after
-// the one before. The fourth parks it and goes on.
+// TestQueueParks has a job crash three processes, each started six minutes
+// after the previous one. The fourth parks it and continues.
 //
 // Shows: mistakes 2
 func TestQueueParks(t *testing.T) {
@@ -55,8 +55,8 @@ func TestQueueParks(t *testing.T) {
 	}
 }
 
-// endingProcess is a server whose job ends it as a stack overflow would: without
-// a panic that could be recovered, and without a last word.
+// endingProcess is a server whose job ends it as a stack overflow would:
+// without a panic that could be recovered, and without a record.
 func endingProcess(t *testing.T, host string) {
 	after, err := time.ParseDuration(os.Getenv(parkAfter))
 	if err != nil {
@@ -97,8 +97,8 @@ func endingProcess(t *testing.T, host string) {
 	}
 }
 
-// TestQueueAgain asks again for a job that was parked: a person has mended what
-// ended the server. The new job has its own tries, and the old one stays ended.
+// TestQueueAgain requests a parked job again, as after a fix of the cause. The
+// new job has its own tries, and the old one stays ended.
 func TestQueueAgain(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,9 @@ func TestQueueAgain(t *testing.T) {
 	})
 }
 
-// TestQueueTriesThatComeBack shows that tries that fail, and servers that end in
-// order, park nothing; and that what the tries leave is deleted with the job.
+// TestQueueTriesThatComeBack checks that failing tries, and servers that shut
+// down properly, park nothing, and that the tags of the tries are deleted with
+// the job.
 func TestQueueTriesThatComeBack(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func runQueue(t *testing.T, q *Queue) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); running.Wait() })
 }
 
-// tries is a handler that notes when it is called and fails the first times.
+// tries is a handler that records its calls and fails the first times.
 type tries struct {
 	mu    sync.Mutex // guards at
 	at    []time.Time
@@ -87,14 +87,14 @@ func mustEnd(t *testing.T, q *Queue, id string) End {
 	return end
 }
 
-// counts is what q has told last.
+// counts returns the last counts that q reported.
 func counts(q *Queue) Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.counts
 }
 
-// TestQueueRetries follows one job through its tries.
+// TestQueueRetries checks the tries of one job.
 func TestQueueRetries(t *testing.T) {
 	all := []int{0, 10, 30, 70, 150, 310, 630, 1270, 2550, 5110, 8710, 12310, 15910}
 	down := errors.New("down")
@@ -141,8 +141,8 @@ func TestQueueRetries(t *testing.T) {
 	}
 }
 
-// TestQueueRestart stops a server with a job that waits, one that is cut off in
-// its middle, and one that it only recorded; the next server finishes all.
+// TestQueueRestart stops a server with a job that waits, one that is running,
+// and one that it only recorded; the next server finishes all.
 func TestQueueRestart(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestQueueRestart(t *testing.T) {
 	})
 }
 
-// TestQueueReplicas runs two replicas: each does its own jobs, the other one
-// takes over what does not end, and forgets what has ended.
+// TestQueueReplicas runs two replicas: each runs its own jobs, and the other
+// one takes over jobs that do not end, and forgets ended ones.
 func TestQueueReplicas(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{PageSize: 2})
 	synctest.Test(t, func(t *testing.T) {
@@ -228,11 +228,11 @@ func TestQueueReplicas(t *testing.T) {
 	})
 }
 
-// TestQueueFaults loses requests of the queue itself.
+// TestQueueFaults lets requests of the queue itself fail.
 func TestQueueFaults(t *testing.T) {
 	tests := []struct {
 		name string
-		tag  string // whose PUT is hit
+		tag  string // prefix of the tag whose PUT fails
 		do   ocitest.Act
 		want int // tries
 	}{
@@ -292,7 +292,8 @@ func TestQueueFoundEarly(t *testing.T) {
 	})
 }
 
-// TestQueuePanic shows that a handler's panic ends one job, not the server.
+// TestQueuePanic checks that a handler's panic ends only its job, not the
+// server.
 func TestQueuePanic(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -307,8 +308,8 @@ func TestQueuePanic(t *testing.T) {
 	})
 }
 
-// TestQueueLostJob shows that a job whose manifest the registry has lost, or that
-// was damaged, keeps no other from being found.
+// TestQueueLostJob checks that a job whose manifest is lost or damaged does not
+// prevent others from being found.
 func TestQueueLostJob(t *testing.T) {
 	for name, do := range map[string]ocitest.Act{
 		"lost":    ocitest.Status(http.StatusNotFound, -1),
@@ -316,7 +317,7 @@ func TestQueueLostJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ids := []string{"one", "two"}
-			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(JobTag(a), JobTag(b)) }) // as the registry lists them
+			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(JobTag(a), JobTag(b)) }) // in the order of the registry's list
 			inner := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			q := newTestQueue(t, inner, nil)
 			for _, id := range ids {
@@ -338,8 +339,8 @@ func TestQueueLostJob(t *testing.T) {
 	}
 }
 
-// TestQueueForgets shows that a job and its end leave the queue a month after
-// the end, and nothing else does; where tags cannot be deleted they stay.
+// TestQueueForgets checks that a job and its end are deleted from the queue a
+// month after the end, and nothing else; if tags cannot be deleted, they stay.
 func TestQueueForgets(t *testing.T) {
 	for name, test := range map[string]struct {
 		quirks ocitest.Quirks
@@ -382,8 +383,8 @@ func TestQueueForgets(t *testing.T) {
 	}
 }
 
-// TestQueueLastFailure remembers why a job failed last, also after a restart, and no
-// more of it than a line may have.
+// TestQueueLastFailure checks that the last failure is remembered, also after a
+// restart, and clipped to one line.
 func TestQueueLastFailure(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
