@@ -16,8 +16,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestManyReports lets somebody add more reports than are looked at: the version stays
-// readable, and the requests for it are bounded.
+// TestManyReports adds more reports than are read: the version stays readable,
+// and the requests for it are bounded.
 func TestManyReports(t *testing.T) {
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/modules/net/vpc/aws", oci.Options{})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestManyReports(t *testing.T) {
 	for i := range all {
 		all[i] = put(&root.Descriptor, i+1)
 	}
-	// The registry has no referrers API: a tag has the list.
+	// The registry has no referrers API: a tag holds the list.
 	list := make([]oci.Descriptor, reports)
 	for i, m := range all {
 		list[i] = m.Descriptor

@@ -4,7 +4,7 @@ package scan
 
 import "testing"
 
-// FuzzSARIF reads any text as the report of a scanner.
+// FuzzSARIF parses arbitrary text as the report of a scanner.
 func FuzzSARIF(f *testing.F) {
 	f.Add([]byte(`{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[{"id":"a","properties":{"security-severity":"9.8"}}]}},"results":[{"ruleId":"a","ruleIndex":0},{"ruleId":"a"}]}]}`))
 	f.Add([]byte(`{"version":"2.1.0","runs":[{"results":[{"level":"error","suppressions":[{}]}]}]}`))

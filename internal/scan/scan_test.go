@@ -86,8 +86,8 @@ func TestRunStopsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestTrivyArguments shows what okara asks of Trivy; the real program is driven
-// by the interop tests.
+// TestTrivyArguments checks the arguments for Trivy; the interop tests run the
+// real program.
 func TestTrivyArguments(t *testing.T) {
 	bin := t.TempDir()
 	calls := filepath.Join(t.TempDir(), "calls")

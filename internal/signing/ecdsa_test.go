@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// sealCosign protects a key as cosign does (securesystemslib encrypted).
+// sealCosign encrypts a key as cosign does (securesystemslib encrypted).
 func sealCosign(t *testing.T, private []byte, passphrase string) []byte {
 	t.Helper()
 	block, _ := pem.Decode(private)

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// FuzzSums reads arbitrary SHA256SUMS: what is accepted reads the same again.
+// FuzzSums parses arbitrary SHA256SUMS: an accepted one is the same after
+// writing and parsing it.
 func FuzzSums(f *testing.F) {
 	f.Add([]byte("0000000000000000000000000000000000000000000000000000000000000000  terraform-provider-dns_1.0.0_linux_amd64.zip\n"))
 	f.Add([]byte("0000000000000000000000000000000000000000000000000000000000000000 *x\r\n"))
@@ -25,8 +26,8 @@ func FuzzSums(f *testing.F) {
 	})
 }
 
-// FuzzSignature verifies a message that nobody has signed: no signature and no
-// other key makes that right.
+// FuzzSignature verifies a message that was never signed: no signature and no
+// other key makes it valid.
 func FuzzSignature(f *testing.F) {
 	key, public := newKey(f, signing.KeyOptions{Name: "fuzz", ECC: true, Now: nil})
 	_, foreign := newKey(f, signing.KeyOptions{Name: "foreign", ECC: true})
@@ -44,7 +45,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-// FuzzKeys reads any text as keys.
+// FuzzKeys parses arbitrary text as keys.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"))
 	f.Add([]byte("-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"))

@@ -42,7 +42,7 @@ func mustPublic(t testing.TB, k *signing.Key) signing.PublicKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Through the armor, as everybody else reads it.
+	// Through the armor, as in every other program.
 	keys, err := signing.ParsePublicKeys([]byte(public.Armor))
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%d keys, %v", len(keys), err)
@@ -255,8 +255,8 @@ func TestParseSums(t *testing.T) {
 	}
 }
 
-// TestVerifyClocks holds what keys signed against clocks that run right, ahead
-// and behind: a revocation is for all times, an expiry for its own.
+// TestVerifyClocks verifies signatures with clocks that are right, ahead and
+// behind: a revocation applies at any time, an expiry only after its time.
 //
 // Shows: mistakes 21
 func TestVerifyClocks(t *testing.T) {
@@ -294,8 +294,8 @@ func TestVerifyClocks(t *testing.T) {
 	}
 }
 
-// TestVerifySubkeys has signatures of a subkey: alone it is good, revoked by
-// its own key it is not, whatever the clock says.
+// TestVerifySubkeys has signatures of a subkey: alone it is valid, revoked by
+// its own key it is not, at any time of the clock.
 func TestVerifySubkeys(t *testing.T) {
 	c := &packet.Config{Time: func() time.Time { return day(1) }}
 	entity, err := openpgp.NewEntity("Test", "", "", c)

@@ -33,8 +33,9 @@ func fixture(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestSigstoreBundles checks what cosign wrote (see testdata/README.md), as it is and
-// altered, on registries that list referrers and on those that do not.
+// TestSigstoreBundles checks bundles written by cosign (see
+// testdata/README.md), unchanged and modified, on registries with and without
+// the referrers API.
 func TestSigstoreBundles(t *testing.T) {
 	key, err := signing.ParseCosignPublicKey(fixture(t, "cosign.pub"))
 	if err != nil {
@@ -52,8 +53,8 @@ func TestSigstoreBundles(t *testing.T) {
 		old, changed string // in the bundle
 		key          *ecdsa.PublicKey
 		about        digest.Digest // "": the subject
-		as           addr.Item     // zero: what the manifest says
-		version      string        // "": what the manifest says
+		as           addr.Item     // zero: the item in the manifest
+		version      string        // "": the version in the manifest
 		result       string        // of the signature, "" for none
 		demanded     error
 	}{

@@ -89,7 +89,7 @@ func TestVerifyModule(t *testing.T) {
 		verify(by(onePub), "cosign", "trusted") // the first signature stays
 		verify(by(twoPub), "cosign", "trusted")
 
-		// As a referrer the signature is found too.
+		// The signature can also be found as a referrer.
 		r := depottest.MustRepo(t, client, depottest.ModuleRepo)
 		found, err := r.Referrers(t.Context(), depottest.MustFetch(t, r, "1.0.0").Descriptor, "application/vnd.dev.cosign.artifact.sig.v1+json")
 		if err != nil || len(found) == 0 {
@@ -103,8 +103,8 @@ func TestVerifyModule(t *testing.T) {
 	})
 }
 
-// TestVerifyModuleFindsOtherContent makes a manifest that names another content
-// than its archives have.
+// TestVerifyModuleFindsOtherContent creates a manifest with a content digest
+// that differs from its archives.
 func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
