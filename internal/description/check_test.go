@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/description"
 )
 
-// check checks the module at the top of the files.
+// check checks the module in the root of the files.
 func check(t *testing.T, files map[string]string) error {
 	t.Helper()
 	tree := fstest.MapFS{}
@@ -68,8 +68,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckAccepts holds what some client takes: refusing it would be worse than
-// letting a mistake pass.
+// TestCheckAccepts has configurations that some client accepts: refusing one
+// would be worse than accepting a mistake.
 func TestCheckAccepts(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -12,8 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestCompare says of two versions what a caller has to know: an input that became
-// required, one that is gone, and an output that is gone break him; nothing else does.
+// TestCompare checks the differences that callers need to know: a newly
+// required input, a removed input and a removed output are breaking; nothing
+// else is.
 func TestCompare(t *testing.T) {
 	before := artifact.DescribedModule{
 		Inputs: json.RawMessage(`{"properties":{

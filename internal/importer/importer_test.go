@@ -89,8 +89,8 @@ func TestImportOpenDepot(t *testing.T) {
 	}
 }
 
-// TestImportOurs: kubectl gives okara's own objects by a name without a group, where a
-// cluster has both.
+// TestImportOurs checks the error for okara's own objects, which kubectl
+// returns for a name without a group if a cluster has both.
 func TestImportOurs(t *testing.T) {
 	src := []byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: okara.dev/v1alpha1, kind: Depot, metadata: {name: base}}\n")
 	if _, err := importer.Kubernetes(src); !errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "depots.opendepot.defdev.io") {
@@ -98,7 +98,7 @@ func TestImportOurs(t *testing.T) {
 	}
 }
 
-// FuzzOpenDepot reads any text as manifests of OpenDepot.
+// FuzzOpenDepot parses arbitrary text as manifests of OpenDepot.
 func FuzzOpenDepot(f *testing.F) {
 	f.Add("apiVersion: opendepot.defdev.io/v1alpha1\nkind: Depot\nspec:\n  moduleConfigs: [{name: a, provider: b}]\n")
 	f.Fuzz(func(_ *testing.T, text string) { _, _, _ = importer.OpenDepot([]byte(text)) })

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestKubernetesFromOpenDepot compares with testdata/opendepot/want.yaml, which is
-// written anew with OKARA_UPDATE=1.
+// TestKubernetesFromOpenDepot compares with testdata/opendepot/want.yaml, which
+// OKARA_UPDATE=1 rewrites.
 //
 // Shows: opendepot 16
 func TestKubernetesFromOpenDepot(t *testing.T) {
@@ -86,7 +86,7 @@ func decode(t *testing.T, source string) (all []object) {
 	}
 }
 
-// check wants what okara itself takes.
+// check checks that okara itself accepts the object.
 func check(t *testing.T, o object) {
 	t.Helper()
 	module := func(s supplySpec) {
@@ -134,8 +134,8 @@ func check(t *testing.T, o object) {
 	}
 }
 
-// TestOpenDepotBounds: lists that are multiplied by each other do not make a small file
-// a large one.
+// TestOpenDepotBounds checks that lists that are combined with each other do
+// not turn a small file into a large one.
 func TestOpenDepotBounds(t *testing.T) {
 	const head = "apiVersion: opendepot.defdev.io/v1alpha1\n"
 	many := "[" + strings.Repeat("x, ", 2000) + "x]"
@@ -159,8 +159,8 @@ func TestOpenDepotBounds(t *testing.T) {
 	}
 }
 
-// FuzzKubernetesFromOpenDepot: whatever a manifest says, the result is YAML that has
-// nothing but okara's kinds.
+// FuzzKubernetesFromOpenDepot checks that the result for any manifest is YAML
+// with only okara's kinds.
 func FuzzKubernetesFromOpenDepot(f *testing.F) {
 	src, err := os.ReadFile("testdata/opendepot/in.yaml")
 	if err != nil {

@@ -37,8 +37,8 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
-// TestIsPublic goes through every form in which an address inside can be
-// written as another one.
+// TestIsPublic checks every form in which an internal address can be embedded
+// in another one.
 //
 // Shows: mistakes 20
 func TestIsPublic(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPostpone shows that only the first collection is put off, that GOGC of the
-// environment is left alone, and so is what a server sets later.
+// TestPostpone checks that only the first collection is delayed, and that GOGC
+// from the environment and a value set later by a server are not changed.
 func TestPostpone(t *testing.T) {
 	before := debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(before)

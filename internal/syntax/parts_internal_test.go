@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// TestDecodeParts reads a file into two structs as it would be read into one: with the
-// same values, and the same errors at the same lines.
+// TestDecodeParts decodes a file into two structs as into one: with the same
+// values, and the same errors at the same lines.
 func TestDecodeParts(t *testing.T) {
 	type block struct {
 		Name  string    `hcl:"name,label"`

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// TestPaths: what a file names is where somebody who reads the file would look for it.
+// TestPaths checks that paths in a file are relative to the directory of the
+// file.
 //
 // Shows: mistakes 41
 func TestPaths(t *testing.T) {

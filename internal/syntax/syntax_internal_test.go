@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// TestDeepIsRefused gives the parsers what ended the process: each text is
-// refused before it reaches them, with file and line.
+// TestDeepIsRefused has texts that used to crash the process: each is refused
+// before it reaches the parsers, with file and line.
 //
 // Shows: mistakes 2 | nested HCL or JSON ended the process, and a job that did so ended it at every
 // start | everything goes through one parser that counts depth and tokens first; a job counts its
@@ -94,7 +94,7 @@ func TestOtherBounds(t *testing.T) {
 	}
 }
 
-// TestOrdinaryIsParsed holds what people write against the bounds.
+// TestOrdinaryIsParsed checks that ordinary files are within the bounds.
 func TestOrdinaryIsParsed(t *testing.T) {
 	long := "x = (true" + strings.Repeat(" &&\n  var.a[0].b == \"${var.c}-${var.d}\"", 300) + ")\n"
 	many := strings.Repeat("resource \"a\" \"b\" {\n  c = !d && (e ? f : g)\n  h = [for i in j : \"${k}%{ if l }m%{ endif }\"]\n}\n", 5000)
@@ -114,7 +114,7 @@ func TestOrdinaryIsParsed(t *testing.T) {
 	}
 }
 
-// TestParseAtTheBound walks and evaluates trees of the greatest depth.
+// TestParseAtTheBound walks and evaluates trees of the maximum depth.
 func TestParseAtTheBound(t *testing.T) {
 	r := func(s string) string { return strings.Repeat(s, MaxDepth-1) }
 	for _, text := range []string{
@@ -154,8 +154,8 @@ func TestCheckValue(t *testing.T) {
 	}
 }
 
-// FuzzParse holds the depth that is computed from the tokens against that of
-// the tree that the parser makes of them.
+// FuzzParse compares the depth that is computed from the tokens with that of
+// the parsed tree.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"x = [1, {a = !b}]", "a {\n b = \"${c}%{if d}e%{else}f%{endif}\"\n}", "x = a ? b : c ? d : -e", "x = a[*].b[0].*.c", "x = <<A\n%{for b in c}${d}%{endfor}\nA\n",
@@ -192,7 +192,7 @@ func (w *walker) Enter(hclsyntax.Node) hcl.Diagnostics {
 
 func (w *walker) Exit(hclsyntax.Node) hcl.Diagnostics { w.depth--; return nil }
 
-// FuzzJSON parses what passes the check, and evaluates it.
+// FuzzJSON parses JSON that passes the check, and evaluates it.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"a": [1, "b", {"c": "${d}"}]}`, "{\"\u0600\": \"\\ud800\"}", `[`, `{"a":1}{"b":2}`} {
 		f.Add(seed)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// FuzzHCL reads what was written with HCL's own parser.
+// FuzzHCL parses the result with HCL's own parser.
 func FuzzHCL(f *testing.F) {
 	for _, s := range []string{"", "a", `"${x}"`, "%{if a}$${", "a\nb\r\t\a\v\b\f\x00", "\\u0041\u200b\U0001F600\u0600\"", "\xff", "$$${${"} {
 		f.Add(s)

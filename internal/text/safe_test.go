@@ -21,9 +21,9 @@ func TestLine(t *testing.T) {
 		"a\nb\tc\r\nd\u2028e\u0085f": "a b c  d e f",
 		"\x1b[31mred\x07\x00\x7f":    "\ufffd[31mred\ufffd\ufffd\ufffd",
 		"\u009b31m":                  "\ufffd31m",                 // C1
-		"\u202egpj.exe\u2066\u200f":  "\ufffdgpj.exe\ufffd\ufffd", // turned
+		"\u202egpj.exe\u2066\u200f":  "\ufffdgpj.exe\ufffd\ufffd", // direction characters
 		"pro\u200bd\ufeff\u2060":     "pro\ufffdd\ufffd\ufffd",    // no width
-		"\u3164\u115f":               "\ufffd\ufffd",              // letters that show nothing
+		"\u3164\u115f":               "\ufffd\ufffd",              // invisible letters
 		"a\U000e0041":                "a\ufffd",                   // tags
 		"a\xff\xc3":                  "a\ufffd\ufffd",
 	} {
@@ -54,7 +54,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// TestWriter passes characters that come in pieces.
+// TestHead checks the first lines of a tool's output.
 func TestHead(t *testing.T) {
 	if got := text.Head("\n\nError: no\r\n\n  on main.tf\n\u202eword\n"); got != "Error: no\n  on main.tf\n\ufffdword" {
 		t.Errorf("%q", got)
@@ -67,6 +67,8 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// TestWriter writes characters in pieces.
+//
 // Shows: platform-attacks 18
 func TestWriter(t *testing.T) {
 	const in = "grün\n\ttab \x1b[31mred \u202e \u009b \r\u2713 \xff!\n"
@@ -85,7 +87,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzSafe wants nothing that acts on a reader, and the same again for what is safe.
+// FuzzSafe checks that no character that affects the display remains, and that
+// safe text stays unchanged.
 //
 // Shows: platform-attacks 18
 func FuzzSafe(f *testing.F) {

@@ -38,7 +38,7 @@ func TestClip(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"12345678", "12345678"},
 		{"123456789", "12345…"},
-		{"1234ä6789", "1234…"}, // the cut is inside of the ä
+		{"1234ä6789", "1234…"}, // the limit is inside of the ä
 	} {
 		if got := text.Clip(tt.in, 8); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.in, got, tt.want)

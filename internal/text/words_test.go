@@ -8,7 +8,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// TestWords goes from words of settings to those of Kubernetes, and back.
+// TestWords converts words of settings to those of Kubernetes, and back.
 func TestWords(t *testing.T) {
 	for word, name := range map[string]string{"": "", "editions": "Editions", "flux-helm": "FluxHelm", "8h": "8h"} {
 		if got := text.Camel(word); got != name {
