@@ -43,7 +43,7 @@ func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
 		c, err := parseAuth(f.Auths[k])
 		switch {
 		case parseKey(k).host == "":
-			errs = append(errs, fmt.Errorf("entry %q names no registry", k))
+			errs = append(errs, fmt.Errorf("entry %q does not name a registry", k))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("entry %q: %w", k, err))
 		case c != (oci.Credential{}):

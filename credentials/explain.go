@@ -74,7 +74,7 @@ func (f finding) candidate(t target) Candidate {
 func (f finding) reason() string {
 	switch {
 	case f.chosen && f.err != nil:
-		return f.err.Error() + ", and there is no other"
+		return f.err.Error() + ", and there is no other credential"
 	case f.chosen:
 		return "the most specific match, from the first source that has one"
 	case errors.Is(f.err, errNoEntry):

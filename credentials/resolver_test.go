@@ -186,7 +186,7 @@ func TestBrokenSourcesAreReportedAndSkipped(t *testing.T) {
 		{"numeric password", "home/.config/containers/auth.json", `{"auths": {"a.b": {"password": 12345678}}}`, "field password has the wrong type"},
 		{"bad base64", "home/.config/containers/auth.json", `{"auths": {"a.b": {"auth": "` + secret + `!"}}}`, `entry \"a.b\": auth: illegal base64`},
 		{"no colon", "home/.config/containers/auth.json", `{"auths": {"a.b": {"auth": "czNjcjN0"}}}`, "base64 form of USER:PASSWORD"},
-		{"empty key", "home/.config/containers/auth.json", auths("", "u:"+secret), "names no registry"},
+		{"empty key", "home/.config/containers/auth.json", auths("", "u:"+secret), "does not name a registry"},
 		{"directory", "home/.config/containers/auth.json/x", "", "is a directory"},
 		{"HCL", "home/.tofurc", "oci_credentials \"a.b\" {\n  password = " + secret + "\n", "line 2"},
 		{"HCL type", "home/.tofurc", `oci_credentials = ["` + secret + `"]`, "not a valid CLI configuration"},

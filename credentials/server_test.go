@@ -162,7 +162,7 @@ func TestNextSource(t *testing.T) {
 		if _, err := repo.Push(t.Context(), artifact(t, "more")); !errors.Is(err, oci.ErrUnauthenticated) {
 			t.Errorf("with none that counts: %v", err)
 		}
-		if list, err = r.Explain(t.Context(), g.Host, "acme/net"); err != nil || list[0].Reason != "the registry refused it, and there is no other" || list[1].Reason != "skipped: the registry refused it" {
+		if list, err = r.Explain(t.Context(), g.Host, "acme/net"); err != nil || list[0].Reason != "the registry refused it, and there is no other credential" || list[1].Reason != "skipped: the registry refused it" {
 			t.Errorf("explained as %+v, %v", list, err)
 		}
 		g.SetUsers(map[string]string{"octocat": "s3cr3t"})

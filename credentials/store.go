@@ -113,7 +113,7 @@ type dockerDocument struct {
 func (r *Resolver) openDockerFile() (*dockerDocument, error) {
 	f := &dockerDocument{name: r.places.dockerConfig(), top: map[string]json.RawMessage{}, auths: map[string]json.RawMessage{}}
 	if f.name == "" {
-		return nil, errors.New("no place for credentials: there is no home directory and DOCKER_CONFIG is not set")
+		return nil, errors.New("credentials cannot be stored: there is no home directory and DOCKER_CONFIG is not set")
 	}
 	b, err := readFile(f.name)
 	if errors.Is(err, fs.ErrNotExist) {

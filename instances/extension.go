@@ -57,7 +57,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	refused := func(format string, args ...any) error { return syntax.WrongAt(t.Range, fmt.Errorf(format, args...)) }
 	switch in := e.blocks.Instances; {
 	case t.Runs != settings.LocalExecutor:
-		return refused("runs = %q: this server has the executor local only", t.Runs)
+		return refused("runs = %q: this server has only the executor local", t.Runs)
 	case in == nil:
 		return refused("runs of the tools are kept with those of instances, and there is no block instances\nhint: add instances {} and executor \"local\" {}")
 	case in.Role == settings.RolePortal:
@@ -67,7 +67,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 	}
 	for _, x := range e.blocks.Executors {
 		if x.Name == settings.LocalExecutor && x.Isolation == localexec.NoIsolation {
-			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" whoever may run plans here could read the keys of this server, and what other runs have\n"+
+			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" any user who may run plans here could read the keys of this server and the data of other runs\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
 		}
 	}

@@ -175,7 +175,7 @@ func remoteStatus(u *lifecycle.Run) tfe.RunStatus {
 // Open implements [tfe.Runs].
 func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller) (string, error) {
 	if !remoteName().MatchString(w.Name) {
-		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has other characters than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
+		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has characters other than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
 	}
 	d, err := r.document(ctx)
 	if err != nil {

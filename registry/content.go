@@ -67,7 +67,7 @@ func (c *content) part(ctx context.Context, r call[stored], d digest.Digest) (pa
 		p.of, err = c.pieces(ctx, r, p)
 	}
 	if err == nil && d != "" && !p.of.Has(d) {
-		err = notFound("%s is no part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
+		err = notFound("%s is not part of %s %s %s", d, r.at.Kind, r.at, r.at.version)
 	}
 	return p, missing(err, "%s %s %s", r.at.Kind, r.at, r.at.version)
 }
@@ -187,7 +187,7 @@ func asDigest(text string) (digest.Digest, error) {
 	if d := digest.Digest(text); d.Validate() == nil && d.Algorithm() == digest.SHA256 {
 		return d, nil
 	}
-	return "", notFound("%.80q is no SHA-256 digest", text)
+	return "", notFound("%.80q is not a SHA-256 digest", text)
 }
 
 func writeManifest(w http.ResponseWriter, m oci.Manifest) {

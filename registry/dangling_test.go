@@ -78,7 +78,7 @@ func TestDanglingInLists(t *testing.T) {
 		now = now.Add(10 * time.Minute) // the lists are read again
 		get("/v1/modules", 200)
 	}
-	if n := strings.Count(log.String(), "passed over"); n != 5 {
+	if n := strings.Count(log.String(), "the tag is skipped"); n != 5 {
 		t.Errorf("%d lines in the log, want one for each of 5 tags:\n%s", n, log.String())
 	}
 	f.module(t, "net/vpc/aws", "2.0.0", map[string]string{"main.tf": ""})

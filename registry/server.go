@@ -214,7 +214,7 @@ func (o Options) checked() (Options, error) {
 		return o, err
 	}
 	if len(o.PullThrough) > 0 && !pullable(o.Require[addr.KindMirror]) {
-		return o, errors.New("pull-through answers for a version before anybody could sign or scan it; require nothing but openpgp of mirrored providers")
+		return o, errors.New("pull-through serves a version before it can be signed or scanned; for mirrored providers require only openpgp")
 	}
 	for kind, require := range o.Require {
 		if err := catalog.ValidateRequire(kind, require); err != nil {

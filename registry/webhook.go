@@ -241,7 +241,7 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 		}
 		e.tag = b.Release.TagName
 	default:
-		return e, ignored("event %.40q is none of create, push and release", event)
+		return e, ignored("event %.40q is not create, push or release", event)
 	}
 	var ok bool
 	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")

@@ -61,7 +61,7 @@ func TestHookRefuses(t *testing.T) {
 		{"name that cannot be stored", "push", pushed("acme/terraform-aws-v_-c", "v1.0.0", commitA), nil, 200, "ignored"},
 		{"no version", "push", pushed("acme/terraform-aws-vpc", "nightly", commitA), nil, 200, "nightly"},
 		{"folder of one module", "push", pushed("acme/terraform-aws-vpc", "modules/x/v1.0.0", commitA), nil, 200, "modules/x"},
-		{"no folder of many modules", "push", pushed("acme/infra", "v1.0.0", commitA), nil, 200, "names no folder"},
+		{"no folder of many modules", "push", pushed("acme/infra", "v1.0.0", commitA), nil, 200, "does not name a folder"},
 		{"other folder", "push", pushed("acme/storage", "docs/v1.0.0", commitA), nil, 200, "docs"},
 	}
 	for _, tt := range tests {

@@ -60,7 +60,7 @@ const minHookSecret = 16
 func validateGitHub(all []GitHub) error {
 	for i, g := range all {
 		if slices.ContainsFunc(all[:i], func(o GitHub) bool { return strings.EqualFold(o.Owner, g.Owner) }) {
-			return fmt.Errorf("github %s is there twice", g.Owner)
+			return fmt.Errorf("github %s appears twice", g.Owner)
 		}
 		if err := g.Validate(); err != nil {
 			return fmt.Errorf("github %s: %w", g.Owner, err)
@@ -87,7 +87,7 @@ func (g GitHub) Validate() error {
 	}
 	for i, m := range g.Modules {
 		if slices.ContainsFunc(g.Modules[:i], func(o GitHubModule) bool { return strings.EqualFold(o.Repository, m.Repository) }) {
-			return fmt.Errorf("repository %s is there twice", m.Repository)
+			return fmt.Errorf("repository %s appears twice", m.Repository)
 		}
 		if err := m.validate(); err != nil {
 			return fmt.Errorf("repository %s: %w", m.Repository, err)
@@ -106,7 +106,7 @@ func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string
 		return m, "", ignored("%v", err)
 	}
 	if dir != "" && !fs.ValidPath(dir) {
-		return m, "", ignored("%q is no folder", dir)
+		return m, "", ignored("%q is not a valid folder", dir)
 	}
 	for _, known := range g.Modules {
 		if strings.EqualFold(known.Repository, repository) {
@@ -161,7 +161,7 @@ func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 		}
 		dir = m.Dir
 	case dir == "":
-		return addr.Module{}, "", ignored("the tag names no folder, and the repository has a module in each")
+		return addr.Module{}, "", ignored("the tag does not name a folder, and the repository has one module per folder")
 	default:
 		address = strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(address)
 	}

@@ -172,7 +172,7 @@ func auditOfServer(ctx context.Context, front *client.Client, q url.Values) (*au
 		for lines.Scan() {
 			e := &auditlog.Entry{}
 			if err := json.Unmarshal(lines.Bytes(), e); err != nil {
-				return fmt.Errorf("what the server sends is no record: %w", err)
+				return fmt.Errorf("the server sent an invalid record: %w", err)
 			}
 			if err := do(e); err != nil {
 				return err
@@ -246,7 +246,7 @@ func altered(a *cli.App, from *audited) error {
 		return nil
 	}
 	if !from.Protected {
-		a.Note("not protected: without state keys who may write to the queue repository can write any change")
+		a.Note("not protected: without state keys, any account with write access to the queue repository can write any record")
 	}
 	for _, one := range from.Altered {
 		a.Note("audit altered: %s: %s", text.Line(one.Tag), text.Line(one.Reason))

@@ -154,7 +154,7 @@ func TestBadInput(t *testing.T) {
 		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), cli.ExitFailure, "is not a regular file"},
 		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), cli.ExitFailure, "its bytes have another digest"},
 		{"bundle that lacks a blob", badBundle(), cli.ExitNotFound, "load the earlier bundle first"},
-		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), cli.ExitFailure, "is no repository of a module or provider"},
+		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), cli.ExitFailure, "is not a repository of a module or provider"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func TestBadUsage(t *testing.T) {
 		{module + "--server http://TLS", cli.ExitFailure, "HTTP request to an HTTPS server", "it speaks https: write https://"},
 		{module + "--server http://okara.example.com", cli.ExitUsage, "a token is not sent without", "write https://"},
 		{module + "--server https://me:hunter2@okara.example.com", cli.ExitUsage, "not the URL of a server", "usage: "},
-		{module + "--server http://REGISTRY --registry REGISTRY", cli.ExitUsage, "two places; name one", "usage: "},
+		{module + "--server http://REGISTRY --registry REGISTRY", cli.ExitUsage, "exclude each other; name one", "usage: "},
 		{module + "--server http://FAILS", cli.ExitFailure, "500 Internal Server Error: the server says: database is gone", "its log says why"},
 		{"list --registry FAILS", cli.ExitFailure, `UNKNOWN: "database is gone"`, "its log says why"},
 		{"login REGISTRY/x", cli.ExitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
@@ -165,7 +165,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
 		{"publish attachment net/vpc/aws x --server https://okara.example.com", cli.ExitUsage, "unknown flag: --server", "this command asks the registry itself: name the one behind the server with --registry"},
 		{"admin prune net/vpc/aws --keep 1 --server https://okara.example.com", cli.ExitUsage, "unknown flag: --server", "list, show, pull, verify, publish, sign, deprecate, yank and audit go through a server too"},
-		{"publish module MODULE net/vpc/aws 1.2.0 --include !a --registry REGISTRY", cli.ExitUsage, `--include "!a" is no glob`, "usage: okara publish module"},
+		{"publish module MODULE net/vpc/aws 1.2.0 --include !a --registry REGISTRY", cli.ExitUsage, `--include "!a" is not a glob`, "usage: okara publish module"},
 		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", cli.ExitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
 		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", cli.ExitFailure, "not a provider package", "GoReleaser"},
 		{"pull net/vpc/aws@1.0.0 TEXT --registry REGISTRY", cli.ExitFailure, "TEXT: not a directory", "usage: okara pull"},
@@ -190,7 +190,7 @@ func TestBadUsage(t *testing.T) {
 		{"serve --listen REGISTRY --storage DIR/storage", cli.ExitFailure, "address already in use", "end it, or name another one with --listen"},
 		{"serve --config SETTINGS", cli.ExitUsage, `SETTINGS:1: An argument named "listne" is not expected here. Did you mean "listen"?`, ""},
 		{"lock FOLDER --registry REGISTRY", cli.ExitFailure, "FOLDER: no .tf, .tf.json, .tofu or .tofu.json file", "name the folder of a root module"},
-		{"mirror net/vpc/aws --from https://TLS --registry REGISTRY", cli.ExitUsage, `"https://TLS" is no origin of modules`, "the host of a registry"},
+		{"mirror net/vpc/aws --from https://TLS --registry REGISTRY", cli.ExitUsage, `"https://TLS" is not an origin of modules`, "the host of a registry"},
 		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
 
 		// Questions without a terminal, and missing arguments.

@@ -208,7 +208,7 @@ func (c changedModules) read(ctx context.Context, m *changedModule, since string
 	m.part = c.part
 	if since == "" {
 		if c.part == bumpCommits {
-			return cli.WithHint(cli.UsageError("%s does not say which commit it was built from, so that the commits since then are not known", m.From),
+			return cli.WithHint(cli.UsageError("%s does not name the commit it was built from, so the commits since then are unknown", m.From),
 				"name the commit with --since, or give --bump major, minor or patch")
 		}
 		return nil

@@ -17,7 +17,7 @@ func newDepotApply(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
-		Short: "Publish what is missing and prune what retention lets go",
+		Short: "Publish missing versions and prune those that retention allows",
 		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
 does not stop the others; the exit code is then 6. Interrupted or repeated, a run
 does only what is missing.`,

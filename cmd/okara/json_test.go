@@ -120,7 +120,7 @@ func TestJSON(t *testing.T) {
 		o := okara(t, append(strings.Fields(path), "--json")...)
 		doc, ok := document(o.out)
 		code, failed := failure(doc)
-		switch refused := strings.Contains(o.err, "--json is not for "+c.CommandPath()+", "); {
+		switch refused := strings.Contains(o.err, c.CommandPath()+" does not support --json: "); {
 		case !ok || failed && code != o.code || failed == (o.code == 0):
 			t.Errorf("%s: exit %d, and no document:\n%s%s", c.CommandPath(), o.code, o.out, o.err)
 		case refused && (o.code != cli.ExitUsage || !strings.Contains(o.err, "hint: ")):
@@ -131,7 +131,7 @@ func TestJSON(t *testing.T) {
 		}
 	})
 	for _, line := range []string{"exec --json -- true", "tofu --json plan", "--json terraform plan", "instance logs x --json", "completion bash --json", "help state --json"} {
-		if o := okara(t, strings.Fields(line)...); o.code != cli.ExitUsage || !strings.Contains(o.err, "--json is not for") {
+		if o := okara(t, strings.Fields(line)...); o.code != cli.ExitUsage || !strings.Contains(o.err, "does not support --json") {
 			t.Errorf("%s: exit %d: %s", line, o.code, o.err)
 		}
 	}

@@ -72,7 +72,7 @@ nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 	f := cmd.Flags()
 	f.StringVarP(&username, "username", "u", "", "user `NAME`")
 	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
-	f.BoolVar(&unchecked, "no-check", false, "keep what is given without asking the registry")
+	f.BoolVar(&unchecked, "no-check", false, "store the credentials without checking them with the registry")
 	f.BoolVar(&check, "check", true, "") // kept from the time before checking was the default
 	f.Lookup("check").Hidden = true
 	cmd.MarkFlagsMutuallyExclusive("check", "no-check")

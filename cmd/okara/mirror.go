@@ -247,7 +247,7 @@ func (m *mirrorer) add(arg string) error {
 		return fmt.Errorf("%w: a module has no OpenPGP signature", trust.ErrUntrusted)
 	}
 	if parts == 3 && !isHost && strings.Contains(m.o.from, "/") {
-		return cli.WithHint(cli.UsageError("%q is no origin of modules", m.o.from), "for modules --from is the host of a registry, such as registry.terraform.io")
+		return cli.WithHint(cli.UsageError("%q is not an origin of modules", m.o.from), "for modules --from is the host of a registry, such as registry.terraform.io")
 	}
 	if parts == 3 {
 		host := m.o.defaultHost

@@ -133,7 +133,7 @@ func (m *moduleFlags) options(a *cli.App) (depot.ModuleOptions, error) {
 	o.Policy = policy
 	for _, glob := range m.include {
 		if strings.Trim(glob, " /") == "" || strings.HasPrefix(glob, "!") {
-			return o, cli.UsageError("--include %q is no glob of what ships; leave out more with .terraformignore", glob)
+			return o, cli.UsageError("--include %q is not a glob of files to ship; exclude files with .terraformignore", glob)
 		}
 	}
 	o.Hold = &archive.HoldBack{Include: m.include, Named: map[string]bool{}}

@@ -129,11 +129,11 @@ func TestPublishServer(t *testing.T) {
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, cli.ExitOK, `"source": "anonymous"`, ""},
 		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, cli.ExitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
 		{"what has changed", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--bump", "minor"}, cli.ExitOK, "^$", "acme/one/aws: unchanged since 1.0.0"},
-		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not say which commit.*\nhint: .*--since"},
-		{"two places", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
+		{"since nobody knows when", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "changed"), "acme/{name}/aws", "--bump", "commits"}, cli.ExitUsage, "", "1.0.0 does not name the commit.*\nhint: .*--since"},
+		{"exclude each other", nil, append(module, "--server", server, "--registry", host), cli.ExitUsage, "", "--server and --registry"},
 		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), cli.ExitUsage, "", "not sent without TLS"},
 		{"no URL", nil, append(module, "--server", "https://"), cli.ExitUsage, "", "not the URL of a server"},
-		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, cli.ExitUsage, "", "characters that no token has"},
+		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, cli.ExitUsage, "", "invalid characters"},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			c.env = map[string]string{"OKARA_SERVER": server}
@@ -307,7 +307,7 @@ rule "release tags" {
 	}{
 		{"no permission", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}, nil, nil, cli.ExitDenied, "id-token: write"},
 		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, cli.ExitDenied, "ask GitHub Actions for a token: .*401"},
-		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, cli.ExitUsage, "no https URL"},
+		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, cli.ExitUsage, "not an https URL"},
 		{"other audience", nil, []string{"--audience", "sts.example.com"}, nil, cli.ExitDenied, "401 Unauthorized.*\nhint: .*audience"},
 		{"other repository", nil, nil, map[string]any{"repository": "evil/terraform-aws-vpc"}, cli.ExitDenied, "403 Forbidden.*\nhint: "},
 		{"branch", nil, nil, map[string]any{"ref_type": "branch"}, cli.ExitDenied, "403 Forbidden"},

@@ -176,7 +176,7 @@ func TestReadServerRights(t *testing.T) {
 		{"withdrawn, publisher verifies", serveToken, []string{"verify", "net/vpc/aws@2.0.0"}, cli.ExitFailure, "failed +status +yanked broken", "not verified"},
 		{"held back", readToken, []string{"pull", "net/bare/aws@1.0.0", "out"}, cli.ExitNotFound, "^$", "does not fulfil the policy of this server"},
 		{"held back, publisher", serveToken, []string{"show", "net/bare/aws@1.0.0"}, cli.ExitOK, "version +1.0.0", "^$"},
-		{"two places", readToken, []string{"show", "net/vpc/aws", "--registry", r.registry}, cli.ExitUsage, "^$", "--server and --registry"},
+		{"exclude each other", readToken, []string{"show", "net/vpc/aws", "--registry", r.registry}, cli.ExitUsage, "^$", "--server and --registry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -95,7 +95,7 @@ func newServe(up *upstreams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
-	cmd.Flags().BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and serve nothing")
+	cmd.Flags().BoolVar(&check, "check", false, "check the settings and the files that they name, and exit")
 	cmd.Flags().BoolVar(&demo, "demo", false, "serve samples on a loopback address, and keep nothing")
 	addServeFlags(cmd.Flags(), server.Defaults())
 	return cmd
@@ -243,8 +243,8 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.TLS.Key, "tls-key", "", "PEM `FILE` of its key")
 	fl.BoolVar(&s.TLS.SelfSigned, "tls-self-signed", false, "make a certificate with a local CA kept below --storage")
 	fl.StringVar(&s.TokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
-	fl.BoolVar(&s.AnonymousRead, "anonymous-read", false, "let everybody read modules and providers")
-	fl.BoolVar(&s.AnonymousWrite, "anonymous-write", false, "let everybody do everything")
+	fl.BoolVar(&s.AnonymousRead, "anonymous-read", false, "let anonymous callers read modules and providers")
+	fl.BoolVar(&s.AnonymousWrite, "anonymous-write", false, "give anonymous callers all rights")
 	fl.BoolVar(&s.NoUI, "no-ui", false, "serve no pages for browsers under /ui/")
 	fl.BoolVar(&s.Pass, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&s.AuditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")

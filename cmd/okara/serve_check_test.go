@@ -42,7 +42,7 @@ func TestServeCheck(t *testing.T) {
 		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, cli.ExitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
 		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, cli.ExitUsage, "", "okara.hcl:1: scope \"reed:module"},
 		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, cli.ExitUsage, "", "tokens:1: a static token has the form"},
-		{"open to all", "", []string{"--listen", ":8443"}, cli.ExitUsage, "", "nothing says who may use it"},
+		{"open to all", "", []string{"--listen", ":8443"}, cli.ExitUsage, "", "no setting grants access"},
 		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, cli.ExitUsage, "", "read the certificate"},
 		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, cli.ExitUsage, "", "belong together"},
 		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, cli.ExitUsage, "", "depot.hcl:1"},

@@ -285,7 +285,7 @@ func TestServeGitHubRefuses(t *testing.T) {
 		{"half an app", owner("app_id = 1"), ":2: github \"acme\": app_id needs"},
 		{"no key", owner("app_id = 1", "installation_id = 2", "private_key_file = \""+token+"\""), "not a PEM file"},
 		{"plain http", owner("token_file = \""+token+"\"", "api_url = \"http://github.example.com\""), "api_url"},
-		{"twice", good + good, ":7: github \"acme\" is there twice"},
+		{"twice", good + good, ":7: github \"acme\" appears twice"},
 		{"hook of nobody", good + "hook \"other/x\" {\n module = \"a/b/c\"\n}\n", ":6: hook \"other/x\": there is no github block"},
 		{"hook without owner", good + "hook \"x\" {\n module = \"a/b/c\"\n}\n", ":6: hook \"x\": want OWNER/REPOSITORY"},
 		{"hook address", good + "hook \"acme/x\" {\n module = \"a/b\"\n}\n", ":6: repository x: "},

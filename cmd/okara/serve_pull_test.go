@@ -47,7 +47,7 @@ func TestServePullThroughRefuses(t *testing.T) {
 		{"from with a password", "*/hashicorp/*", `from = "https://a:b@example.com/"`, "not the address of a network mirror"},
 		{"private address", "*/hashicorp/*", `private = ["https://10.0.0.1"]`, "not HOST or HOST:PORT"},
 		{"all private addresses", "*/hashicorp/*", `private = ["*"]`, "not HOST or HOST:PORT"},
-		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before anybody could"},
+		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before it can be"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer

@@ -88,10 +88,10 @@ func TestServeReload(t *testing.T) {
 	for name, text := range map[string]string{
 		"no scope": other + "\n", "two tokens": other + " " + serveToken + "\n", "empty": "", "no end": "x sha256:" + strings.Repeat("0", 64) + " expires=soon read:*:**\n",
 	} {
-		before := strings.Count(p.log.String(), "those from before stay")
+		before := strings.Count(p.log.String(), "the previous ones stay in effect")
 		put("tokens", text)
 		p.signal(t, syscall.SIGHUP)
-		waitFor(t, name, func() bool { return strings.Count(p.log.String(), "those from before stay") > before })
+		waitFor(t, name, func() bool { return strings.Count(p.log.String(), "the previous ones stay in effect") > before })
 		if got := ask(versions, other); got != 404 {
 			t.Errorf("%s: the old token: %d, want 404", name, got)
 		}
@@ -141,7 +141,7 @@ func TestServeReloadOpens(t *testing.T) {
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "nothing is said", func() bool { return strings.Contains(notes(), "nothing says who may do what any more") })
+	waitFor(t, "nothing is said", func() bool { return strings.Contains(notes(), "no setting grants access any more") })
 	for token, want := range map[string]int{"": 401, serveToken: 404} {
 		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", token); got != want {
 			t.Errorf("token %q: %d, want %d", token, got, want)

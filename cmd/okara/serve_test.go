@@ -193,7 +193,7 @@ func TestServeRefuses(t *testing.T) {
 		want string
 	}{
 		{"open to the network", []string{"--listen", "0.0.0.0:0"}, "hint: give --token-file"},
-		{"every address", []string{"--listen", ":0"}, "nothing says who may use it"},
+		{"every address", []string{"--listen", ":0"}, "no setting grants access"},
 		{"no address", []string{"--listen", "nonsense"}, "--listen"},
 		{"no such token file", []string{"--token-file", filepath.Join(dir, "none")}, "none"},
 		{"empty token file", []string{"--token-file", write("empty", "\n# nothing\n")}, "no token"},

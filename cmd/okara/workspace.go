@@ -217,7 +217,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
 	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
 	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed, `MODE` local or remote (default: what the organization has)")
-	fl.StringVar(&n.Description, "description", "", "`TEXT` for people")
+	fl.StringVar(&n.Description, "description", "", "`TEXT` for users")
 	return cmd
 }
 

@@ -51,7 +51,7 @@ With --plan nothing is shown and asked: exactly what it names is approved, as
 	}
 	f.add(reg, cmd, true)
 	cmd.Flags().StringVar(&plan, "plan", "", "the `PLAN` that you looked at")
-	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for who asked and who owns it")
+	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the requester and the owner")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "show it, and approve it without asking")
 	return cmd
 }

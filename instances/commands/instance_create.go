@@ -69,7 +69,7 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&f.body.Name, "name", "", "display `NAME`")
-	fl.StringVar(&f.body.Owner, "owner", "", "whose it is: `KIND:ID`, such as group:team-a; needed if several fit")
+	fl.StringVar(&f.body.Owner, "owner", "", "owner, `KIND:ID`, such as group:team-a; needed if several are possible")
 	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
 	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
 	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")

@@ -63,7 +63,7 @@ func followLog(ctx context.Context, a *cli.App, c *portalclient.Client, id strin
 	a.Printed = true
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return cli.WithHint(fmt.Errorf("the run goes on by itself: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
+		return cli.WithHint(fmt.Errorf("the run continues: %w", ctx.Err()), "follow it again with `okara instance logs %s -f`", id)
 	case err != nil:
 		return err
 	case result == "failed" || result == "lost":

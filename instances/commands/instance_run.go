@@ -21,7 +21,7 @@ const maxOrder = 16 << 20
 func newInstanceRun(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instance-run",
-		Short:  "Execute one attempt of a run, as standard input says",
+		Short:  "Execute one attempt of a run, described on standard input",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

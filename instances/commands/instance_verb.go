@@ -136,7 +136,7 @@ says. An admin may say how much longer.
 		}),
 	}
 	f.add(reg, cmd, true)
-	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; what the template says by default")
+	cmd.Flags().StringVar(&by, "by", "", "how much longer, such as 2h; by default as set in the template")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	return cmd
 }

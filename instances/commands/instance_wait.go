@@ -109,9 +109,9 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 
 // left returns the error for a wait that ended before the instance was done.
 func (w *waitFlags) left(why error, id string) error {
-	err := fmt.Errorf("instance %s goes on by itself: %w", id, why)
+	err := fmt.Errorf("instance %s continues: %w", id, why)
 	if errors.Is(why, context.DeadlineExceeded) {
-		err = cli.PartlyError("instance %s is not done after %s, and goes on by itself", id, w.timeout)
+		err = cli.PartlyError("instance %s is not done after %s, and continues", id, w.timeout)
 	}
 	return cli.WithHint(err, "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
 }

@@ -235,7 +235,7 @@ func (w changes) update(e Update) (Answer, error) {
 		return w.destroyWith(r, e)
 	}
 	if w.differs(r, e.Template) {
-		return Answer{}, refuse(ErrPhase, "instance %s runs a module and its template now a chart, or the other way: launch another one", r.ID)
+		return Answer{}, refuse(ErrPhase, "instance %s and its template differ: one is a module, the other a chart; launch a new instance", r.ID)
 	}
 	merged, err := r.merged(e.Parameters)
 	if err != nil {
@@ -298,7 +298,7 @@ func (w changes) destroyWith(r *Record, e Update) (Answer, error) {
 	case !w.command.Actor.Admin:
 		return Answer{}, refuse(ErrPhase, "instance %s is %s and cannot be updated", r.ID, r.Phase)
 	case e.Source == nil || len(e.Parameters) > 0 || w.differs(r, e.Template):
-		return Answer{}, &template.FieldError{Path: "/version", Text: "a version of the module, and nothing else, is what destroys it"}
+		return Answer{}, &template.FieldError{Path: "/version", Text: "only a version of the module can be given to destroy it"}
 	}
 	r = w.edit(r)
 	r.Source = *e.Source

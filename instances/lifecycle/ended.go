@@ -150,7 +150,7 @@ func (w outcomes) applyEnded(r *Record, e Ended) {
 // failure returns the text for a failed attempt.
 func failure(res Result) string {
 	if res.Error == "" && res.Outcome == Lost {
-		return "nothing was heard of the run any more"
+		return "contact with the run was lost"
 	}
 	if res.Error == "" {
 		return "the run " + outcomeOf(res.Outcome)

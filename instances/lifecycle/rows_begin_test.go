@@ -167,7 +167,7 @@ func rowsOfBegin() map[string]func(*world) {
 				w.advance(wait)
 			}
 			w.run(id, lost)
-			if r := w.want(id, lifecycle.Failed); r.Reason != "nothing was heard of the run any more" {
+			if r := w.want(id, lifecycle.Failed); r.Reason != "contact with the run was lost" {
 				w.t.Errorf("failed: %s", r.Reason)
 			}
 		},

@@ -76,7 +76,7 @@ func TestBrowserComments(t *testing.T) {
 			d.Ready(t, id)
 			d.Want(t, 202, nil, d.Tokens["anna"], "POST", at+"/update", `{"version":"1.0.0","reason":"it is slow"}`)
 			boss.Go(d.Pages.URL + "/ui/" + at + "/reject")
-			boss.Wait("Whoever made it can read the reason")
+			boss.Wait("The requester can read the reason")
 			boss.To("Reason")
 			boss.Press("go on with the new one")
 			boss.To("Reject")

@@ -228,7 +228,7 @@ func (c *collector) keyed(p property, f field, at string, deep int) (field, json
 	for n, i := range rowsIn(f.Name, c.form) {
 		row, key, value := c.pair(item, f, f.Name+"."+strconv.Itoa(i), n, at, deep)
 		if _, twice := values[key]; twice && value != nil {
-			row.Fields[0].Error = "is there twice"
+			row.Fields[0].Error = "appears twice"
 			c.bad = true
 		}
 		f.Rows = append(f.Rows, row)

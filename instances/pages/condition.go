@@ -38,7 +38,7 @@ func (p parameters) depends(f *field, part property) {
 	if len(when) == 0 {
 		return
 	}
-	f.Help = append(f.Help, "It counts only when "+strings.Join(words, ", and ")+".")
+	f.Help = append(f.Help, "Only used when "+strings.Join(words, ", and ")+".")
 	b, err := json.Marshal(when)
 	if err == nil {
 		f.When = string(b)

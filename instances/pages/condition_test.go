@@ -67,7 +67,7 @@ func holds(t *testing.T, have map[string]json.RawMessage, want map[string]string
 // invalid, and stay in the form after another error. The API refuses values that do not apply.
 func TestConditional(t *testing.T) {
 	d := newConditional(t)
-	d.Shows(t, "anna", "run/lab/when", "It counts only when Size is large.", "It counts only when Nodes is 2 or 3, and Size is large.", "It counts only when Managed is false.",
+	d.Shows(t, "anna", "run/lab/when", "Only used when Size is large.", "Only used when Nodes is 2 or 3, and Size is large.", "Only used when Managed is false.",
 		`data-when="{&#34;p.count&#34;:[&#34;2&#34;,&#34;3&#34;],&#34;p.size&#34;:[&#34;large&#34;]}"`)
 	form := d.Fill(t, "anna", "run/lab/when", "p.size", "small", "p.count", "many", "p.tags", "", "p.tags.0", "kept", "p.enabled", "true", "p.zone", "west", "ttl", "soon")
 	body := d.Open(t, 422, "anna", "run/lab/when", form).Body

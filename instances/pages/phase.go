@@ -122,12 +122,12 @@ func nextSteps(i api.Instance, now time.Time) []string {
 	waiting := waits(i, now)
 	switch lifecycle.Phase(i.Phase) {
 	case lifecycle.Requested:
-		say("Somebody who may approve looks at what was asked for. Nothing runs before that.")
+		say("An approver reviews the request. Nothing runs before that.")
 		if !i.Next.IsZero() {
 			say("Without an answer it is rejected at %s.", hourOf(i.Next, now))
 		}
 	case lifecycle.Planned:
-		say("The plan is ready, and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
+		say("The plan is ready, and nothing has been changed. An approver reviews it, and exactly that plan is applied.")
 	case lifecycle.Provisioning, lifecycle.Updating, lifecycle.Destroying:
 		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
 			say("Run %d has been at work since %s.", i.Run.N, hourOf(i.Run.StartedAt, now))
@@ -154,7 +154,7 @@ func nextSteps(i api.Instance, now time.Time) []string {
 		}
 	}
 	if p := i.Pending; p != nil && p.Run == 0 && i.Phase != string(lifecycle.Requested) {
-		say("Somebody who may approve looks at %s, asked for by %s. Until then it stays as it is.", wantedWords(p.What), askedBy(p))
+		say("An approver reviews %s, requested by %s. Until then the instance stays as it is.", wantedWords(p.What), askedBy(p))
 	}
 	if waiting != "" {
 		say("%s", waiting)

@@ -283,7 +283,7 @@ func templateFacts(t api.Template) []site.Fact {
 	}
 	switch {
 	case strings.HasPrefix(t.Owner, "claim:"):
-		add("Belongs to", "whoever shares your "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
+		add("Belongs to", "all users with the same "+text.Block(strings.TrimPrefix(t.Owner, "claim:")))
 	case t.Owner == "group":
 		add("Belongs to", "one of your groups")
 	default:

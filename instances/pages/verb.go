@@ -57,7 +57,7 @@ func allVerbs() map[string]verb {
 			button: "Cancel", title: "Cancel the run", say: cancelSays, done: cancelDone,
 		},
 		api.ActStop: {
-			button: "Stop", title: "Stop", say: fixedLines("What its template switches off is switched off until it is started, by the schedule or by you."), done: fixedText("It is being stopped."),
+			button: "Stop", title: "Stop", say: fixedLines("Resources that its template switches off stay off until it is started, by the schedule or by you."), done: fixedText("It is being stopped."),
 		},
 		api.ActStart: {
 			button: "Start", title: "Start", say: fixedLines("It is switched on again until it is stopped, by the schedule or by you."), done: fixedText("It is being started."),
@@ -81,13 +81,13 @@ func allVerbs() map[string]verb {
 			button: "Take it", kind: "primary", title: "Take it", say: fixedLines("It is yours then, and counts for your quota."), done: fixedText("It has a new owner."),
 		},
 		api.ActDecline: {
-			button: "Decline", title: "Decline", say: fixedLines("It stays whose it is."), done: fixedText("You declined it."),
+			button: "Decline", title: "Decline", say: fixedLines("It keeps its owner."), done: fixedText("You declined it."),
 		},
 		api.ActApprove: {
 			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, fields: commentFields, makeBody: approveBody, done: fixedText("It is approved."),
 		},
 		api.ActReject: {
-			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. Whoever made it can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
+			button: "Reject", ask: true, title: "Reject", say: fixedLines("The request is not carried out. The requester can read the reason."), fields: reasonFields, makeBody: reasonBody, done: fixedText("It is rejected."),
 		},
 		api.ActDestroy: {
 			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: fixedText("It is being destroyed."),

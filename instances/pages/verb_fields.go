@@ -56,7 +56,7 @@ func renameBody(c *verbCall, f *site.Form) (any, bool) {
 }
 
 func reasonFields(*verbCall) ([]field, error) {
-	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Other people can read it."}}}, nil
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Other users can read it."}}}, nil
 }
 
 func reasonBody(c *verbCall, f *site.Form) (any, bool) {
@@ -80,7 +80,7 @@ func approveSays(i api.Instance) []string {
 }
 
 func commentFields(*verbCall) ([]field, error) {
-	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindText, Help: []string{"For who asked and who owns it; may be empty."}}}, nil
+	return []field{{Name: "reason", ID: "reason", Label: "Comment", Kind: kindText, Help: []string{"For the requester and the owner; may be empty."}}}, nil
 }
 
 func approveBody(c *verbCall, f *site.Form) (any, bool) {

@@ -119,7 +119,7 @@ func runsError(err error) error {
 	case errors.Is(err, lifecycle.ErrNoLeader):
 		return &service.Error{Status: http.StatusServiceUnavailable, Text: "no replica that executes runs answers"}
 	case errors.Is(err, lifecycle.ErrNotFound):
-		return site.NotFound("there is no such run, or it is not kept any more")
+		return site.NotFound("there is no such run, or its record was removed")
 	}
 	return err
 }

@@ -39,7 +39,7 @@ type Adopter struct {
 // without its host; the id is needed where instances share it. The admin becomes the owner.
 func (a Adopter) Find(ctx context.Context, repository, id string, owner template.Owner) (lifecycle.Adopt, error) {
 	if a.Sealer == nil && !a.Trusted {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so anybody who writes to the registry could have made it", template.ErrInvalid)
+		return lifecycle.Adopt{}, fmt.Errorf("%w: nothing is sealed here, so any account with write access to the registry could have made it", template.ErrInvalid)
 	}
 	path := strings.TrimPrefix(repository, a.Client.Host()+"/")
 	it, ok := a.Layout.Parse(path)
@@ -92,7 +92,7 @@ func (a Adopter) adopt(ctx context.Context, in records.InstanceRepo, id, name st
 		return lifecycle.Adopt{}, fmt.Errorf("result %s: %w: %w", tag, err, oci.ErrCorrupt)
 	}
 	if report.Kind == lifecycle.RunDestroy && report.Outcome == lifecycle.Done && report.Resources == 0 {
-		return lifecycle.Adopt{}, fmt.Errorf("%w: its last run has destroyed instance %s", lifecycle.ErrPhase, id)
+		return lifecycle.Adopt{}, fmt.Errorf("%w: instance %s was destroyed by its last run", lifecycle.ErrPhase, id)
 	}
 	source, err := in.SourceBefore(ctx, id, tag.N, report.Source.Archive)
 	if err != nil {

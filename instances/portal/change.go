@@ -170,7 +170,7 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 		return nil, nil
 	}
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.ContentLength != 0 && (err != nil || mediaType != "application/json") {
-		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body has to be application/json, and say so"}
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "the body and its content type have to be application/json"}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
@@ -196,7 +196,7 @@ func decode(body []byte, to any) error {
 		return field("/"+strings.Trim(name, `"`), "there is no such member")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: the body is not the JSON that is expected here: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
+		return fmt.Errorf("%w: the body is not the expected JSON: %s", template.ErrInvalid, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more than one JSON value", template.ErrInvalid)

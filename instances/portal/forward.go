@@ -79,11 +79,11 @@ func CheckPeer(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("it is not an URL such as https://10.0.0.5:8443")
+		return nil, errors.New("it is not a URL such as https://10.0.0.5:8443")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
 		return nil, errors.New("it has a scheme, a host and a port, and nothing else")
 	case u.Scheme == "http" && !plain && !netaddr.IsLoopback(u.Host):
-		return nil, errors.New("it is not https, and everybody's tokens go there\nhint: set forward_plain = true if that network is trusted")
+		return nil, errors.New("it is not https, and the tokens of all users are sent there\nhint: set forward_plain = true if that network is trusted")
 	}
 	u.Path = ""
 	return u, nil
@@ -102,7 +102,7 @@ func (f *Forward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.o.Kit.Handle(func(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case f.o.Runner && !hop:
-			return &service.Error{Status: http.StatusMisdirectedRequest, Text: "this server answers what others hand on to it"}
+			return &service.Error{Status: http.StatusMisdirectedRequest, Text: "this server answers only requests that another replica forwards"}
 		case hop:
 			w.Header().Set(HopHeader, hopRefused)
 			f.noLeader(w, r)
@@ -215,7 +215,7 @@ func (x *exchange) answer(resp *http.Response) error {
 		return errors.New("its answer came too late")
 	}
 	if resp.Header.Get(HopHeader) != "" {
-		return errors.New("it does not lead any more")
+		return errors.New("it no longer leads")
 	}
 	resp.Header.Del(httpserve.RequestID) // these two are on every answer here
 	resp.Header.Del(service.NoSniff)
@@ -254,7 +254,7 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 // hold one.
 func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get("Upgrade") != "" {
-		return nil, &service.Error{Status: http.StatusBadRequest, Text: "no other protocol is spoken here"}
+		return nil, &service.Error{Status: http.StatusBadRequest, Text: "protocol upgrades are not supported here"}
 	}
 	if r.ContentLength > maxBody {
 		return nil, errTooLarge()
@@ -265,7 +265,7 @@ func wholeBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_ = control.SetReadDeadline(time.Time{})
 	switch {
 	case err != nil:
-		return nil, &service.Error{Status: http.StatusRequestTimeout, Text: "the body did not come"}
+		return nil, &service.Error{Status: http.StatusRequestTimeout, Text: "the body did not arrive in time"}
 	case len(b) > maxBody:
 		return nil, errTooLarge()
 	}

@@ -180,7 +180,7 @@ func TestForwardCopy(t *testing.T) {
 	silent.leads("", false)
 	for _, tt := range []struct {
 		name, address string
-	}{{"nobody listens", gone(t)}, {"nobody known", ""}, {"it does not lead", silent.URL}} {
+	}{{"nobody listens", gone(t)}, {"nobody known", ""}, {"it no longer leads", silent.URL}} {
 		t.Run(tt.name, func(t *testing.T) {
 			follower := newReplica(t, nil)
 			follower.leads(tt.address, false)

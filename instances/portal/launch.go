@@ -71,7 +71,7 @@ func (s launches) creation(ctx context.Context, c caller, body api.Create) (life
 	case !e.Template.Enabled:
 		return lifecycle.Create{}, fmt.Errorf("template %s is switched off: %w", body.Template, lifecycle.ErrPaused)
 	case body.Version != "" && e.Template.Pool != nil:
-		return lifecycle.Create{}, field("/version", "members of a pool have the version that the template takes: name none")
+		return lifecycle.Create{}, field("/version", "instances of a pool have the version of the template: leave out version")
 	case e.Problem != "":
 		return lifecycle.Create{}, &apiError{Status: http.StatusConflict, Reason: api.ReasonPaused, Text: "template " + body.Template + ": " + e.Problem}
 	}

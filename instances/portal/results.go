@@ -34,7 +34,7 @@ func attemptOf(rec *lifecycle.Record, u *lifecycle.Run) lifecycle.Ref {
 // forgotten is the error for a record that was shortened, as final ones are: it no
 // longer tells which attempt left the content in the repository.
 func forgotten(rec *lifecycle.Record, u *lifecycle.Run) error {
-	return fmt.Errorf("run %d of instance %s is over and its record is cut: %w", u.N, rec.ID, oci.ErrNotFound)
+	return fmt.Errorf("run %d of instance %s is over, and its record was shortened: %w", u.N, rec.ID, oci.ErrNotFound)
 }
 
 // Log returns the log of a run's newest attempt, from a byte on: on the host where it
@@ -165,7 +165,7 @@ func (s *server) showSensitive(w http.ResponseWriter, r call[*lifecycle.Record])
 	}
 	t := r.view.Document.Templates[r.at.Snapshot]
 	if t == nil || !slices.Contains(t.Outputs, body.Name) {
-		return field("/name", "the template lists no such output")
+		return field("/name", "the template does not list this output")
 	}
 	status := http.StatusOK
 	output, err := s.output(r, body.Name)

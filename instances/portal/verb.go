@@ -60,7 +60,7 @@ func (s verbs) updating(r call[*lifecycle.Record], b api.Update) (lifecycle.Even
 	now, err := s.o.Catalog.Pin(r.Context(), r.at.Template, version)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotFound):
-		return nil, fmt.Errorf("%w: template %s is not there any more, so nothing can be updated", lifecycle.ErrPhase, r.at.Template)
+		return nil, fmt.Errorf("%w: template %s no longer exists, so the instance cannot be updated", lifecycle.ErrPhase, r.at.Template)
 	case err != nil:
 		return nil, err
 	case now.Problem != "":
@@ -94,7 +94,7 @@ func sensitive(e *template.Entry, parameters map[string]json.RawMessage) []strin
 func (s verbs) approve(w http.ResponseWriter, r call[*lifecycle.Record]) error {
 	return change(s.server, w, r, "approve", func(b api.Approve) (lifecycle.Event, error) {
 		if b.Plan == "" {
-			return nil, field("/plan", "name what you looked at: the plan that the instance shows")
+			return nil, field("/plan", "name the plan that you reviewed, as the instance shows it")
 		}
 		return lifecycle.Approve{ID: r.at.ID, Plan: b.Plan, Why: b.Reason}, optionalReason(b.Reason)
 	})
@@ -116,7 +116,7 @@ func checkReason(reason string) error {
 	case len(reason) > maxReason:
 		return field("/reason", "it has %d bytes, and %d at most are kept", len(reason), maxReason)
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
-		return field("/reason", "one line of UTF-8 text, please: no line breaks and no control characters")
+		return field("/reason", "must be one line of UTF-8 text, without line breaks and control characters")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (r *Reconciler) WorkspaceRepo(organization, record string) (records.Instanc
 func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	n := rec.Run
 	if n.Ask == nil || r.o.RunID == nil {
-		return fmt.Errorf("run %d of workspace %s: this server runs nothing for the tools", n.N, rec.Workspace)
+		return fmt.Errorf("run %d of workspace %s: this server does not execute runs", n.N, rec.Workspace)
 	}
 	_, organization, _ := strings.Cut(rec.Template, "/")
 	s.Run = fmt.Sprintf("%s/%s run %d", organization, rec.Workspace, n.N)

@@ -171,13 +171,13 @@ func (b *Block) role(o *Options, beside Beside) error {
 	case len(b.Executors)+len(b.Credentials)+len(b.Sources)+len(b.Quotas) > 0 || b.Notify != nil:
 		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")
 	case !beside.Registry:
-		return refused("a portal needs a registry, in which those who lead are found\nhint: name it with registry = \"HOST[/PREFIX]\"")
+		return refused("a portal needs a registry, in which it finds the leader\nhint: name it with registry = \"HOST[/PREFIX]\"")
 	case beside.StateKeys:
 		return refused("a portal must not have the state keys\nhint: start it without OKARA_STATE_KEYS")
 	case beside.ArchiveKeys:
 		return refused("a portal must not have archives.key_files: it serves no archives, and gives no tokens")
 	case !beside.SessionKeys:
-		return refused("a portal needs ui.session_key_files, which seal its sessions and verify the leader\nhint: those who lead name the same files in instances.portal_session_key_files")
+		return refused("a portal needs ui.session_key_files, which seal its sessions and verify the leader\nhint: servers that can lead name the same files in instances.portal_session_key_files")
 	case beside.More:
 		return refused("a portal serves instances alone: no depot, github, hook, pull_through or pass_through")
 	}
@@ -189,14 +189,14 @@ func (b *Block) checkLeader(beside Beside) error {
 	in := b.Instances
 	switch {
 	case beside.Registry && !beside.StateKeys && !in.Unsealed:
-		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: who writes to the registry would own what they own\n"+
+		return syntax.WrongAt(in.Range, errors.New("instances need the state keys: otherwise write access to the registry would give access to all that the instances may access\n"+
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if no one else can write there"))
 	case beside.StateKeys && in.Unsealed:
-		return syntax.WrongAt(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
+		return syntax.WrongAt(in.Range, errors.New("unsealed = true contradicts the state keys: remove one of the two"))
 	case in.Templates == "" && len(b.Sources) == 0 && !beside.Remote:
-		return syntax.WrongAt(in.Range, errors.New("nothing says what may be launched\nhint: set templates = \"DIR\", or add a block template_source"))
+		return syntax.WrongAt(in.Range, errors.New("no source of templates is set\nhint: set templates = \"DIR\", or add a block template_source"))
 	case len(b.Executors) == 0:
-		return syntax.WrongAt(in.Range, errors.New("nothing says what runs tofu\nhint: add executor \"local\" {}"))
+		return syntax.WrongAt(in.Range, errors.New("no executor is set\nhint: add executor \"local\" {}"))
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (b *Block) quotas(o *Options, _ Beside) error {
 			return refused(errors.New("it has user, group or both, each at least 1"))
 		}
 		if slices.ContainsFunc(o.Limits.Quotas, func(other lifecycle.Quota) bool { return other.Name == q.Name }) {
-			return refused(errors.New("it is there twice"))
+			return refused(errors.New("it appears twice"))
 		}
 		for _, glob := range q.Templates {
 			if err := checkTemplateGlob(glob); err != nil {
@@ -341,7 +341,7 @@ func (b *Block) peers(o *Options, _ Beside) error {
 		o.Advertise = u
 	}
 	if o.Role == RoleRunner && o.Advertise == nil {
-		return syntax.WrongAt(in.Range, errors.New("a runner answers what others hand on to it, and nothing says where it is reached\nhint: set advertise = \"https://HOST:PORT\""))
+		return syntax.WrongAt(in.Range, errors.New("a runner answers only forwarded requests, and its address is not set\nhint: set advertise = \"https://HOST:PORT\""))
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (b *Block) runs(o *Options, _ Beside) error {
 		case e.Name != LocalExecutor:
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: this server has local only; flux-terraform and flux-helm run on a cluster", e.Name))
 		case i > 0:
-			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q is there twice", e.Name))
+			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q appears twice", e.Name))
 		}
 		if err := e.check(); err != nil {
 			return syntax.WrongAt(e.Range, fmt.Errorf("executor %q: %w", e.Name, err))
@@ -32,7 +32,7 @@ func (b *Block) runs(o *Options, _ Beside) error {
 	}
 	for i, c := range b.Credentials {
 		if slices.ContainsFunc(b.Credentials[:i], func(other Credential) bool { return other.Name == c.Name }) {
-			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q is there twice", c.Name))
+			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q appears twice", c.Name))
 		}
 		if err := c.check(); err != nil {
 			return syntax.WrongAt(c.Range, fmt.Errorf("credential %q: %w", c.Name, err))
@@ -53,7 +53,7 @@ func (e Executor) check() error {
 		return errors.New(`isolation = "wrap" and the command in wrap go together`)
 	}
 	if slices.ContainsFunc(e.Wrap, func(w string) bool { return strings.Contains(w, "${cache}") }) {
-		return errors.New("wrap: there is no ${cache} any more, since what one run left there another one started\nhint: leave it out; ${scratch} has all that a run needs")
+		return errors.New("wrap: ${cache} was removed, since one run could leave a program there that another one started\nhint: leave it out; ${scratch} has all that a run needs")
 	}
 	for name, size := range map[string]syntax.Size{"memory": e.Memory, "scratch": e.Scratch, "packages": e.Packages} {
 		if size == "" {
@@ -81,7 +81,7 @@ func ownVariables(name string) bool {
 
 func (c Credential) check() error {
 	if len(c.EnvFrom)+len(c.Files)+len(c.Command) == 0 {
-		return errors.New("it gives nothing: env_from, files or command is needed")
+		return errors.New("it sets nothing: env_from, files or command is needed")
 	}
 	names := slices.Clone(c.EnvFrom)
 	for name := range c.Files {
@@ -95,7 +95,7 @@ func (c Credential) check() error {
 		case ownVariables(name):
 			return fmt.Errorf("the variable %s is not for credentials", name)
 		case i > 0 && names[i-1] == name:
-			return fmt.Errorf("the variable %s is there twice", name)
+			return fmt.Errorf("the variable %s appears twice", name)
 		}
 	}
 	return nil

@@ -225,7 +225,7 @@ func (r *templateReader) checkParameters(t *Template, blocks []parameter) {
 			r.fail(body.MissingItemRange(), "parameter %q: it is no name of an input", p.Name)
 		}
 		if seen[p.Name] {
-			r.fail(body.MissingItemRange(), "parameter %s is there twice", p.Name)
+			r.fail(body.MissingItemRange(), "parameter %s appears twice", p.Name)
 		}
 		seen[p.Name] = true
 		for _, f := range []struct {
@@ -297,7 +297,7 @@ func (r *templateReader) list(at hcl.Range, name string, list []string, valid fu
 			r.fail(at, "%s: %.40q is no name", name, s)
 		}
 		if slices.Contains(list[:i], s) {
-			r.fail(at, "%s: %q is there twice", name, s)
+			r.fail(at, "%s: %q appears twice", name, s)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func checkURLTemplate(tree hclsyntax.Expression) error {
 			before.WriteString(literal)
 		case !trusted(part):
 			if !hasHost(before.String()) {
-				return errors.New("before its path may stand only id, config and outputs")
+				return errors.New("only id, config and outputs may appear before the path")
 			}
 			before.WriteString(some)
 		case i > 0:

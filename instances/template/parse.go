@@ -53,7 +53,7 @@ func Parse(src []byte, file string, known Known) ([]*Template, error) {
 	for _, block := range content.Blocks {
 		r := &templateReader{src: parsed.Bytes, known: known, name: block.Labels[0]}
 		if seen[r.name] {
-			r.fail(block.DefRange, "it is there twice")
+			r.fail(block.DefRange, "it appears twice")
 		}
 		seen[r.name] = true
 		t := r.read(block)
@@ -207,7 +207,7 @@ func (r *templateReader) when(a hcl.Attribute) map[string][]json.RawMessage {
 		}
 		name := key.AsString()
 		if _, twice := all[name]; twice {
-			r.fail(pair.Key.Range(), "when: %.40q is there twice", name)
+			r.fail(pair.Key.Range(), "when: %.40q appears twice", name)
 		}
 		all[name] = r.values(pair.Value.Range(), form, pair.Value)
 	}

@@ -62,7 +62,7 @@ func (r *templateReader) object(pairs []hcl.KeyValuePair) map[string]any {
 			continue
 		}
 		if _, ok := out[key.AsString()]; ok {
-			r.fail(pair.Key.Range(), "%s is there twice", key.AsString())
+			r.fail(pair.Key.Range(), "%s appears twice", key.AsString())
 		}
 		out[key.AsString()] = r.expression(pair.Value)
 	}

@@ -218,7 +218,7 @@ func (v *evaluator) renderURL(source string) (string, error) {
 			return value, nil
 		}
 		if !hasHost(before) {
-			return "", errors.New("before its path may stand only id, config and outputs")
+			return "", errors.New("only id, config and outputs may appear before the path")
 		}
 		return percentEncode(value, part), nil
 	})
@@ -277,7 +277,7 @@ func checkURL(address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return errors.New("it is no address")
+		return errors.New("not a valid address")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("it begins neither with http:// nor with https://")
 	case u.User != nil || strings.Contains(u.Host, "@"):

@@ -53,7 +53,7 @@ func (r *templateReader) checkSchedule(t *Template, b *scheduleBlock) {
 	}
 	here := func(name string) hcl.Range { return attributeRange(b.Body, name) }
 	if !hclsyntax.ValidIdentifier(s.Variable) || len(s.Variable) > maxTitle {
-		r.fail(here("variable"), "schedule: variable %.40q is no name of an input", s.Variable)
+		r.fail(here("variable"), "schedule: variable %.40q is not a valid input name", s.Variable)
 	}
 	stopped := switchKind(s.Stopped)
 	started := switchKind(s.Started)

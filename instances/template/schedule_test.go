@@ -76,7 +76,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{"parameter", night + "parameter \"running\" {\n}", ":6: schedule: running is a parameter as well, and who launches must not set it: take the parameter out"},
 		{"input", night + "inputs = { running = true }", "schedule: inputs sets running as well"},
 		{"approved plans", night + `approval = "plan"`, `schedule: with approval = "plan" each stop and each start would need an approval`},
-		{"no variable", change(`"running"`, `""`), "is no name of an input"},
+		{"no variable", change(`"running"`, `""`), "is not a valid input name"},
 		{"no value", change("started  = true", ""), "stopped and started are needed"},
 		{"one value", change("started  = true", "started = false"), "true and false, or two short texts"},
 		{"a number", change("started  = true", "started = 1"), "true and false, or two short texts"},

@@ -119,7 +119,7 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -247,9 +247,9 @@ func (s Source) admits(name string, t *template.Template) error {
 	case t.Name != name:
 		return fmt.Errorf("it is the template %s", t.Name)
 	case t.Executor != template.ExecutorLocal:
-		return fmt.Errorf("template_source %q does not let it use the executor %s", s.Templates, t.Executor)
+		return fmt.Errorf("template_source %q does not allow the executor %s", s.Templates, t.Executor)
 	case !slices.ContainsFunc(modules, func(glob string) bool { return addr.Match(glob, t.Module.Address) }):
-		return fmt.Errorf("template_source %q does not let it use the module %s", s.Templates, t.Module.Address)
+		return fmt.Errorf("template_source %q does not allow the module %s", s.Templates, t.Module.Address)
 	}
 	for _, credential := range t.Credentials {
 		if !slices.Contains(s.Credentials, credential) {

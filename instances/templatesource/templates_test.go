@@ -319,7 +319,7 @@ func TestUnreadableFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.load(all)
-	if got := problems(all); len(all.All()) != 1 || len(got) != 1 || !strings.Contains(got[0], "no regular file") {
+	if got := problems(all); len(all.All()) != 1 || len(got) != 1 || !strings.Contains(got[0], "not a regular file") {
 		t.Fatalf("%d templates, problems %q", len(all.All()), got)
 	}
 	if err := os.Rename(aside, name); err != nil {
@@ -390,7 +390,7 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("max %d, from %s", e.Template.Max, e.From)
 	}
 	want := []string{
-		`template acme/foreign: template_source "acme/*" does not let it use the module other/vpc/aws`,
+		`template acme/foreign: template_source "acme/*" does not allow the module other/vpc/aws`,
 		"template acme/other: it is the template acme/vpc",
 		`template acme/thief: template.tf.json:1: there is no credential "prod"`,
 	}

@@ -177,7 +177,7 @@ func TestConstraint(t *testing.T) {
 			t.Errorf("ParseConstraint(%q): want an error", s)
 		}
 	}
-	if _, err := addr.ParseConstraint("latest"); err == nil || !strings.Contains(err.Error(), `"latest": it is no version`) {
+	if _, err := addr.ParseConstraint("latest"); err == nil || !strings.Contains(err.Error(), `"latest": it is not a version`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -154,7 +154,7 @@ func (u *upload) entry(h *tar.Header, in io.Reader) error {
 // take records the entry at a path, and refuses a second one.
 func (u *upload) take(name string, kind fs.FileMode) error {
 	if _, ok := u.seen[name]; ok {
-		return fmt.Errorf("%q: is there twice: %w", name, ErrUnsafe)
+		return fmt.Errorf("%q appears twice: %w", name, ErrUnsafe)
 	}
 	if u.names += len(name); u.names > uploadNames {
 		return fmt.Errorf("names of more than %d bytes: %w", uploadNames, ErrTooLarge)
@@ -233,7 +233,7 @@ func (u *upload) link(name, target string) error {
 	fits := target != "" && len(target) <= maxPath
 	legible := utf8.ValidString(target) && !strings.ContainsFunc(target, unicode.IsControl)
 	if !fits || !legible || path.IsAbs(target) || strings.Contains(target, `\`) {
-		return fmt.Errorf("%q: a link that names no path inside: %w", name, ErrUnsafe)
+		return fmt.Errorf("%q: a link whose target is not inside the archive: %w", name, ErrUnsafe)
 	}
 	if !fs.ValidPath(path.Join(path.Dir(name), target)) || climbs(target) {
 		return fmt.Errorf("%q: a link that leaves the folder: %w", name, ErrUnsafe)

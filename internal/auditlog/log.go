@@ -103,7 +103,7 @@ func (t *Log) Run(ctx context.Context) {
 			if err == nil {
 				look = t.o.Now().Add(readEvery)
 			} else if ctx.Err() == nil {
-				t.o.Logger.Warn("changes of the server cannot be read at this moment", "error", err)
+				t.o.Logger.Warn("changes of the server cannot be read now", "error", err)
 			}
 		})
 	})
@@ -147,7 +147,7 @@ func (t *Log) write(ctx context.Context) {
 	t.mu.Unlock()
 	switch {
 	case err != nil && !silent:
-		t.o.Logger.Warn("changes wait in memory: they cannot be kept in the registry at this moment", "error", err)
+		t.o.Logger.Warn("changes wait in memory: they cannot be written to the registry now", "error", err)
 	case err == nil && silent:
 		t.o.Logger.Info("changes are kept in the registry again")
 	}

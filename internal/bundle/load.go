@@ -287,7 +287,7 @@ func putTag(ctx context.Context, x root, m oci.Manifest) error {
 func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
-		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
+		return fmt.Errorf("tag %q is not a version: %w", x.tag, oci.ErrCorrupt)
 	}
 	err := l.fulfils(ctx, x, v, m, listing)
 	if errors.Is(err, trust.ErrUntrusted) {

@@ -64,14 +64,14 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	case !l.images && !ok && isImage(l.d.Options().Layout, ref.repository, name):
 		return root{}, false, fmt.Errorf("index.json: %q: %w: %w", ref.repository, ErrImage, oci.ErrCorrupt)
 	case !ok, !item.Versioned() && item.Kind != addr.KindCatalog:
-		return root{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: %q is not a repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
 		return root{}, true, nil
 	case item.Kind == addr.KindCatalog:
-		return root{}, false, fmt.Errorf("index.json: %q is no entry of the catalog: %w", ref.tag, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: %q is not an entry of the catalog: %w", ref.tag, oci.ErrCorrupt)
 	}
 	if !known {
-		return root{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor what belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
 	}
 	r := l.repos[name]
 	if r == nil {
@@ -97,7 +97,7 @@ func kindOfTag(tag string) (rootKind, bool) {
 
 // ErrImage means that a bundle contains a container image, and images are not
 // requested.
-var ErrImage = errors.New("it is a container image, and these are not asked for")
+var ErrImage = errors.New("it is a container image, and images were not requested")
 
 // images is the path of images below the prefix, as in images/okara.
 const images = "images/"
@@ -331,7 +331,7 @@ func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) erro
 type unvouchedError struct{ about string }
 
 func (e *unvouchedError) Error() string {
-	return fmt.Sprintf("it is about %s, which the bundle does not bring, and no key vouches for the bundle", e.about)
+	return fmt.Sprintf("it is about %s, which is not in the bundle, and the bundle is not signed by a trusted key", e.about)
 }
 
 // refuse reports a root that is not loaded, unless the registry already has the

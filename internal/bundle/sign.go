@@ -45,7 +45,7 @@ func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, err
 	case err != nil:
 		return signing.PublicKey{}, fmt.Errorf("reading the signature of the bundle: %w", err)
 	case info.Size() > maxSignature:
-		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is no signature: %w", b.signatureFile(), info.Size(), trust.ErrUntrusted)
+		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is not a signature: %w", b.signatureFile(), info.Size(), trust.ErrUntrusted)
 	}
 	sig, err := os.ReadFile(b.signatureFile())
 	if err != nil {

@@ -28,7 +28,7 @@ func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		f.log.Warn("the index of the search was not read; it is made anew", "repository", r.Name(), "error", err)
+		f.log.Warn("the search index was not read; it is built again", "repository", r.Name(), "error", err)
 	}
 	f.loaded = !errors.Is(err, oci.ErrUnavailable)
 	f.take(stored)

@@ -64,7 +64,7 @@ func (m *lostVersions) dangling(repository string, v addr.Version) bool {
 func (m *lostVersions) warn(repository string, tags ...string) {
 	for _, tag := range tags {
 		if m.shouldLog(repository + ":" + tag) {
-			m.log.Warn("the registry lists a tag and answers 404 for it; it is passed over", "repository", repository, "tag", tag)
+			m.log.Warn("the registry lists a tag and answers 404 for it; the tag is skipped", "repository", repository, "tag", tag)
 		}
 	}
 }

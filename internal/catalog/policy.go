@@ -44,9 +44,9 @@ func ValidateRequire(kind string, o trust.Policy) error {
 	case len(o.Require) == 0 && o.Block == "":
 		return fmt.Errorf("require %s: nothing is required", kind)
 	case kind == addr.KindTemplate && (o.Block != "" || !slices.Equal(o.Require, []string{trust.RequireCosign})):
-		return errors.New("require template: templates are signed with cosign, and nothing else is known of them")
+		return errors.New("require template: templates can only be signed with cosign")
 	case kind == addr.KindModule && signed:
-		return errors.New("require module: modules have no OpenPGP signature; cosign is theirs")
+		return errors.New("require module: modules have no OpenPGP signature; use cosign")
 	case signed != (len(o.OpenPGP) > 0):
 		return fmt.Errorf("require %s: openpgp and the keys to trust go together", kind)
 	case slices.Contains(o.Require, trust.RequireCosign) != (len(o.Cosign) > 0):

@@ -124,11 +124,11 @@ func (m *manifests) provider(ctx context.Context, repository, typ string, v addr
 		now.Repository = repository
 		now.Meta.Keys = m.readableKeys(repository, v, now.Meta.Keys)
 		if err := m.revoked.Withdraw(&now.Meta); err != nil {
-			m.log.Error("a version has no signature that counts any more", "repository", repository, "tag", v.Tag(), "reason", err)
+			m.log.Error("a version has no valid signature any more", "repository", repository, "tag", v.Tag(), "reason", err)
 		}
 		if has && !now.extends(old) {
 			m.watch.Moved()
-			m.log.Error("the version tag of a provider moved to other content; the first one is served on",
+			m.log.Error("the version tag of a provider moved to other content; the first content is still served",
 				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
 		}

@@ -36,7 +36,7 @@ func (s *ServerFlags) Add(f *pflag.FlagSet) {
 func OpenFrontEnd(reg *Registries, s ServerFlags, progress func(depot.Event)) (*client.Client, error) {
 	switch {
 	case s.URL != "" && reg.Registry != "" && !s.Both:
-		return nil, UsageError("--server and --registry are two places; name one")
+		return nil, UsageError("--server and --registry exclude each other; name one")
 	case s.URL == "" && (reg.Registry == "" || s.Both):
 		s.URL = reg.Getenv("OKARA_SERVER")
 	}
@@ -90,7 +90,7 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 		from = ""
 	}
 	if !credentials.IsToken(token) {
-		return nil, from, UsageError("the token for %s, from %s, has characters that no token has", o.Server.Host, from)
+		return nil, from, UsageError("the token for %s, from %s, has invalid characters", o.Server.Host, from)
 	}
 	endpoint := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_URL")
 	secret := reg.Getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
@@ -99,7 +99,7 @@ func serverToken(reg *Registries, s ServerFlags, o client.Options) (_ client.Tok
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return nil, "", UsageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
+		return nil, "", UsageError("ACTIONS_ID_TOKEN_REQUEST_URL is not an https URL")
 	}
 	audience := cmp.Or(s.Audience, strings.TrimSuffix(o.Server.String(), "/"))
 	return client.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil

@@ -217,5 +217,5 @@ func RefuseJSON(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("json"); !without || f == nil || f.Value.String() != "true" {
 		return nil
 	}
-	return WithHint(UsageError("--json is not for %s, whose output is no JSON document", cmd.CommandPath()), "%s", hint)
+	return WithHint(UsageError("%s does not support --json: its output is not a JSON document", cmd.CommandPath()), "%s", hint)
 }

@@ -118,7 +118,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest, o 
 	}
 	done, err := putOnce(ctx, r, tag, m, !shown)
 	if err == nil && !shown {
-		warnings = []string{fmt.Sprintf("the tag list of %s does not show what was pushed just now: it is unknown whether somebody else published %s at the same time", r, tag)}
+		warnings = []string{fmt.Sprintf("the tag list of %s does not show the latest push: another publisher may have published %s at the same time", r, tag)}
 	}
 	if err == nil && o.written != nil {
 		warnings = append(warnings, o.written(b.tags, !shown)...)

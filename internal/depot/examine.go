@@ -109,7 +109,7 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 		}
 	}
 	for _, tag := range l.Dangling {
-		add(tag, danglingTag, "delete the tag, and do again what it would have said")
+		add(tag, danglingTag, "delete the tag and repeat the action that wrote it")
 	}
 	for _, v := range l.Versions {
 		if _, err := l.Repository.Resolve(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {

@@ -70,7 +70,7 @@ func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored 
 			return nil, err
 		}
 		if err := signing.CheckListed(plan.sums, have, zip); err != nil {
-			return nil, fmt.Errorf("%s is published, and stays as it is: %w: %w", have.Platform, oci.ErrExists, err)
+			return nil, fmt.Errorf("%s is already published and cannot change: %w: %w", have.Platform, oci.ErrExists, err)
 		}
 		added = slices.DeleteFunc(added, func(k Package) bool { return k.Platform == have.Platform })
 	}

@@ -58,8 +58,8 @@ func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (ev
 	}
 	event, err = withdraw(ctx, r, e)
 	if event.Tag != "" && keepsTag(err) {
-		return event, []string{fmt.Sprintf("%s is yanked, but can still be pulled by name, for the registry keeps the tag (%v); "+
-			"`okara admin prune` may remove what it names, and then nothing brings it back", an.Version, err)}, nil
+		return event, []string{fmt.Sprintf("%s is yanked, but can still be pulled by name, because the registry keeps the tag (%v); "+
+			"`okara admin prune` may remove its manifest, which cannot be undone", an.Version, err)}, nil
 	}
 	return event, nil, err
 }

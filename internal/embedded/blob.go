@@ -112,7 +112,7 @@ func (w *changeWriter) WriteHeader(status int) {
 		if status = http.StatusInternalServerError; isDiskFull(err) {
 			w.it.full.Store(true)
 		}
-		w.store.checks.log.Error("what was written did not come to the disk", "error", diskError(err))
+		w.store.checks.log.Error("written data could not be synced to the disk", "error", diskError(err))
 	}
 	if status == http.StatusInternalServerError && w.it.full.Load() {
 		status = http.StatusInsufficientStorage

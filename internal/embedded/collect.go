@@ -168,7 +168,7 @@ func (r *Registry) Run(ctx context.Context, s Schedule) {
 			r.logged(c, err)
 			s.Done(c, err)
 		} else {
-			r.log.Warn("the clock was set; no garbage is collected until what was written before is old enough", "min_age", s.MinAge)
+			r.log.Warn("the clock was set; garbage collection is paused until the data written before is old enough", "min_age", s.MinAge)
 		}
 		select {
 		case <-ctx.Done():

@@ -147,7 +147,7 @@ func (im *kubeImport) add(d openDepot) {
 		return
 	}
 	if d.Spec.ForceSync {
-		o.note("forceSync: a run is asked for by the annotation okara.dev/requestedAt")
+		o.note("forceSync: request a run with the annotation okara.dev/requestedAt")
 	}
 	switch d.Kind {
 	case "Depot":

@@ -23,7 +23,7 @@ const maxExpression = 16 << 10
 func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 	text := d.Spec.Expression
 	if len(text) > maxExpression || !groupTerms().MatchString(text) {
-		o.note("expression %.200q: only groups joined by || can be said", text)
+		o.note("expression %.200q: only groups joined by || can be converted", text)
 		return nil
 	}
 	var spec kubeRule
@@ -57,7 +57,7 @@ func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 
 func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *kubeObject) {
 	if _, err := path.Match(glob, ""); err != nil || glob == "" || strings.ContainsAny(glob, `?[]\/{}`) {
-		o.note("moduleResources %q: only names and * can be said", glob)
+		o.note("moduleResources %q: only names and * can be converted", glob)
 		return
 	}
 	if glob == "*" {

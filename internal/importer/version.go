@@ -27,7 +27,7 @@ func (im *kubeImport) version(d openDepot, o *kubeObject) *kubeVersion {
 	by := kind + " " + d.Metadata.Namespace + "/" + name
 	switch _, declared := im.declared[by]; {
 	case kind == "":
-		o.note("it names no module or provider: make one whose versions is %q", version)
+		o.note("it names no module or provider: create one with versions: %q", version)
 		return nil
 	case name != "" && (declared || im.parents[by] || !d.whole()):
 		o.note("the operator makes the Versions of %s %s, one for all platforms", kind, name)

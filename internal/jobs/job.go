@@ -246,7 +246,7 @@ func jobAnnotations(ctx context.Context, r *oci.Repo, tag string) (map[string]st
 		return nil, time.Time{}, err
 	}
 	if image.ArtifactType != artifactJob {
-		return nil, time.Time{}, fmt.Errorf("%s:%s is no job: %w", r, tag, oci.ErrCorrupt)
+		return nil, time.Time{}, fmt.Errorf("%s:%s is not a job: %w", r, tag, oci.ErrCorrupt)
 	}
 	at, err := time.Parse(time.RFC3339, image.Annotations[annJobTime])
 	if err != nil {

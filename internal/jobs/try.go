@@ -92,7 +92,7 @@ func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 	}
 	q.failed(end)
 	q.ended(&q.counts.Parked)
-	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what ended the server, then deliver the event again")
+	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what crashed the server, then deliver the event again")
 	return false, nil
 }
 

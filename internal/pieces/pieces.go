@@ -73,7 +73,7 @@ func Of(ctx context.Context, r *oci.Repo, root digest.Digest, v addr.Version, l 
 			})
 		}
 		if err := g.Wait(); err != nil {
-			return nil, fmt.Errorf("read what version %s of %s consists of: %w", v, r, err)
+			return nil, fmt.Errorf("read the content of version %s of %s: %w", v, r, err)
 		}
 		todo = nil
 		for _, f := range found {

@@ -334,7 +334,7 @@ func readable(dir string) error {
 }
 
 // errFull says that packages in use by runs fill the cache up to its limit.
-var errFull = errors.New("runs hold as much as the cache may have")
+var errFull = errors.New("packages in use by runs fill the cache up to its limit")
 
 // removeLock is held to remove packages, and shared to begin to use some.
 func (c Cache) removeLock() *flock.Flock {

@@ -140,12 +140,12 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
-		return &syntax.SettingError{Err: fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
+		return &syntax.SettingError{Err: fmt.Errorf("%s is reachable from other machines, and no setting grants access\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
 	if at := s.Claim.Runs; at != nil {
-		return syntax.WrongAt(*at, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
-			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
+		return syntax.WrongAt(*at, errors.New("every caller could publish modules, which run here, since no setting restricts access\n"+
+			"hint: give --token-file FILE, or set anonymous = []"))
 	}
 	policy.Anonymous = rights.AnonymousAll()
 	policy.AnyToken = true

@@ -43,7 +43,7 @@ type auditMetrics struct{ broken, dropped prometheus.Counter }
 func (m *Metrics) audits() auditMetrics {
 	auto := promauto.With(m.all)
 	return auditMetrics{
-		broken:  auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_broken_total", Help: "Signs that somebody altered the changes that replicas keep in the registry."}),
+		broken:  auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_broken_total", Help: "Signs that the audit log in the registry was altered."}),
 		dropped: auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_dropped_total", Help: "Changes of this replica that are not kept in the registry."}),
 	}
 }
@@ -132,7 +132,7 @@ func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Q
 	}
 	if begun.Status() == 0 {
 		service.Reset(h)
-		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry does not answer as it should", err)
+		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry did not answer correctly", err)
 		return nil
 	}
 	f.kit.Log(r).Warn("download of the audit ended early", "error", err)

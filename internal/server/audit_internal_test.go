@@ -184,7 +184,7 @@ func TestAuditMetrics(t *testing.T) {
 			t.Errorf("nothing is said of it: %s", body)
 		}
 	}
-	const want = "# HELP okara_audit_broken_total Signs that somebody altered the changes that replicas keep in the registry.\n# TYPE okara_audit_broken_total counter\nokara_audit_broken_total 1\n"
+	const want = "# HELP okara_audit_broken_total Signs that the audit log in the registry was altered.\n# TYPE okara_audit_broken_total counter\nokara_audit_broken_total 1\n"
 	if err := testutil.GatherAndCompare(o.Metrics.all, strings.NewReader(want), "okara_audit_broken_total"); err != nil {
 		t.Error(err)
 	}

@@ -27,7 +27,7 @@ func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.F
 		all = append(all, web.Finding{About: "Keys of providers", State: fmt.Sprintf("%d with an end were served", len(keys)), Meaning: "None of them ends within 60 days."})
 	}
 	if !certificate.IsZero() {
-		f := ending("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Put a new one in its place and start the server again.")
+		f := ending("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Replace it and restart the server.")
 		if f.Verdict == web.Fine {
 			f.Meaning = "It does not end within 60 days."
 			f.Do = ""
@@ -54,18 +54,18 @@ func ending(about string, end, now time.Time, meaning, do string) web.Finding {
 func contentFindings(m map[string][]sample) (all []web.Finding) {
 	checks := m["okara_policy_checks_total"]
 	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
-		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks of versions refused one", refused, n), Meaning: "What is served is signed and scanned as require blocks say."}
+		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks refused a version", refused, n), Meaning: "All served versions are signed and scanned as the require blocks demand."}
 		if refused > 0 {
 			f.Verdict = web.Look
 			f.Meaning = "A version that was refused is not served."
-			f.Do = "The page of its versions says why to who may publish there."
+			f.Do = "The page of its versions shows the reason to users that may publish there."
 		}
 		all = append(all, f)
 	}
 	if n := total(m["okara_tag_moved_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
-			Verdict: web.Act, About: "Tags of providers", State: fmt.Sprintf("%d were found on other content", n),
-			Meaning: "Somebody replaced a version that was published. Lock files of its users do not fit any more.", Do: "The log names them. Find out who wrote to the registry.",
+			Verdict: web.Act, About: "Tags of providers", State: fmt.Sprintf("%d were moved to other content", n),
+			Meaning: "A published version was replaced. The lock files of its users do not match any more.", Do: "The log names them. Find out who wrote to the registry.",
 		})
 	}
 	if n := total(m["okara_digest_mismatch_total"], "", ""); n > 0 {
@@ -77,13 +77,13 @@ func contentFindings(m map[string][]sample) (all []web.Finding) {
 	if n := total(m["okara_audit_broken_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Act, About: "Audit", State: fmt.Sprintf("%d signs that changes were altered in the registry", n),
-			Meaning: "What the replicas kept of who changed what is not what is there.", Do: "The page of the audit names the parts. Find out who wrote to the queue repository.",
+			Meaning: "The audit log in the registry is not what the replicas wrote.", Do: "The page of the audit names the parts. Find out who wrote to the queue repository.",
 		})
 	}
 	if n := total(m["okara_audit_dropped_total"], "", ""); n > 0 {
 		all = append(all, web.Finding{
 			Verdict: web.Look, About: "Audit", State: fmt.Sprintf("%d changes of this replica are not kept in the registry", n),
-			Meaning: "The registry was away for too long. The file of audit_log has them.", Do: "See why the queue repository could not be written: the log has the error.",
+			Meaning: "The registry was unavailable for too long. The file of audit_log has these changes.", Do: "See why the queue repository could not be written: the log has the error.",
 		})
 	}
 	return all
@@ -112,7 +112,7 @@ func cacheFindings(m map[string][]sample) (all []web.Finding) {
 		if c.of[1] > 0 {
 			all = append(all, web.Finding{
 				About: c.about, State: fmt.Sprintf("%d of 100 look-ups did without the registry, of %d", c.of[0]*100/c.of[1], c.of[1]),
-				Meaning: "A server that was just started asks more often.",
+				Meaning: "A server that was just started needs the registry more often.",
 			})
 		}
 	}
@@ -158,12 +158,12 @@ func queueFindings(m map[string][]sample) []web.Finding {
 	switch {
 	case count("parked") > 0:
 		f.Verdict = web.Act
-		f.Meaning = "A parked job was under way each time that a process ended, so it is not retried."
-		f.Do = "Look at the log for the reason, and ask for it once more: okara admin doctor artifacts lists those that are parked."
+		f.Meaning = "A parked job was running each time that a process ended, so it is not retried."
+		f.Do = "Look at the log for the reason, and request the job again: okara admin doctor artifacts lists the parked jobs."
 	case count("failed") > 0:
 		f.Verdict = web.Look
-		f.Meaning = "A job that failed was given up: what it should bring is not here."
-		f.Do = "Mend what the error names; the log of the server has the job that it is of."
+		f.Meaning = "A failed job was given up: its version was not published."
+		f.Do = "Fix the cause in the error; the log of the server names the job."
 	}
 	return []web.Finding{f}
 }
@@ -195,7 +195,7 @@ func depotFindings(m map[string][]sample) []web.Finding {
 		}
 		return time.Unix(int64(t), 0).UTC().Format("2006-01-02 15:04 UTC")
 	}
-	f := web.Finding{About: "Depot", State: "last run without a failure: " + at(succeeded), Meaning: "What the depot file names is brought in."}
+	f := web.Finding{About: "Depot", State: "last run without a failure: " + at(succeeded), Meaning: "Everything in the depot file has been published."}
 	if failed > succeeded {
 		f.Verdict = web.Act
 		f.State = f.State + "; last one with failures: " + at(failed)
@@ -219,6 +219,6 @@ func replicaFindings(v auditlog.View, now time.Time) []web.Finding {
 	}
 	return []web.Finding{{
 		About: "Replicas", State: fmt.Sprintf("%d changed something today", len(seen)),
-		Meaning: "Each process of the server counts, so one that was started again counts twice. One that changed nothing is not known.",
+		Meaning: "Each process of the server counts, so a restarted one counts twice. A process without changes is not counted.",
 	}}
 }

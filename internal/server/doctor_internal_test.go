@@ -61,7 +61,7 @@ func TestFindings(t *testing.T) {
 		"passed":           {on(contentFindings, "okara_policy_checks_total", of("result", "passed", 3.)), "0 0 of 3"},
 		"refused":          {on(contentFindings, "okara_policy_checks_total", of("result", "passed", 3., "refused", 1.)), "1 1 of 4"},
 		"no tag moved":     {on(contentFindings, "okara_tag_moved_total", of("", "", 0.)), ""},
-		"tag moved":        {on(contentFindings, "okara_tag_moved_total", of("", "", 2.)), "2 2 were found"},
+		"tag moved":        {on(contentFindings, "okara_tag_moved_total", of("", "", 2.)), "2 2 were moved"},
 		"wrong bytes":      {on(contentFindings, "okara_digest_mismatch_total", of("", "", 1.)), "2 1 answers"},
 		"audit":            {on(contentFindings, "okara_audit_broken_total", of("", "", 0.)), ""},
 		"audit altered":    {on(contentFindings, "okara_audit_broken_total", of("", "", 2.)), "2 2 signs"},

@@ -42,12 +42,12 @@ func registryFindings(m map[string][]sample) (all []web.Finding) {
 		switch {
 		case often(bad, int(h.count)):
 			f.Verdict = web.Act
-			f.Meaning = "Every tenth request or more got no answer, an error of the registry, or was one too many for it."
-			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not do."
+			f.Meaning = "At least every tenth request got no answer, an error, or was refused as one too many."
+			f.Do = "Look at the log of the server and of the registry; okara admin doctor names what the registry does not support."
 		case !known && h.count > 0 || bound > slow:
 			f.Verdict = web.Look
-			f.Meaning = "Whoever asks for what is not in a cache waits that long."
-			f.Do = "Look at the load of the registry, and at the way there."
+			f.Meaning = "Requests that are not answered from a cache wait that long."
+			f.Do = "Check the load of the registry, and the network path to it."
 		case bad > 0:
 			f.Meaning = "Some requests failed. They are tried again, and the caches answer meanwhile."
 		}
@@ -70,10 +70,10 @@ func originFindings(m map[string][]sample) (all []web.Finding) {
 	for _, rule := range rules {
 		bad := failures(byRule[rule])
 		n := total(byRule[rule], "", "")
-		f := web.Finding{About: "Origins of pull_through " + rule, State: fmt.Sprintf("%d of %d requests failed", bad, n), Meaning: "What is not here yet can be fetched."}
+		f := web.Finding{About: "Origins of pull_through " + rule, State: fmt.Sprintf("%d of %d requests failed", bad, n), Meaning: "Providers that are not stored yet can be fetched."}
 		if often(bad, n) {
 			f.Verdict = web.Look
-			f.Meaning = "Providers that are not here yet may not come. What is here is served all the same."
+			f.Meaning = "Providers that are not stored yet may not be available. Stored ones are still served."
 			f.Do = "Look at the log of the server, and at the way to the origin."
 		}
 		all = append(all, f)

@@ -128,7 +128,7 @@ func TestExtensionRefused(t *testing.T) {
 		"missing":               {"greeting {}\n", "okara.hcl:1: The argument \"word\" is required"},
 		"what it means":         {"anonymous = []\n\ngreeting {\n  word = \"\"\n}\n", "okara.hcl:3: unexpected EOF"},
 		"keys of portals":       {"anonymous = []\ngreeting {\n  word = \"a\"\n}\n", "okara.hcl:2: portal_session_key_files: /nowhere: "},
-		"modules for everybody": {"greeting {\n  word = \"a\"\n}\n", "okara.hcl:1: everybody could publish modules, which run here"},
+		"modules for everybody": {"greeting {\n  word = \"a\"\n}\n", "okara.hcl:1: every caller could publish modules, which run here"},
 	} {
 		s, _, err := readExtended(t, tt.text)
 		if err == nil {

@@ -198,7 +198,7 @@ func (m *Metrics) collected(freed, used int64) {
 func (m *Metrics) running(version, folder string) {
 	m.all.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), newDisk(folder))
 	promauto.With(m.all).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "okara_build_info", Help: "Always 1; what runs is in the labels.",
+		Name: "okara_build_info", Help: "Always 1; the labels have the versions.",
 	}, []string{"version", "go"}).WithLabelValues(version, runtime.Version()).Set(1)
 }
 
@@ -213,7 +213,7 @@ func newDisk(folder string) disk {
 	return disk{
 		folder: folder,
 		size:   prometheus.NewDesc("okara_disk_size_bytes", "Size of the disk of the storage folder.", nil, nil),
-		free:   prometheus.NewDesc("okara_disk_free_bytes", "What okara may still write there.", nil, nil),
+		free:   prometheus.NewDesc("okara_disk_free_bytes", "Bytes that okara can still write there.", nil, nil),
 	}
 }
 

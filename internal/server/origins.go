@@ -161,7 +161,7 @@ func (o *Origins) github(env Env) ([]registry.GitHub, error) {
 	var out []registry.GitHub
 	for _, c := range o.GitHub {
 		if slices.ContainsFunc(out, func(g registry.GitHub) bool { return strings.EqualFold(g.Owner, c.Owner) }) {
-			return nil, syntax.WrongAt(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
+			return nil, syntax.WrongAt(c.Range, fmt.Errorf("github %q appears twice", c.Owner))
 		}
 		g, err := c.owner(env)
 		if err != nil {

@@ -98,7 +98,7 @@ func (l *reloader) reload(front *Front, why string) {
 		err = front.reload(now)
 	}
 	if err != nil {
-		l.log.Error("rights and keys were not read again; those from before stay", "because", why, "error", err)
+		l.log.Error("rights and keys were not read again; the previous ones stay in effect", "because", why, "error", err)
 		return
 	}
 	l.files = s.ruling()
@@ -116,7 +116,7 @@ type reloaded struct {
 
 func (l *reloader) load(s *Settings) (now reloaded, err error) {
 	if s.silent() && !l.open {
-		return now, errors.New("nothing says who may do what any more; on a start that would be everybody everything")
+		return now, errors.New("no setting grants access any more; at a start that would give all rights to every caller")
 	}
 	if now.policy, err = s.access(); err != nil {
 		return now, err
@@ -139,7 +139,7 @@ func (l *reloader) rulesOf(s *Settings) access.RulesFile {
 	switch {
 	case err != nil:
 		l.metrics.rulesFailed(err)
-		l.log.Error("the rules file was not read again; its rules from before stay", "error", err)
+		l.log.Error("the rules file was not read again; its previous rules stay in effect", "error", err)
 	default:
 		if l.rules = file; s.RulesFile != "" {
 			l.metrics.rulesRead(len(file.Rules))
@@ -225,12 +225,12 @@ func rulesFindings(m *Metrics) []web.Finding {
 	at := m.rules.since.UTC().Format("2006-01-02 15:04 UTC")
 	if m.rules.problem == "" {
 		return []web.Finding{{
-			About: "Rules file", State: fmt.Sprintf("%d rules, read %s", m.rules.rules, at), Meaning: "What the file says counts, a change within seconds.",
+			About: "Rules file", State: fmt.Sprintf("%d rules, read %s", m.rules.rules, at), Meaning: "The current file is in effect; changes take effect within seconds.",
 		}}
 	}
 	return []web.Finding{{
 		Verdict: web.Act, About: "Rules file", State: "not read since " + at + ": " + m.rules.problem,
-		Meaning: fmt.Sprintf("The %d rules from before count on; nothing that was given or taken since does.", m.rules.rules),
-		Do:      "Mend the file, or what writes it.",
+		Meaning: fmt.Sprintf("The previous %d rules stay in effect; later changes do not take effect.", m.rules.rules),
+		Do:      "Fix the file, or the program that writes it.",
 	}}
 }

@@ -57,7 +57,7 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	v, complete, err := f.finder.View(r.Context(), g.RightsKey(), g.MayRead)
 	if err != nil {
-		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry does not answer as it should", err)
+		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry did not answer correctly", err)
 		return nil
 	}
 	hits := v.Search(q, f.Protocols.Downloads().Month)

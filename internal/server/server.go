@@ -111,7 +111,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		return err
 	}
 	if o.Sessions != nil && s.BasePath != "" {
-		env.Log.Warn("with base_path, whatever else this host serves can act as who is logged in to the pages: a host of its own keeps them apart", "base_path", s.BasePath)
+		env.Log.Warn("with base_path, everything else on this host can act as the user that is logged in to the pages: a separate host prevents this", "base_path", s.BasePath)
 	}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil && s.PublicURL == "" && !netaddr.IsLoopback(host) {
 		env.Log.Warn("without public_url the addresses in answers are relative: OpenTofu and Terraform follow them, Terragrunt's provider cache and Renovate do not")

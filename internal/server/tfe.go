@@ -301,7 +301,7 @@ func (c *Cloud) checkAnonymous(p *access.Policy) error {
 	if !c.TFE.Remote() || len(p.Anonymous) == 0 {
 		return nil
 	}
-	return syntax.WrongAt(c.TFE.Range, fmt.Errorf("runs = %q runs code that is uploaded, and everybody may %s here without a token: so may that code\n"+
+	return syntax.WrongAt(c.TFE.Range, fmt.Errorf("runs = %q runs uploaded code, and every caller may %s here without a token: so may that code\n"+
 		"hint: set anonymous = [], or leave out runs", c.TFE.Runs, p.Anonymous[0]))
 }
 

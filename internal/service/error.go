@@ -29,7 +29,7 @@ func (e *Error) Error() string { return e.Text }
 // TooMany refuses a request for which a limiter has no free place. An example of what is
 // "downloads".
 func TooMany(what string) error {
-	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at this moment, or from this address"}
+	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at once, in total or from this address"}
 }
 
 // Own returns the answer if the server itself decided it rather than the registry: an

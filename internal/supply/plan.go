@@ -337,7 +337,7 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 	switch {
 	case !recorded || slices.Contains([]State{StateWaiting, StateBlocked, StateParked}, st.known.State):
 		st.Action = actionAdopt
-		st.Reason = "published by somebody else"
+		st.Reason = "published by another process or user"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	case st.known.Digest != now.Digest:
 		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since)

@@ -83,7 +83,7 @@ type pruning struct {
 }
 
 // errStays means that a version is still needed.
-var errStays = errors.New("stays: a newer version is not there to take its place")
+var errStays = errors.New("kept: the newer version that replaces it is missing")
 
 func (p *pruning) remove(ctx context.Context, v addr.Version) error {
 	p.mu.Lock()

@@ -20,7 +20,7 @@ import (
 func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
 	src, err := parseModuleSource(p.SourceRepository)
 	if err == nil && src.Kind != sourceGit && src.Kind != sourceGitHub {
-		err = fmt.Errorf("%q is no git repository", p.SourceRepository)
+		err = fmt.Errorf("%q is not a git repository", p.SourceRepository)
 	}
 	return ModuleEntry{Source: src, Subdir: src.Location.Subdir}, err
 }

@@ -221,7 +221,7 @@ func (b *setBuilder) build(name string) {
 			b.fail(a.Range, fmt.Errorf("auth %q: %w", a.Name, err))
 		}
 		if _, ok := b.set.Auth[a.Name]; ok {
-			b.fail(a.Range, fmt.Errorf("auth %q is there twice", a.Name))
+			b.fail(a.Range, fmt.Errorf("auth %q appears twice", a.Name))
 		}
 		b.set.Auth[a.Name] = auth
 	}
@@ -245,7 +245,7 @@ func (b *setBuilder) module(m moduleBlock) {
 	e, err := spec.Entry(where(m.Range))
 	b.failFields(m.Range, err)
 	if slices.ContainsFunc(b.set.Modules, func(have ModuleEntry) bool { return have.Address == e.Address }) {
-		b.fail(m.Range, fmt.Errorf("module %s is there twice", e.Address))
+		b.fail(m.Range, fmt.Errorf("module %s appears twice", e.Address))
 	}
 	b.set.Modules = append(b.set.Modules, e)
 }
@@ -261,7 +261,7 @@ func (b *setBuilder) provider(p providerBlock) {
 	e, err := spec.Entry(where(p.Range))
 	b.failFields(p.Range, err)
 	if slices.ContainsFunc(b.set.Providers, func(have ProviderEntry) bool { return have.Address == e.Address }) {
-		b.fail(p.Range, fmt.Errorf("provider %s is there twice", e.Address))
+		b.fail(p.Range, fmt.Errorf("provider %s appears twice", e.Address))
 	}
 	b.set.Providers = append(b.set.Providers, e)
 }

@@ -25,7 +25,7 @@ func (e *SourceError) Error() string {
 	if e.URL {
 		return fmt.Sprintf("%q is not the address of a network mirror", e.From)
 	}
-	return fmt.Sprintf("%q is no source of providers", e.From)
+	return fmt.Sprintf("%q is not a source of providers", e.From)
 }
 
 // SourceOptions provides access to the sources that users name.

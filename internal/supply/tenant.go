@@ -135,7 +135,7 @@ func (e tenant) permit(l upstream.Location) error {
 	host := withPort(l.URL)
 	switch {
 	case l.Local || l.URL.Scheme == "file":
-		return refuse("a path of this machine is no source")
+		return refuse("a local path is not allowed as a source")
 	case l.Kind == upstream.KindOCI:
 		return nil // see open
 	case slices.Contains(e.own, host):
@@ -215,7 +215,7 @@ func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, 
 func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
 	switch {
 	case strings.ContainsAny(host, `/\@ `) || strings.HasPrefix(host, "-") || host == "":
-		return nil, refuse("%q is no host", host)
+		return nil, refuse("%q is not a host", host)
 	case !slices.Contains(e.own, withPort(&url.URL{Scheme: "https", Host: host})):
 		return e.outside, nil
 	case !e.may(it):
@@ -290,7 +290,7 @@ func (t tenantTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if slices.Contains(t.refused, withPort(r.URL)) {
-		return nil, refuse("%s is okara's own: name what is there by its address", r.URL.Host)
+		return nil, refuse("%s belongs to okara: use the address of the module or provider", r.URL.Host)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), tenantTime)
 	resp, err := t.next.RoundTrip(r.WithContext(ctx))

@@ -111,7 +111,7 @@ func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
 			continue // the version is not served
 		}
 		for _, k := range keys {
-			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that lies beside it"}
+			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that is stored beside it"}
 			_, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
 			switch {
 			case errors.Is(err, signing.ErrUnknownKey):

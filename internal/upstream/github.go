@@ -167,7 +167,7 @@ func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string
 	u := g.repository(owner, name, "commits/tags/"+tag)
 	body, _, err := g.read(ctx, question{owner: owner, url: u, accept: "application/vnd.github.sha"})
 	if err == nil && !plumbing.IsHash(string(body)) {
-		err = fmt.Errorf("the answer is no commit: %w", oci.ErrCorrupt)
+		err = fmt.Errorf("the answer is not a commit: %w", oci.ErrCorrupt)
 	}
 	if err != nil {
 		return "", fmt.Errorf("resolving tag %s of %s/%s: %w", tag, owner, name, err)
@@ -183,7 +183,7 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 	err := g.ask(ctx, q, func(resp *http.Response) (err error) {
 		link, err = resp.Location()
 		if err != nil {
-			return fmt.Errorf("the answer is no link to an archive: %w", oci.ErrCorrupt)
+			return fmt.Errorf("the answer is not a link to an archive: %w", oci.ErrCorrupt)
 		}
 		return nil
 	})
@@ -284,7 +284,7 @@ func (g *GitHub) paused(owner, token string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p, ok := g.pauses[owner]; ok && p.token == token && time.Now().Before(p.until) {
-		return &rateLimitError{until: p.until, reason: "asked before its limit is over"}
+		return &rateLimitError{until: p.until, reason: "the rate limit has not been reset yet"}
 	}
 	delete(g.pauses, owner)
 	return nil

@@ -85,7 +85,7 @@ func (m *NetworkMirror) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	}
 	u, err := from.Parse(a.URL)
 	if err != nil || a.URL == "" {
-		return Package{}, fmt.Errorf("%s %s: the mirror names no archive for %s: %w", p, v, t, oci.ErrCorrupt)
+		return Package{}, fmt.Errorf("%s %s: the mirror has no archive for %s: %w", p, v, t, oci.ErrCorrupt)
 	}
 	pkg := Package{Platform: t, Filename: signing.PackageName(p, v, t)}
 	for _, h := range a.Hashes {

@@ -92,7 +92,7 @@ func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Ver
 
 func locationBody(resp *http.Response) (string, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return "", fmt.Errorf("the answer names no location: %w", oci.ErrCorrupt)
+		return "", fmt.Errorf("the answer has no location: %w", oci.ErrCorrupt)
 	}
 	b, err := readAll(resp.Body, maxSums)
 	if err != nil {
@@ -100,7 +100,7 @@ func locationBody(resp *http.Response) (string, error) {
 	}
 	var doc struct{ Location string }
 	if json.Unmarshal(b, &doc) != nil || doc.Location == "" {
-		return "", fmt.Errorf("the answer names no location: %w", oci.ErrCorrupt)
+		return "", fmt.Errorf("the answer has no location: %w", oci.ErrCorrupt)
 	}
 	return doc.Location, nil
 }

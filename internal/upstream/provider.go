@@ -73,7 +73,7 @@ func (r *Registry) base(ctx context.Context, p addr.Provider) (*url.URL, error) 
 		host = p.Hostname
 	}
 	if host == "" {
-		return nil, fmt.Errorf("provider %s names no registry: %w", p, oci.ErrNotFound)
+		return nil, fmt.Errorf("the address of provider %s has no registry host: %w", p, oci.ErrNotFound)
 	}
 	return r.Client.service(ctx, host, "providers.v1")
 }
@@ -232,7 +232,7 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 	pkg.H1 = pkg.Others[t.String()]
 	zip, err := from.Parse(doc.DownloadURL)
 	if err != nil || doc.DownloadURL == "" || doc.Filename != path.Base(doc.Filename) {
-		return Package{}, fmt.Errorf("%s %s: the origin's answer names no package: %w", p, v, oci.ErrCorrupt)
+		return Package{}, fmt.Errorf("%s %s: the origin's answer has no package: %w", p, v, oci.ErrCorrupt)
 	}
 	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Client.open(ctx, zip) }
 	if pkg.Shasums, err = r.sibling(ctx, from, doc.ShasumsURL); err != nil {

@@ -40,7 +40,7 @@ func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	}
 	signer, err := ssh.ParsePrivateKey(pem)
 	if err != nil {
-		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may contain the key
+		return nil, errors.New("the ssh key is not a PEM private key without passphrase") // err may contain the key
 	}
 	dir, remove, err := files.TempDir("") // the library accepts only files
 	if err != nil {

@@ -82,7 +82,7 @@ func ReadCatalogEntry(ctx context.Context, r *oci.Repo, tag string) (CatalogEntr
 		return CatalogEntry{}, err
 	}
 	if image.ArtifactType != artifactCatalog {
-		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalog entry: %w", r, tag, oci.ErrCorrupt)
+		return CatalogEntry{}, fmt.Errorf("%s:%s is not a catalog entry: %w", r, tag, oci.ErrCorrupt)
 	}
 	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[annAddress], Repository: image.Annotations[annCatalogRepository]}, nil
 }

@@ -37,7 +37,7 @@ func ReadIndex(ctx context.Context, r *oci.Repo, limit int64) ([]byte, error) {
 	}
 	layer, err := DocumentLayer(m, artifactIndex)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s is no index: %w", r, indexTag, err)
+		return nil, fmt.Errorf("%s:%s is not a search index: %w", r, indexTag, err)
 	}
 	return Open(ctx, r, nil, indexTag, mediaIndex, layer, limit)
 }

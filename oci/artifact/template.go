@@ -56,7 +56,7 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 		return TemplateManifest{}, err
 	}
 	if image.ArtifactType != artifactTemplate || len(image.Layers) != 1 || image.Layers[0].MediaType != mediaTemplate {
-		return TemplateManifest{}, fmt.Errorf("manifest %s is no template: %w", m.Descriptor.Digest, oci.ErrCorrupt)
+		return TemplateManifest{}, fmt.Errorf("manifest %s is not a template: %w", m.Descriptor.Digest, oci.ErrCorrupt)
 	}
 	out := TemplateManifest{Manifest: m, Name: image.Annotations[annAddress], Layer: image.Layers[0]}
 	if out.Version, err = addr.ParseVersion(image.Annotations[AnnOkaraVersion]); err != nil {

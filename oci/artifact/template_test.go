@@ -25,7 +25,7 @@ func TestTemplate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := readTemplate(ctx, r, v.Tag()); !errors.Is(err, oci.ErrNotFound) {
-			t.Errorf("no template: %v", err)
+			t.Errorf("not a template: %v", err)
 		}
 		for i := range 2 {
 			d, existing, err := artifact.PutTemplate(ctx, r, "sandbox/vpc", v, []byte(`{"a":1}`))

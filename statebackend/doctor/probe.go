@@ -245,7 +245,7 @@ func (d *examination) checkMove(ctx context.Context, v *format.Verdict) error {
 	}
 	moves := v.Pointer == format.PointerMoves
 	d.found(moves, "move a tag", yesNo(moves), ternary(moves, "state-W follows the newest version",
-		"okara lists the versions before it reads; other tools read the first state for ever, unless the rule exempts state-*, locked-* and unlocked-* (not state-*-v*)"))
+		"okara lists the versions before it reads; other tools always read the first state, unless the rule exempts state-*, locked-* and unlocked-* (not state-*-v*)"))
 	if err := d.removeDigest(ctx, first); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func ParseState(tag string, m oci.Manifest) (State, bool, error) {
 		}
 	}
 	if !known {
-		return State{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
+		return State{}, false, fmt.Errorf("tag %s: layer of type %q is not a state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
 	}
 	s.Workspace = img.Annotations[format.AnnStateWorkspace]
 	if s.Workspace == "" {

@@ -324,7 +324,7 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		return StateManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, n.err)
 	}
 	if !s.Empty && !strings.HasPrefix(s.Layer.MediaType, MediaState) {
-		return StateManifest{}, fmt.Errorf("manifest %s: layer of type %q is no state: %w", m.Digest, s.Layer.MediaType, oci.ErrCorrupt)
+		return StateManifest{}, fmt.Errorf("manifest %s: layer of type %q is not a state: %w", m.Digest, s.Layer.MediaType, oci.ErrCorrupt)
 	}
 	return s, nil
 }

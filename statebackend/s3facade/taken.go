@@ -27,7 +27,7 @@ func (f *Facade) checkTaken(r *http.Request, p object) error {
 	if f.o.Taken == nil || p.Ref == f.o.takenRef() && !deletesState {
 		return nil
 	}
-	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has one state, which stays"}
+	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has only one state, which cannot be deleted"}
 }
 
 // serveTakenLock answers for a lock that the run already has: the tool can lock and

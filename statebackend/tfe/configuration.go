@@ -176,7 +176,7 @@ func (s configurations) mayStore(ctx context.Context, c configurationID) error {
 		}
 	}
 	if unused >= maxUnused {
-		return conflict("too many configuration versions", "workspace %q has %d uploads that no run uses; they go a day after they came", c.workspaceRef, unused)
+		return conflict("too many configuration versions", "workspace %q has %d unused uploads; each is deleted after a day", c.workspaceRef, unused)
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (s configurations) spool(w http.ResponseWriter, r *http.Request, f *os.File
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge):
 		return oci.Blob{}, invalid("the configuration: %w", err)
 	case err != nil:
-		return oci.Blob{}, malformed("the configuration did not arrive whole: %w", err)
+		return oci.Blob{}, malformed("the upload of the configuration is incomplete: %w", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64, v
 		return tooLarge(limit)
 	}
 	if err != nil {
-		return malformed("the body did not arrive whole: %w", err)
+		return malformed("the request body is incomplete: %w", err)
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	return parseBody(b, v)

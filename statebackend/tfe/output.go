@@ -79,7 +79,7 @@ func (s outputRoutes) outputsOf(ctx context.Context, g access.Grant, at located,
 func (s outputRoutes) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
 	o, release, err := s.outputsOf(ctx, g, at, n)
 	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
-		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is not the newest any more: run the command again", n, at.workspaceRef)
+		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is no longer the newest: run the command again", n, at.workspaceRef)
 	}
 	return o, release, err
 }

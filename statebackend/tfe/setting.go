@@ -77,13 +77,13 @@ func (a requestedSettings) refused() error {
 	case a.Global != nil && !*a.Global, given(a.InProject):
 		return invalid("global-remote-state false and project-remote-state: who may read a state is in the rights of callers here, and no setting of a workspace takes them away\nhint: set global_remote_state = true, also where the resource has it unset and sends false, and give the right to read to fewer callers")
 	case given(a.AutoTrigger):
-		return invalid("auto-apply-run-trigger: no run starts another one here")
+		return invalid("auto-apply-run-trigger: this server has no run triggers")
 	case given(a.Assessments):
-		return invalid("assessments-enabled: nothing looks for drift of workspaces here\nhint: let CI plan by schedule")
+		return invalid("assessments-enabled: this server does not check workspaces for drift\nhint: let CI plan by schedule")
 	case a.AgentPool != nil && *a.AgentPool != "":
 		return invalid("agent-pool-id: there are no agents; runs are executed by the server or where the tool is started")
 	case !empty(a.DestroyAt), !empty(a.DestroyAfter):
-		return invalid("auto-destroy: nothing is destroyed by time here")
+		return invalid("auto-destroy: this server does not destroy on a schedule")
 	}
 	return a.checkTool()
 }

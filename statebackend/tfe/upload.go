@@ -86,7 +86,7 @@ func (s uploads) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 		return nil, stateTooLarge(s.o.MaxState)
 	}
 	if err != nil {
-		return nil, malformed("the state did not arrive whole: %w", err)
+		return nil, malformed("the upload of the state is incomplete: %w", err)
 	}
 	return state, nil
 }
@@ -129,7 +129,7 @@ func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) er
 		return stateTooLarge(maxDuplicate)
 	}
 	if err != nil {
-		return malformed("the state did not arrive whole: %w", err)
+		return malformed("the upload of the state is incomplete: %w", err)
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil

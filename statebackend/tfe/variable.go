@@ -260,7 +260,7 @@ type variableBody struct {
 func (b variableBody) apply(to *variables.Variable) error {
 	a := b.Data.Attributes
 	if to.Sensitive && a.Sensitive != nil && !*a.Sensitive {
-		return invalid("sensitive: a variable that is sensitive stays so\nhint: delete it, and make another one")
+		return invalid("sensitive: a sensitive variable cannot be made readable\nhint: delete it and create a new one")
 	}
 	if a.Category != nil && to.Category != "" && *a.Category != to.Category {
 		return invalid("category: a variable keeps its category\nhint: delete it, and make another one")

@@ -52,7 +52,7 @@ func (s setRoutes) allowAll(r *http.Request, action rights.Action, organization 
 		return g, err
 	}
 	if !s.changes(g, organization) {
-		return g, refuse(http.StatusForbidden, "forbidden", "a set of variables is for the workspaces of all of %q, and the caller may not write and run them all", organization)
+		return g, refuse(http.StatusForbidden, "forbidden", "a variable set applies to all workspaces of %q, and the caller may not write and run all of them", organization)
 	}
 	return g, nil
 }

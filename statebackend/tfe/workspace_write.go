@@ -279,7 +279,7 @@ func (s workspaces) updateWorkspace(w http.ResponseWriter, r *http.Request) erro
 	}
 	body.ofTool(r)
 	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
-		return invalid("a workspace cannot have another name: its state is stored under it")
+		return invalid("a workspace cannot be renamed: its state is stored under its name")
 	}
 	if err := s.allowMode(r, p, body); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (s *modules) compare(r *site.Request) (*site.Page, error) {
 		return nil, err
 	}
 	if len(l.Listed) == 0 {
-		return nil, site.NotFound("no version of module %s is available: okara list %s shows what became of them", m, m)
+		return nil, site.NotFound("no version of module %s is available: okara list %s shows why", m, m)
 	}
 	body := compareBody{Address: m.String()}
 	for _, v := range l.Listed[:min(len(l.Listed), site.RowsPerPage)] {

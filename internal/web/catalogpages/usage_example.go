@@ -37,11 +37,11 @@ func (s usageExamples) module(r *site.Request, m addr.Module, v addr.Version, mv
 			Text: block(m.Name, s.hosts.Of(r)+"/"+m.String(), constraint(v), nil),
 		},
 		{
-			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, with no server between.",
+			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, without this server.",
 			Text: block(m.Name, "oci://"+repository+"?tag="+v.Tag(), "", nil),
 		},
 		{
-			Title: "From the registry, by digest", Note: "These bytes and no others, for ever.",
+			Title: "From the registry, by digest", Note: "Always exactly these bytes.",
 			Text: block(m.Name, "oci://"+repository+"?digest="+digest, "", nil),
 		},
 		{
@@ -87,7 +87,7 @@ func (s usageExamples) provider(r *site.Request, p addr.Provider, v addr.Version
 	}
 	all = append(all, s.ociMirror(r, p))
 	return append(all,
-		site.Example{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
+		site.Example{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine has to add hashes.", Text: "okara lock\n"},
 		verifyExample(p.String()+"@"+v.String(), by))
 }
 
@@ -105,7 +105,7 @@ func (s usageExamples) ociMirror(r *site.Request, p addr.Provider) site.Example 
 	if !strings.HasSuffix(repository, path) { // the layout orders the parts differently
 		text = "okara cli-config --oci-mirror " + s.hosts.RegistryOf(r) + "\n"
 	}
-	return site.Example{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
+	return site.Example{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, without this server.", Text: text}
 }
 
 // literal quotes a text without escaping ${ }.
@@ -114,7 +114,7 @@ func literal(s string) string { return `"` + s + `"` }
 // verifyExample returns the command that verifies the publisher of a version, with the
 // key of a signature if one is known.
 func verifyExample(version string, by vouched) site.Example {
-	example := site.Example{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
+	example := site.Example{Title: "Prove who made it", Note: "This version is not signed; its digests can still be verified.", Text: "okara verify " + version + "\n"}
 	if by.evidence == nil {
 		return example
 	}
@@ -123,9 +123,9 @@ func verifyExample(version string, by vouched) site.Example {
 		if sig.Result == trust.Invalid || flag == "" {
 			continue
 		}
-		example.Note = "With the public key of whoever you trust."
+		example.Note = "With the public key of a publisher that you trust."
 		if sig.Key != "" {
-			example.Note = "With the public key " + sig.Key + ", from whoever you trust to have it."
+			example.Note = "With the public key " + sig.Key + ", from a source that you trust."
 		}
 		example.Text = "okara verify " + version + flag + "\n"
 		return example

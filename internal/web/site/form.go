@@ -173,7 +173,7 @@ func (f *Form) takeKey(now time.Time) error {
 	}
 	age := now.Sub(time.Unix(seconds, 0))
 	if age > keyAge || age < -keySkew {
-		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: open it again, look at what it shows now, and send it then"}
+		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: open it again, check its content, and send the form then"}
 	}
 	f.Key = keys[0]
 	return nil

@@ -38,5 +38,5 @@ func NewLock(now Clock, h *statebackend.Held, repository, workspace string) *Loc
 
 // WhoHolds returns the name of the holder of a lock.
 func WhoHolds(h statebackend.Held) string {
-	return cmp.Or(Clip(text.Block(h.Info.Who)), "somebody who gave no name")
+	return cmp.Or(Clip(text.Block(h.Info.Who)), "an unknown holder")
 }

@@ -250,7 +250,7 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 		body.Text = "there is no such page"
 	default:
 		status = http.StatusBadGateway
-		body.Text = "the registry does not answer as it should"
+		body.Text = "the registry did not answer correctly"
 	}
 	body.Status = status
 	body.RequestID = service.RequestID(hr)
@@ -260,10 +260,10 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		body.Hint = "These pages show what everybody may read. With a token, okara list and okara show tell the rest."
+		body.Hint = "Without a login, these pages show only public items. With a token, okara list and okara show show the rest."
 		w.Header().Set("WWW-Authenticate", access.Challenge(hr))
 	case http.StatusNotFound:
-		body.Hint = "It may have been withdrawn, or the address may be misspelt. The search knows all that you may read."
+		body.Hint = "It may have been withdrawn, or the address may be misspelt. The search finds everything that you may read."
 	case http.StatusConflict:
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
@@ -276,7 +276,7 @@ func (s *site) fail(w http.ResponseWriter, hr *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 		body.Hint = "Try again in a moment."
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		body.Hint = "Try again in a moment. The log of the server has the reason, under the number of this request."
+		body.Hint = "Try again in a moment. The log of the server has the reason, with the ID of this request."
 	}
 	if status >= http.StatusInternalServerError {
 		s.o.Kit.Log(hr).Error("page failed", "path", service.LogPath(hr), "status", status, "error", err)

@@ -227,7 +227,7 @@ func versionFacts(now site.Clock, v statebackend.Version, size int) []site.Fact 
 	}
 	add("Stored", text.Size(v.Size))
 	if v.Encrypted {
-		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "keys that it does not name"))
+		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "unnamed keys"))
 	}
 	add("Lineage", v.Lineage)
 	return append(all, site.Fact{Name: "Digest", Digest: v.Digest})
@@ -280,7 +280,7 @@ func commands(p versionRef, v statebackend.Version) []site.Example {
 		all = append(all, site.Example{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
 	}
 	if p.n == p.Numbers[0] {
-		all = append(all, site.Example{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
+		all = append(all, site.Example{Title: "Replace the state", Note: "After you have edited the downloaded state and raised its serial.", Text: p.command("push", "terraform.tfstate")})
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func (f *renderFlags) defined(docs []document) (d defined, err error) {
 		}
 		t.Spec.Executor = cmp.Or(t.Spec.Executor, v1alpha1.ExecutorTerraform) // as the API server defaults it
 		if d.templates[t.Name] != nil {
-			return d, wrongDocument(doc, fmt.Errorf("Template %s is there twice", t.Name))
+			return d, wrongDocument(doc, fmt.Errorf("Template %s appears twice", t.Name))
 		}
 		d.templates[t.Name] = t
 	}

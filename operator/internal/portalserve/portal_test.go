@@ -248,7 +248,7 @@ func TestSettings(t *testing.T) {
 		"instances {\n connection { type = \"web\" }\n}":                    "portal.hcl:2: a connection of type web needs a url",
 		"instances {\n ttl {\n  default = \"8h\"\n  extend = \"2h\"\n }\n}": "portal.hcl:4: ttl: extend says by how much; extends, how many times, is missing",
 		"instances {\n rate = -1\n}":                                        "portal.hcl:1: rate -1",
-		"quota \"a\" {\n user = 1\n}\nquota \"a\" {\n user = 2\n}":          "portal.hcl:4: quota \"a\": it is there twice",
+		"quota \"a\" {\n user = 1\n}\nquota \"a\" {\n user = 2\n}":          "portal.hcl:4: quota \"a\": it appears twice",
 		"instances {\n templates = \"here\"\n}":                             "portal.hcl:2: An argument named \"templates\" is not expected here",
 		"executor \"local\" {}":                                             "portal.hcl:1: Blocks of type \"executor\" are not expected here",
 		"instances {\n group_age = \"soon\"\n}":                             `group_age "soon"`,

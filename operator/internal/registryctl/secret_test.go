@@ -36,7 +36,7 @@ func TestCredentialOfASecret(t *testing.T) {
 	}{
 		{"token", "git.example.com", "", map[string]string{keyToken: "t"}, ""},
 		{"ssh", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: ssh, keyKnown: ""}, ""},
-		{"no key", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: "secret-text"}, "no private key in PEM"},
+		{"no key", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: "secret-text"}, "not a PEM private key"},
 		{"known hosts", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: ssh, keyKnown: "git.example.com ssh-ed25519 secret-text"}, "the known hosts"},
 		{"nothing", "git.example.com", "", map[string]string{"password": "secret-text"}, "none of the keys token, githubAppID and ssh-privatekey"},
 		{"it does not agree", "", "", map[string]string{keyToken: "secret-text"}, "annotate it okara.dev/use=HOST"},

@@ -45,7 +45,7 @@ func Parse(list []Requested) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("%q is not the name of a variable", text.Excerpt(v.Key))
 		}
 		if _, twice := out[v.Key]; twice {
-			return nil, fmt.Errorf("variable %q is there twice", v.Key)
+			return nil, fmt.Errorf("variable %q appears twice", v.Key)
 		}
 		value, err := parseLiteral(v.Value)
 		if err != nil {

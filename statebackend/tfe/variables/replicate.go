@@ -115,7 +115,7 @@ func (b Book) withdraw(ctx context.Context, tags []tag) (bool, error) {
 	}
 	_, layer, err := b.fetch(ctx, tags[0])
 	if err == nil && layer.MediaType != mediaVariable && b.Sealer == nil {
-		err = fmt.Errorf("%s deletes nothing, so that to write that %s is deleted takes the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
+		err = fmt.Errorf("%s does not delete, so recording that %s is deleted needs the state keys: %w", b.Repo, tags[0], oci.ErrUnsupported)
 	}
 	if err != nil {
 		return false, err
