@@ -12,22 +12,23 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// maxClientText bounds what a client says about itself in a record or a log.
+// maxClientText bounds a text that a client sent, in a record or a log.
 const maxClientText = 256
 
-// clip is what a client says, in a form that can be shown to others.
+// clip returns a text that a client sent in a form that is safe to show: one line of
+// bounded length.
 func clip(foreign string) string { return text.Clip(text.Line(foreign), maxClientText) }
 
-// Record is a decision: who wanted to do what, and which rule let them, or none.
-// No token and no link is in it.
+// Record is a decision: the caller, the right that was needed, and the rule that
+// grants it, if any. It contains no token and no link.
 type Record struct {
 	Caller Caller
 	Right  rights.Right
 	Rule   string // empty: denied
 }
 
-// Record writes a decision to the audit log. [Guard.Allow] does it itself; this
-// is for what proves itself by other means than a token.
+// Record writes a decision to the audit log. [Guard.Allow] does so itself; this method
+// is for requests that are authenticated by other means than a token.
 func (g *Guard) Record(r *http.Request, d Record) {
 	decision := "allowed"
 	if d.Rule == "" {
@@ -48,13 +49,13 @@ func (g *Guard) Record(r *http.Request, d Record) {
 		slog.String("client_ip", g.ClientIP(r)), slog.String("user_agent", clip(r.UserAgent())))
 }
 
-// Change is what came of something that a [Grant] allowed.
+// Change is the result of an action that a [Grant] allowed.
 type Change struct {
 	Action  rights.Action // what was done, such as Publish or "yank"
 	Version string
 	Digest  string
-	Detail  string // what of the thing it was about, such as the path of a value; never the value
-	Status  int    // of the answer, which determines the outcome
+	Detail  string // which part of the object, such as the path of a value; never the value
+	Status  int    // HTTP status of the answer, which determines the outcome
 }
 
 // Own is a change that the server makes by itself.
@@ -65,11 +66,12 @@ type Own struct {
 	Version string
 	Digest  string
 	Detail  string
-	For     Caller // on whose behalf; zero: on nobody's
-	Outcome string // of [Done] and its like
+	For     Caller // the caller on whose behalf it is made; zero: none
+	Outcome string // [Done], [Refused] or [Failed]
 }
 
-// RecordOwn writes what the server does by itself to an audit log, which may be nil.
+// RecordOwn writes a change that the server makes by itself to an audit log, which may
+// be nil.
 func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
 	if to == nil {
 		return
@@ -80,14 +82,14 @@ func RecordOwn(ctx context.Context, to *slog.Logger, c Own) {
 		slog.String("outcome", c.Outcome), slog.String("mode", "server"), slog.String("subject", c.For.Subject), slog.String("issuer", c.For.Issuer))
 }
 
-// Outcomes of what a request asked for, or of what the server does by itself.
+// Outcomes of a change, requested or made by the server itself.
 const (
 	Done    = "done"
 	Refused = "refused" // nothing was changed
 	Failed  = "failed"  // the object may have been changed in part
 )
 
-// Outcome is what a status says of a change; "" if there is none.
+// Outcome returns the outcome that an HTTP status stands for; "" for status 0.
 func Outcome(status int) string {
 	switch {
 	case status == 0:
@@ -100,20 +102,19 @@ func Outcome(status int) string {
 	return Failed
 }
 
-// Messages of what is no decision. A refused request is no change.
+// Messages of records that are not decisions. A refused request is not a change.
 const (
 	changeMessage = "change"
 	refusedChange = "refused"
 )
 
-// Kind is the kind of thing that the right is about.
+// Kind returns the kind of the right.
 func (g Grant) Kind() rights.Kind { return g.right.Kind }
 
-// Address is that of the thing that the right is about.
+// Address returns the address of the right.
 func (g Grant) Address() string { return g.right.Address }
 
-// Record writes a change of the thing at an address to the audit log, or that it was
-// refused.
+// Record writes a change of the object at an address, or its refusal, to the audit log.
 func (g Grant) Record(address string, c Change) {
 	if g.guard.o.Audit == nil {
 		return
@@ -132,9 +133,9 @@ func (g Grant) Record(address string, c Change) {
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
 }
 
-// Proven is the grant of a request that has no token and proves by other means, such
-// as an address that was signed, what its caller was allowed earlier; rule says by
-// what. It is recorded as a decision, and gives no right but this one.
+// Proven returns a grant for a request without a token that proves by other means, such
+// as a signed URL, that its caller had the right earlier. The rule names that proof.
+// The decision is recorded, and the grant gives only this right.
 func (g *Guard) Proven(r *http.Request, c Caller, right rights.Right, rule string) Grant {
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestAuditIsSafe: what a client calls itself neither ends a line of the audit log nor
-// turns it for who reads it, and has an end.
+// TestAuditIsSafe checks that the user agent of a client cannot break a line of the
+// audit log or reverse its text for the reader, and that its length is bounded.
 func TestAuditIsSafe(t *testing.T) {
 	var log bytes.Buffer
 	g := newGuard(t, access.Options{Audit: slog.New(slog.NewTextHandler(&log, nil))})

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// Block is what a file of settings says of who may do what.
+// Block holds the access settings of a configuration file.
 type Block struct {
-	Anonymous      []string      `hcl:"anonymous,optional"` // rights of who sends no token
+	Anonymous      []string      `hcl:"anonymous,optional"` // rights of requests without a token
 	AnonymousRange hcl.Range     `hcl:"anonymous,attr_value_range"`
 	Tokens         []tokenBlock  `hcl:"token,block"`
 	Issuers        []issuerBlock `hcl:"issuer,block"`
@@ -33,28 +33,28 @@ type tokenBlock struct {
 	Range   hcl.Range `hcl:",def_range"`
 }
 
-// issuerBlock is one whose JWTs are accepted; the label is the claim "iss".
+// issuerBlock is an issuer whose JWTs are accepted; the label is the claim "iss".
 type issuerBlock struct {
 	URL         string    `hcl:"url,label"`
-	Audiences   []string  `hcl:"audiences"`                      // one of which a token must have
-	GroupsClaim string    `hcl:"groups_claim,optional"`          // where the groups are
-	KeysFile    string    `hcl:"jwks_file,optional" path:"file"` // with its keys: nothing is fetched then
-	CAFile      string    `hcl:"ca_file,optional" path:"file"`   // PEM to trust, besides the system's, where they are fetched
+	Audiences   []string  `hcl:"audiences"`                      // a token must have one of them
+	GroupsClaim string    `hcl:"groups_claim,optional"`          // the claim with the groups
+	KeysFile    string    `hcl:"jwks_file,optional" path:"file"` // file with its keys; nothing is fetched then
+	CAFile      string    `hcl:"ca_file,optional" path:"file"`   // PEM certificates to trust besides the system's when keys are fetched
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// ruleBlock gives rights to tokens of issuers; all that match add up.
+// ruleBlock gives rights to tokens of issuers. The rights of all matching rules add up.
 type ruleBlock struct {
 	Name   string            `hcl:"name,label"`
-	Issuer string            `hcl:"issuer,optional"` // must hold, as all of these three
-	Groups []string          `hcl:"groups,optional"` // one of which
-	Claims map[string]string `hcl:"claims,optional"` // all of which
+	Issuer string            `hcl:"issuer,optional"` // this and the next two conditions must all hold
+	Groups []string          `hcl:"groups,optional"` // the token has one of them
+	Claims map[string]string `hcl:"claims,optional"` // the token has all of them
 	Allow  []string          `hcl:"allow"`           // the rights
 	Range  hcl.Range         `hcl:",def_range"`
 }
 
-// Policy is what the block means. What check refuses of the rights of one line is an
-// error too; nil: nothing. Errors are those of a [syntax.SettingError].
+// Policy converts the block. The function check may refuse the rights of one line; nil
+// accepts all. Errors are those of a [syntax.SettingError].
 func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p Policy, err error) {
 	if check == nil {
 		check = func(hcl.Range, []rights.Scope) error { return nil }
@@ -102,7 +102,7 @@ func (b *Block) Policy(check func(at hcl.Range, scopes []rights.Scope) error) (p
 	return p, nil
 }
 
-// token is the token without its rights.
+// token returns the token without its rights.
 func (t tokenBlock) token() (statictoken.Token, error) {
 	hash, err := hex.DecodeString(t.SHA256)
 	if err != nil || len(hash) != 32 {

@@ -14,12 +14,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// Screen keeps web pages away from a server that asks for no token, or whose
-// password a browser remembers; it is asked before any route. A page of any site
-// may send requests to addresses that only this browser reaches; its browser
-// says so in Origin and Sec-Fetch-Site. A name of the page's own site that its
-// DNS suddenly resolves to this machine makes it read the answers as well; the
-// name is in Host.
+// Screen keeps web pages of other sites away from a server that asks for no token, or
+// whose password a browser remembers. It must be called before routing. A page of any
+// site can send requests to addresses that only the user's browser reaches; the browser
+// reports this in Origin and Sec-Fetch-Site. If the DNS of the page's own site starts
+// to resolve to this machine (DNS rebinding), the page can read the answers as well;
+// Host then has the name of that site.
 func (g *Guard) Screen(r *http.Request) error {
 	if err := g.screenName(r, g.rules.Load()); err != nil {
 		return err
@@ -31,8 +31,8 @@ func (g *Guard) Screen(r *http.Request) error {
 	return nil
 }
 
-// screenName refuses what calls the server by a name of somebody else, where
-// everybody may write.
+// screenName refuses requests whose Host is not a name of this server, if anonymous
+// callers may write.
 func (g *Guard) screenName(r *http.Request, now *rules) error {
 	if now.names == nil || called(r, now.names) {
 		return nil
@@ -42,8 +42,8 @@ func (g *Guard) screenName(r *http.Request, now *rules) error {
 		"; where everybody may write, set hostname or public_url to the name that clients use"}
 }
 
-// ownNames are the names by which a server where everybody may write may be
-// called; nil: any.
+// ownNames returns the host names that a server accepts if anonymous callers may write;
+// nil: any name.
 func ownNames(p Policy, given []string) []string {
 	if !slices.ContainsFunc(p.Anonymous, func(s rights.Scope) bool { return s.Action != rights.Read }) {
 		return nil
@@ -57,9 +57,9 @@ func ownNames(p Policy, given []string) []string {
 	return names
 }
 
-// called reports whether Host is a loopback name or address, a configured name,
-// or the very address that the connection came to: no DNS resolves to an
-// address in digits.
+// called reports whether Host is a loopback name or address, a configured name, or the
+// local IP address of the connection. A numeric address is safe because DNS is not
+// involved.
 func called(r *http.Request, names []string) bool {
 	host := hostOf(r.Host)
 	if slices.Contains(names, host) || netaddr.IsLoopback(host) {
@@ -77,9 +77,9 @@ func called(r *http.Request, names []string) bool {
 	return err == nil && at.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
 
-// Local keeps web pages from reading what h answers to this machine without a
-// token: a request that comes to a loopback address must call the server by a name
-// or an address of this machine, or by one of names, as [Guard.Screen] has it.
+// Local keeps web pages from reading what h answers to this machine without a token:
+// the Host of a request to a loopback address must be a loopback name or address or one
+// of names, as in [Guard.Screen].
 func Local(h http.Handler, names ...string) http.Handler {
 	var own []string
 	for _, name := range names {
@@ -97,7 +97,7 @@ func Local(h http.Handler, names ...string) http.Handler {
 	})
 }
 
-// hostOf is the name in HOST, HOST:PORT or an URL, as names are compared.
+// hostOf returns the host name in HOST, HOST:PORT or a URL, normalized for comparison.
 func hostOf(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
 		s = u.Host

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ClientIP is the address of the client: that of the connection, or, if a
-// listed proxy made it, the last one in X-Forwarded-For that is no such proxy.
+// ClientIP returns the address of the client: that of the connection or, if it comes
+// from a listed proxy, the last address in X-Forwarded-For that is not a listed proxy.
 func (g *Guard) ClientIP(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -33,8 +33,9 @@ func (g *Guard) ClientIP(r *http.Request) string {
 	return host
 }
 
-// Scheme is how the client reached the server, as far as that is known: "https" if
-// the connection says so; what a listed proxy says that made it; else "".
+// Scheme returns the scheme by which the client reached the server: "https" if the
+// connection uses TLS, or the value that a listed proxy sent in X-Forwarded-Proto; ""
+// if it is not known.
 func (g *Guard) Scheme(r *http.Request) string {
 	if r.TLS != nil {
 		return "https"

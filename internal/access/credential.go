@@ -14,9 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// credential returns the caller's own credential for the registry, if that is
-// what the token of the request is: one of no other shape, on a route that takes
-// such tokens.
+// credential returns the caller's own credential for the registry if the route accepts
+// such credentials and the token has no other known form.
 func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Credential, bool, error) {
 	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || ownToken(token) {
 		return oci.Credential{}, false, nil
@@ -28,20 +27,19 @@ func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Crede
 	return c, err == nil, err
 }
 
-// ownToken reports whether a token has a shape of those that this server gives
-// away.
+// ownToken reports whether a token has the form of a token that this server issues.
 func ownToken(token string) bool {
 	return strings.HasPrefix(token, statictoken.Prefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
 }
 
-// behind is who brings a credential. The registry decides what it may, so here
-// it may everything.
+// behind returns the caller with a registry credential. The registry decides about its
+// requests, so it has every right to modules, providers and mirrors here.
 func behind(c oci.Credential) Caller {
 	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
 	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []rights.Scope{{Action: rights.Admin, Kind: rights.AnyKind, Glob: rights.Everything}}}
 }
 
-// parseCredential reads the forms that `okara auth token` prints.
+// parseCredential parses the forms that `okara auth token` prints.
 func parseCredential(token string) (oci.Credential, error) {
 	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token has not the form of a registry credential"}
 	decode := func(s string) (string, bool) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestGroups shows what a grant tells of who owns: an issuer's word on groups counts
-// for a day, although the login is good for longer.
+// TestGroups checks that groups count for ownership for a day after the issuer stated
+// them, although the login is valid for longer.
 func TestGroups(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})
@@ -156,7 +156,7 @@ func TestScopeOfInstances(t *testing.T) {
 			t.Errorf("%q was accepted", s)
 		}
 	}
-	// On a loopback listener everybody has all kinds.
+	// On a loopback listener every caller has rights to all kinds.
 	everybody := Caller{scopes: rights.AnonymousAll()}
 	for _, right := range []rights.Right{{Action: rights.Use, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Approve, Kind: addr.KindInstance, Address: "sandbox/vpc"}, {Action: rights.Publish, Kind: addr.KindTemplate, Address: "sandbox/vpc"}, {Action: rights.Run, Kind: addr.KindState, Address: "shop"}} {
 		if _, ok := everybody.may(right); !ok {

@@ -21,53 +21,53 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// GuardOptions is everything a [Guard] needs. Keyring is required.
+// Options configure a [Guard]. Keyring is required.
 type Options struct {
 	Policy  Policy
 	Login   *Login        // `tofu login`; nil: none
 	Keyring *keyring.Ring // seals logins
-	// Sessions are those of browsers, on the pages and the API of people; nil: none.
+	// Sessions are browser sessions for the pages and their API; nil: none.
 	Sessions *Sessions
-	// PassThrough says on which requests a token of no other shape is the
-	// caller's own credential for the registry; nil: on none.
+	// PassThrough reports for which requests a token of no other known form is the
+	// caller's own credential for the registry; nil: for none.
 	PassThrough func(*http.Request) bool
-	Names       []string       // hosts or URLs of this server, the only ones besides loopback where everybody may write
+	Names       []string       // hosts or URLs of this server; where anonymous may write, only they and loopback are accepted
 	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
 
-	// RunOver reports whether a run is known to have ended, so that its token is
-	// worth nothing any more; nil: only the time in the token says so.
+	// RunOver reports whether a run is known to have ended, which makes its token
+	// invalid; nil: a token is valid until it expires.
 	RunOver func(run string) bool
 
 	Audit     *slog.Logger                // one record per decision and change; nil: none
-	Decided   func(mode, decision string) // hears of each decision; nil: nobody does
-	Logger    *slog.Logger                // what an answer does not tell; nil: none
+	Decided   func(mode, decision string) // called for each decision; may be nil
+	Logger    *slog.Logger                // details that answers omit; nil: none
 	Transport http.RoundTripper           // to issuers of tokens; nil: http.DefaultTransport
 	Now       func() time.Time            // nil: time.Now
 }
 
-// Policy says who may do what. The zero value allows nothing to anybody.
+// Policy assigns rights to callers. The zero value allows nothing.
 type Policy struct {
 	Anonymous []rights.Scope // rights of a request without a token
 	Tokens    []statictoken.Token
 	Issuers   []Issuer // whose tokens are accepted
-	Rules     []Rule   // what they may do
-	// AnyToken takes any token of the tools for none: nothing says who may do what
-	// here, and without one they do not even ask for workspaces.
+	Rules     []Rule   // what those tokens may do
+	// AnyToken ignores any token that a tool sends: no access rules are configured, but
+	// without a token the tools do not even ask for workspaces.
 	AnyToken bool
 
-	NotBefore time.Time // logins and sessions of before are void
-	// NotBeforeOf is the same for a subject of the issuer of logins alone.
+	NotBefore time.Time // logins and sessions made before are void
+	// NotBeforeOf is the same for single subjects of the login issuer.
 	NotBeforeOf map[string]time.Time
 
-	void void // what a file of rules ends, see [Policy.Add]
+	void void // revocations of a rules file, see [Policy.Add]
 }
 
-// ended reports whether a login or session of a subject is void that was made at a time.
+// ended reports whether a login or session that a subject got at a time is void.
 func (p Policy) ended(issuer, subject string, issued time.Time) bool {
 	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject]) || p.void.ended(issuer, subject, issued)
 }
 
-// validate refuses a login whose tokens nobody would accept.
+// validate refuses a direct login whose issuer is not an accepted one.
 func (p Policy) validate(l *Login) error {
 	if l == nil || !l.Direct || slices.ContainsFunc(p.Issuers, func(i Issuer) bool { return i.URL == l.Issuer.URL }) {
 		return nil
@@ -75,7 +75,7 @@ func (p Policy) validate(l *Login) error {
 	return fmt.Errorf("login: the tools would send tokens of issuer %q, which is not among those that are accepted", l.Issuer.URL)
 }
 
-// Guard decides who may do what. It is safe for concurrent use.
+// Guard decides whether requests are allowed. It is safe for concurrent use.
 type Guard struct {
 	o     Options
 	log   *slog.Logger
@@ -85,16 +85,15 @@ type Guard struct {
 	cross *http.CrossOriginProtection
 }
 
-// rules are all that [Guard.Replace] replaces. Each decision takes them once.
+// rules holds everything that [Guard.Replace] replaces. Each decision loads it once.
 type rules struct {
 	Policy
 	issuers  *issuers
-	names    []string // by which the server may be called; nil: any
-	replaced bool     // requests under way were screened by the rules before these
+	names    []string // accepted host names; nil: any
+	replaced bool     // requests in progress may have been screened under the previous rules
 }
 
-// NewGuard returns a guard, or an error that names the option at fault. It makes
-// no request.
+// New returns a guard, or an error that names the invalid option. It makes no request.
 func New(o Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,8 +113,8 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Replace takes another policy from now on, for each decision either all of it or
-// nothing. An error changes nothing.
+// Replace replaces the policy. Each decision uses either the old policy or the new one,
+// never a mixture. An error changes nothing.
 func (g *Guard) Replace(p Policy) error {
 	if err := p.validate(g.o.Login); err != nil {
 		return err
@@ -133,18 +132,18 @@ type Caller struct {
 	Mode       string // "anonymous", "static", "login", "oidc", "session", "run", "pass-through"; "github" for a webhook; "refused"
 	Subject    string
 	Issuer     string
-	Label      string            // what a person calls himself, for display only: no right hangs on it
-	Claims     map[string]string // those of the token that are text, as they came
-	Origin     map[string]string // "source", "revision" and "ref" that the token of a CI system proves
+	Label      string            // the user's display name; it grants no right
+	Claims     map[string]string // the claims of the token whose values are text, unchanged
+	Origin     map[string]string // "source", "revision" and "ref" that the token of a CI system states
 	Credential *oci.Credential   // the caller's own, for the registry; nil: none
-	Until      time.Time         // when the session ends; zero: it is none
+	Until      time.Time         // when the session ends; zero: not a session
 
-	groups []string  // as the issuer has them
-	asked  time.Time // when the issuer was asked for them; zero: it is not known
+	groups []string  // as the issuer stated them
+	asked  time.Time // when the issuer stated them; zero: unknown
 
 	scopes []rights.Scope
-	rules  []string // names of the rules that give the scopes, one to one; nil: it is no rule
-	portal bool     // it comes from a portal, which is believed for templates and instances only
+	rules  []string // names of the rules that give the scopes, one to one; nil: not given by rules
+	portal bool     // a session of a portal, which counts for templates and instances only
 }
 
 func (c Caller) may(right rights.Right) (rule string, ok bool) {
@@ -160,8 +159,8 @@ func (c Caller) may(right rights.Right) (rule string, ok bool) {
 	return "", false
 }
 
-// RightsKey names the set of rights of a caller: callers of one name may do the same.
-// It is for tables in memory, and shown to nobody.
+// RightsKey returns a key for the set of rights of a caller: callers with the same key
+// have the same rights. It is for tables in memory and must not be shown.
 func (c Caller) RightsKey() string {
 	var b strings.Builder
 	for _, s := range c.scopes {
@@ -173,7 +172,7 @@ func (c Caller) RightsKey() string {
 // Grant is a positive decision about one request.
 type Grant struct {
 	Caller
-	Public bool // anonymous may do it as well, so that shared caches may keep the answer
+	Public bool // anonymous callers have the right as well, so shared caches may keep the answer
 
 	guard *Guard
 	r     *http.Request
@@ -181,25 +180,24 @@ type Grant struct {
 	rule  string
 }
 
-// May reports whether the caller has another right. It makes no record.
+// May reports whether the caller has another right. It records nothing.
 func (g Grant) May(right rights.Right) bool {
 	_, ok := g.may(right)
 	return ok
 }
 
-// MayRead is [Grant.May] for something of a kind.
+// MayRead reports whether the caller may read an object of a kind, as [Grant.May] does.
 func (g Grant) MayRead(kind, address string) bool {
 	return g.May(rights.Right{Action: rights.Read, Kind: rights.Kind(kind), Address: address})
 }
 
-// defaultGroupAge is how long an issuer's word on who is in a group counts for
-// ownership.
+// defaultGroupAge is how long groups count for ownership after the issuer stated them.
 const defaultGroupAge = 24 * time.Hour
 
-// Groups are the groups of the caller's issuer that he may act for as an owner.
-// If the issuer said so longer than age ago (0: 24 hours), which a login may
-// outlive, the error is a [Refusal] that asks to log in again. Who is in no group
-// has none, whenever that was said.
+// Groups returns the caller's groups at the issuer, for which the caller may act as an
+// owner. If the issuer stated them longer than age ago (0: 24 hours; a login may last
+// longer), the error is a [Refusal] that asks the caller to log in again. A caller
+// without groups gets none, whatever the age.
 func (g Grant) Groups(age time.Duration) ([]string, error) {
 	if age == 0 {
 		age = defaultGroupAge
@@ -210,19 +208,19 @@ func (g Grant) Groups(age time.Duration) ([]string, error) {
 	return g.groups, nil
 }
 
-// Former are the groups of the caller as his issuer named them last, however long
-// ago: they tell what he misses until he logs in again, and give no right.
+// Former returns the caller's groups as the issuer last stated them, however long ago.
+// They show what a new login would give back, and grant no right.
 func (g Grant) Former() []string { return g.groups }
 
-// Allow decides whether the request may do something, and records that. The
-// decision precedes every lookup, so a refusal does not tell whether the thing
-// exists. An error is a [Refusal].
+// Allow decides whether the caller of the request has a right, and records the
+// decision. The decision precedes every lookup, so a refusal does not reveal whether
+// the object exists. An error is a [Refusal].
 func (g *Guard) Allow(r *http.Request, right rights.Right) (Grant, error) {
 	return g.allow(r, g.rules.Load(), right)
 }
 
-// AllowAll decides about several rights by the same rules, as [Guard.Allow] does
-// about one, up to the first that is refused. The grant is that of the last one.
+// AllowAll decides about several rights by the same policy, each as [Guard.Allow] does,
+// and stops at the first that is refused. The grant is that of the last right.
 func (g *Guard) AllowAll(r *http.Request, needed []rights.Right) (grant Grant, err error) {
 	now := g.rules.Load()
 	for _, right := range needed {
@@ -265,10 +263,9 @@ func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, e
 	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this token may not %s %s %s", right.Action, right.Kind, right.Address), Right: right}
 }
 
-// AllowLogin is for clients that ask whether their token is good: any valid one
-// is, and none is needed where anonymous has any right. Who has a session and no
-// right is refused as one who may not, so that nobody sends him to log in again.
-// Only refusals are recorded.
+// AllowLogin tells a client whether its token is valid. No token is needed where
+// anonymous callers have any right. A session without any right is refused with 403
+// instead of 401, because another login would not help. Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind, Address: ""}
 	c, err := g.known(r, g.rules.Load(), right)
@@ -277,7 +274,7 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	}
 	if len(c.scopes) == 0 {
 		g.Record(r, Record{Caller: c, Right: right})
-		if !c.Until.IsZero() { // to log in once more would change nothing
+		if !c.Until.IsZero() { // another login would change nothing
 			return &Refusal{Status: http.StatusForbidden, Text: "you are logged in, and no rule of this server gives you a right"}
 		}
 		return &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
@@ -285,7 +282,8 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	return nil
 }
 
-// known identifies the caller, as caller does, and records a refusal.
+// known identifies the caller, as caller does, and records a refusal. On routes other
+// than those of states a run loses its rights to states.
 func (g *Guard) known(r *http.Request, now *rules, right rights.Right) (Caller, error) {
 	c, err := g.caller(r, now)
 	if err != nil {
@@ -297,9 +295,9 @@ func (g *Guard) known(r *http.Request, now *rules, right rights.Right) (Caller, 
 	return c, err
 }
 
-// caller identifies the caller from the Authorization header, else from the cookie of a
-// session. The shape of a token selects one way to check it; a token that fails
-// there is refused. It is never tried in another way, nor taken for anonymous.
+// caller identifies the caller from the Authorization header, or else from the session
+// cookie. The form of a token selects the one way to check it; a token that fails is
+// refused. It is not checked in another way, nor is its caller treated as anonymous.
 func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 	if now.replaced {
 		if err := g.screenName(r, now); err != nil {
@@ -367,7 +365,7 @@ func (l *rules) identified(mode string, id identity) Caller {
 	return c
 }
 
-// logFor returns the log for what belongs to a request.
+// logFor returns the log with the ID of a request.
 func (g *Guard) logFor(r *http.Request) *slog.Logger {
 	return g.log.With("request_id", r.Header.Get(httpserve.RequestID))
 }

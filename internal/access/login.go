@@ -24,25 +24,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/cache"
 )
 
-// Login lets people get a token with `tofu login`. The tools keep that token
-// for ever and cannot renew it, so the server issues its own, after the issuer
-// has said who somebody is. It keeps nothing: state, code and token are sealed.
+// Login configures `tofu login`. The tools keep the token they get for ever and cannot
+// renew it, so the server issues its own token after the issuer has identified the
+// user. Nothing is stored: state, code and token are sealed.
 //
-// With Direct the tools log in at the issuer and send its access token, which
-// has to be a JWT for an audience of [Policy.Issuers]; ClientID is then a public
-// client with the tools' redirects. ClientSecret and TTL mean nothing there.
+// With Direct the tools log in at the issuer and send its access token, which must be a
+// JWT for an audience of [Policy.Issuers]. ClientID is then a public client with the
+// tools' redirect URIs, and TTL has no effect. ClientSecret must be empty.
 type Login struct {
 	Direct       bool
 	Issuer       Issuer // Audiences is not used: the ID token is for ClientID
 	ClientID     string
 	ClientSecret string   // empty: a public client
-	Scopes       []string // asked for besides openid; with Direct, all that are asked for
+	Scopes       []string // requested besides openid; with Direct, the only ones requested
 	PublicURL    string   // of this server; PublicURL + "/login/callback" is registered at the issuer
 
 	TTL time.Duration // of a token; 0: 7 days; at most 90
 }
 
-// What the tools learn, and what they then do.
+// Parameters that the tools are told, and bounds of logins.
 const (
 	loginClient   = "okara-cli"
 	loginPort     = 10000 // the first of the ports a tool listens on for the answer
@@ -77,7 +77,7 @@ func (l *Login) validate() error {
 	return nil
 }
 
-// loginState travels through the issuer and back.
+// loginState is the sealed state parameter of a tool's login; the issuer sends it back.
 type loginState struct {
 	Redirect  string `json:"r"`
 	Challenge string `json:"c"`
@@ -87,7 +87,7 @@ type loginState struct {
 	Expires   int64  `json:"e"`
 }
 
-// Authorize begins a login: the browser goes on to the issuer.
+// Authorize begins a login: it redirects the browser to the issuer.
 func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if err := checkRedirect(q.Get("redirect_uri")); err != nil {
@@ -115,16 +115,16 @@ func (g ToolLogins) Authorize(w http.ResponseWriter, r *http.Request) error {
 // ToolLogins lets tools log in, see [Login].
 type ToolLogins struct{ *Guard }
 
-// ToolLogins are the logins of tools, where [ToolLogins.On] says that there are any.
+// ToolLogins returns the logins of tools; [ToolLogins.On] reports whether they are enabled.
 func (g *Guard) ToolLogins() ToolLogins { return ToolLogins{g} }
 
-// dialog is what this server and the issuer of logins say to each other.
+// dialog is the exchange between this server and the login issuer.
 type dialog struct{ *Guard }
 
-// client is what this server is at the issuer of logins.
+// client identifies this server to the login issuer.
 type client struct{ id, secret string }
 
-// redirect is where a browser goes to say at the issuer who somebody is.
+// redirect returns the URL at the issuer where the user logs in with a browser.
 func (g dialog) redirect(ctx context.Context, by client, state, nonce, verifier string) (*url.URL, error) {
 	at, err := g.endpoint(ctx)
 	if err != nil {
@@ -157,8 +157,8 @@ func (g dialog) callbackURL() string {
 	return strings.TrimSuffix(g.o.Login.PublicURL, "/") + "/login/callback"
 }
 
-// checkRedirect allows what the tools listen on, and nothing else: the code
-// would go anywhere.
+// checkRedirect accepts only the addresses on which the tools listen; otherwise the code
+// could be sent to any site.
 func checkRedirect(redirect string) error {
 	u, err := url.Parse(redirect)
 	if err != nil {
@@ -175,15 +175,15 @@ func checkRedirect(redirect string) error {
 	return nil
 }
 
-// challengeOf is the S256 challenge of a PKCE verifier (RFC 7636).
+// challengeOf returns the S256 challenge of a PKCE verifier (RFC 7636).
 func challengeOf(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Service is what the discovery document tells the tools about logins: at
-// this server, which they reach at base, or at the issuer itself. There must be
-// a [Login].
+// Service returns the login section of the discovery document for the tools. They log in
+// at this server, which they reach at base, or at the issuer itself. A [Login] must be
+// configured.
 func (g ToolLogins) Service(ctx context.Context, base string) (map[string]any, error) {
 	doc := map[string]any{
 		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
@@ -217,7 +217,7 @@ func (g dialog) endpoint(ctx context.Context) (endpoint, error) {
 	return keys.endpoint, nil
 }
 
-// loginCode is what a code says, which the tool exchanges for a token.
+// loginCode is the sealed content of the code that the tool exchanges for a token.
 type loginCode struct {
 	identity
 	ID        string `json:"i"`
@@ -226,7 +226,7 @@ type loginCode struct {
 	Expires   int64  `json:"e"`
 }
 
-// Callback is where the issuer sends the browser back to. It goes on to
+// Callback answers the browser that the issuer sent back. It redirects the browser to
 // the tool with a code.
 func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -260,7 +260,7 @@ func (g ToolLogins) Callback(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// identify exchanges the issuer's code for an ID token and checks that.
+// identify exchanges the issuer's code for an ID token and verifies it.
 func (g dialog) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
 	at, err := g.endpoint(ctx)
 	if err != nil {
@@ -316,7 +316,7 @@ func (g dialog) idToken(ctx context.Context, endpoint string, form url.Values) (
 	return doc.IDToken, err
 }
 
-// slim keeps the claims that rules can ask for.
+// slim keeps only the claims that rules can use.
 func (id identity) slim() identity {
 	claims := map[string]any{}
 	for name, v := range id.Claims {
@@ -329,14 +329,14 @@ func (id identity) slim() identity {
 	return id
 }
 
-// loginToken is what a token says.
+// loginToken is the sealed content of a token.
 type loginToken struct {
 	identity
 	Issued int64 `json:"t"`
 }
 
-// Exchange gives the tool its token for a code and the verifier that only
-// the tool knows. The code in the body is the right.
+// Exchange gives the tool its token in return for a code and the verifier, which only
+// the tool knows. The request needs no other authentication than the code in its body.
 func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
@@ -365,19 +365,19 @@ func (g ToolLogins) Exchange(w http.ResponseWriter, r *http.Request) error {
 	return sendDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
 }
 
-// maxSpent bounds the codes that are remembered, and so the logins per minute.
+// maxSpent bounds the remembered codes, and so the logins per minute.
 const maxSpent = 4096
 
-// spent are the codes that this process has exchanged, until they expire. What
-// another replica has exchanged it does not know; there as here a code is worth
-// nothing without the verifier, which only the tool has.
+// spent holds the codes that this process has exchanged, until they expire. Codes that
+// another replica exchanged are not known here, but every replica also requires the
+// verifier, which only the tool has.
 type spent struct {
 	mu    sync.Mutex // guards until
 	until map[string]time.Time
 }
 
-// first remembers a code and reports whether it was new. Without room nothing
-// is remembered, and the code must not be taken.
+// first remembers a code and reports whether it was new. If hasRoom is false, the code
+// was not remembered and must not be accepted.
 func (s *spent) first(id string, now, until time.Time) (first, hasRoom bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,9 +395,9 @@ func (s *spent) first(id string, now, until time.Time) (first, hasRoom bool) {
 	return true, true
 }
 
-// loggedIn reads a token of an earlier login at the issuer of logins. One that
-// was issued by a clock that ran ahead is not good until its time has come:
-// NotBefore could not revoke it.
+// loggedIn reads a token of an earlier login at the login issuer. A token from the
+// future, issued by a clock that ran ahead, is not valid yet: NotBefore could not revoke
+// it.
 func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	l := g.o.Login
 	var t loginToken
@@ -425,7 +425,7 @@ func sendBrowser(w http.ResponseWriter, to *url.URL) {
 
 func badLogin(err error) error { return &Refusal{Status: http.StatusBadRequest, Text: err.Error()} }
 
-// sendDocument sends an answer that nobody may keep.
+// sendDocument sends a JSON document that must not be cached.
 func sendDocument(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -436,6 +436,6 @@ func sendDocument(w http.ResponseWriter, status int, v any) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client is gone; there is nobody to tell
+	_, _ = w.Write(append(body, '\n')) // an error means that the client is gone
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSpent shows that of many who bring one code at once one is the first, and
-// that what is remembered has a bound and an end.
+// TestSpent checks that of many concurrent uses of one code exactly one is the first,
+// and that the number of remembered codes is bounded and codes expire.
 func TestSpent(t *testing.T) {
 	var s spent
 	now := time.Now()

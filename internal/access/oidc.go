@@ -24,21 +24,21 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// Issuer is an OpenID Connect issuer whose tokens are accepted: of people, CI
+// Issuer is an OpenID Connect issuer whose tokens are accepted: tokens of users, CI
 // systems or Kubernetes service accounts.
 type Issuer struct {
 	URL         string   // exactly as in the tokens' iss
 	Audiences   []string // one of them must be in aud
 	GroupsClaim string   // empty: "groups"
 
-	// KeysFile is a JWKS document with the keys, read again when it changes. The issuer
-	// is not asked for anything then, and URL is any string. Empty: they are fetched.
+	// KeysFile is a JWKS document with the keys, read again every 2 seconds. Nothing is
+	// fetched then, and URL may be any string. Empty: the keys are fetched.
 	KeysFile  string
-	Transport http.RoundTripper // for fetching them; nil: that of the [Guard]
+	Transport http.RoundTripper // for fetching the keys; nil: that of the [Guard]
 }
 
-// Rule gives rights to the tokens that fulfil all its conditions. All rules
-// that match add up; their order means nothing.
+// Rule gives rights to the tokens that meet all its conditions. The rights of all
+// matching rules add up; their order has no effect.
 type Rule struct {
 	Name   string // for the audit log
 	Issuer string // empty: any configured one
@@ -47,8 +47,8 @@ type Rule struct {
 	Allow  []rights.Scope    // their globs may name claims, see [rights.ParseRuleScope]
 }
 
-// rights are those of the rule for an identity; false if they name a claim that it
-// does not have.
+// rights returns the rights of the rule with the claims of an identity filled in; false
+// if they name a claim that the identity lacks.
 func (r Rule) rights(id identity) ([]rights.Scope, bool) {
 	out := make([]rights.Scope, len(r.Allow))
 	for i, scope := range r.Allow {
@@ -64,11 +64,11 @@ func (r Rule) rights(id identity) ([]rights.Scope, bool) {
 }
 
 const (
-	keysFresh    = 15 * time.Minute // how long the keys of an issuer are taken as they are
-	keysGrace    = 24 * time.Hour   // how long, if the issuer does not answer
-	keysAgain    = time.Minute      // how soon an unknown key makes us ask again
+	keysFresh    = 15 * time.Minute // how long the keys of an issuer are used without a check
+	keysGrace    = 24 * time.Hour   // how long they are used if the issuer does not answer
+	keysAgain    = time.Minute      // minimum time between fetches because of an unknown key
 	clockSkew    = time.Minute
-	keysFileRead = 2 * time.Second // how long those of a file are
+	keysFileRead = 2 * time.Second // how long keys from a file are used without reading it again
 	maxKeys      = 1 << 20         // bytes of a JWKS document
 	maxTokenSize = 16 << 10
 	oidcTimeout  = 5 * time.Second
@@ -81,11 +81,11 @@ type issuerKeys struct {
 	endpoint endpoint
 }
 
-// endpoint is what a login needs to know of an issuer.
+// endpoint has the URLs of an issuer that a login needs.
 type endpoint struct{ authorize, token string }
 
-// issuers checks tokens. Keys are cached; an issuer that is down does not stop
-// tokens whose key is known.
+// issuers checks tokens. Keys are cached, so tokens with a known key stay valid while
+// the issuer is down.
 type issuers struct {
 	list   []Issuer
 	client *http.Client
@@ -104,7 +104,7 @@ func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	}, nil
 }
 
-// of returns a check of the tokens of other issuers, with the keys that are known.
+// of returns a checker for another list of issuers that shares the cached keys.
 func (s *issuers) of(list []Issuer) (*issuers, error) {
 	if err := checkIssuers(list); err != nil {
 		return nil, err
@@ -123,11 +123,11 @@ func checkIssuers(list []Issuer) error {
 	return nil
 }
 
-// errIssuerDown says that a token could be neither accepted nor refused.
+// errIssuerDown means that a token could be neither accepted nor refused.
 var errIssuerDown = errors.New("the issuer of the token does not answer")
 
-// find returns the issuer that a token says it is from. Nothing else of an
-// unchecked token is looked at.
+// find returns the issuer that a token names. No other part of an unverified token is
+// read.
 func (s *issuers) find(token string) (Issuer, bool) {
 	part := strings.Split(token, ".")
 	if len(part) != 3 || len(token) > maxTokenSize {
@@ -156,8 +156,8 @@ func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, 
 	return s.verify(ctx, i, token, &oidc.Config{})
 }
 
-// proof is check for a token that proved its holder once and has long expired: when
-// it was issued is for the caller to judge.
+// proof verifies a token as check does, but accepts an expired one: a session keeps it as
+// proof of a login. Its caller judges the time at which the token was issued.
 func (s *issuers) proof(ctx context.Context, i Issuer, token string) (identity, error) {
 	if len(token) > maxTokenSize {
 		return identity{}, errors.New("the token is too large")
@@ -178,8 +178,8 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	for _, a := range algorithms() {
 		names = append(names, string(a))
 	}
-	// The library refuses a token from the second of its expiry on; the skew
-	// is granted by a clock that runs behind.
+	// The library allows no clock skew at the expiry of a token, so it gets a clock
+	// that is behind by the skew.
 	config.SkipClientIDCheck = true
 	config.SupportedSigningAlgs = names
 	config.Now = func() time.Time { return s.now().Add(-clockSkew) }
@@ -199,16 +199,16 @@ func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oi
 	return id, nil
 }
 
-// algorithms are those with a public key. A list, so that no token chooses
-// another: "none" and HMAC are not among them.
+// algorithms returns the accepted signature algorithms, all with public keys. A token
+// cannot choose another one: "none" and HMAC are not in the list.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
 	}
 }
 
-// keysFor returns the keys of an issuer. A key that is not among them makes us
-// ask again, at most once a minute.
+// keysFor returns the keys of an issuer. If the key with the given id is not among them,
+// they are fetched again, at most once a minute.
 func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
 	if i.KeysFile != "" {
 		return s.keys.Get(ctx, "file "+i.URL, cache.Policy{Fresh: keysFileRead, Stale: keysGrace}, func(context.Context, *issuerKeys, bool) (*issuerKeys, error) {
@@ -248,7 +248,7 @@ func (s *issuers) fetch(i Issuer) cache.Loader[*issuerKeys] {
 	}
 }
 
-// keysOf are the keys that sign.
+// keysOf returns the public keys of a set that are not for encryption.
 func keysOf(set jose.JSONWebKeySet) *issuerKeys {
 	keys := &issuerKeys{set: &oidc.StaticKeySet{}}
 	for _, k := range set.Keys {
@@ -260,7 +260,7 @@ func keysOf(set jose.JSONWebKeySet) *issuerKeys {
 	return keys
 }
 
-// readKeysFile reads a file of [Issuer.KeysFile].
+// readKeysFile reads the file [Issuer].KeysFile.
 func readKeysFile(file string) (*issuerKeys, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -310,17 +310,17 @@ func read(ctx context.Context, client *http.Client, url string, v any) error {
 	return json.NewDecoder(io.LimitReader(resp.Body, maxKeys)).Decode(v)
 }
 
-// identity is who a token proves somebody to be.
+// identity is the identity that a token proves.
 type identity struct {
 	Issuer  string         `json:"iss"`
 	Subject string         `json:"sub"`
 	Groups  []string       `json:"groups,omitempty"`
 	Claims  map[string]any `json:"claims,omitempty"`
 	Nonce   string         `json:"-"`
-	Issued  int64          `json:"-"` // Unix time at which the issuer said all this; far in the past: it did not say when
+	Issued  int64          `json:"-"` // Unix time at which the issuer stated all this; far in the past if the token has no time
 }
 
-// label is what a person calls himself.
+// label returns the display name of the user.
 func (id identity) label() string {
 	for _, name := range []string{"name", "preferred_username", "email"} {
 		if text, _ := id.Claims[name].(string); text != "" {
@@ -330,7 +330,7 @@ func (id identity) label() string {
 	return id.Subject
 }
 
-// texts are the claims that are text.
+// texts returns the claims whose values are text.
 func (id identity) texts() map[string]string {
 	texts := map[string]string{}
 	for name, v := range id.Claims {
@@ -347,7 +347,7 @@ func groupsOf(claims map[string]any, name string) []string {
 	}
 	var groups []string
 	switch v := claims[name].(type) {
-	case string: // of somebody who is in one group
+	case string: // some issuers send a single group as a string
 		groups = []string{v}
 	case []any:
 		for _, g := range v {
@@ -359,8 +359,8 @@ func groupsOf(claims map[string]any, name string) []string {
 	return groups
 }
 
-// scopes are the rights that the rules give an identity, each with the name of
-// its rule.
+// scopes returns the rights that the rules give an identity, each with the name of its
+// rule.
 func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) {
 	for _, rule := range rules {
 		if !rule.matches(id) {
@@ -378,8 +378,8 @@ func (id identity) scopes(rules []Rule) (scopes []rights.Scope, names []string) 
 	return scopes, names
 }
 
-// matches reports whether every condition holds. A rule for groups needs one
-// of them; a claim that is missing matches nothing.
+// matches reports whether an identity meets every condition of the rule. It needs only
+// one of the groups; a missing claim matches nothing.
 func (r Rule) matches(id identity) bool {
 	if r.Issuer != "" && r.Issuer != id.Issuer {
 		return false
@@ -406,7 +406,8 @@ func claimText(v any) (string, bool) {
 	return "", false
 }
 
-// origin is the source that the token of a CI system proves.
+// origin returns the source repository, revision and ref that the token of a CI system
+// states; nil: none.
 func (id identity) origin() map[string]string {
 	text := func(name string) string { v, _ := claimText(id.Claims[name]); return v }
 	ref := strings.TrimPrefix(strings.TrimPrefix(text("ref"), "refs/tags/"), "refs/heads/")

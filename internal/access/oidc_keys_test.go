@@ -46,11 +46,11 @@ func newSigner(t *testing.T, id string) signer {
 }
 
 func (s signer) set() []byte {
-	b, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.public}}) // keys of its own making
+	b, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.public}}) // cannot fail for such keys
 	return b
 }
 
-// token is one of an issuer, good for an hour from a time on.
+// token returns a token of an issuer that is valid for an hour from a time on.
 func (s signer) token(t *testing.T, issuer string, now time.Time) string {
 	t.Helper()
 	token, err := jwt.Signed(s).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": "run", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}).Serialize()
@@ -60,7 +60,7 @@ func (s signer) token(t *testing.T, issuer string, now time.Time) string {
 	return token
 }
 
-// newKeysGuard is one that lets tokens of an issuer read modules.
+// newKeysGuard returns a guard that lets tokens of an issuer read modules.
 func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.Guard {
 	t.Helper()
 	ring, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
@@ -85,7 +85,7 @@ func allowed(g *access.Guard, token string) error {
 	return err
 }
 
-// keysBlock are the settings of an issuer whose keys are in a file.
+// keysBlock returns the settings of an issuer with its keys in a file.
 func keysBlock(t *testing.T, file string) *access.Block {
 	t.Helper()
 	var b access.Block
@@ -95,7 +95,8 @@ func keysBlock(t *testing.T, file string) *access.Block {
 	return &b
 }
 
-// TestKeysOfAFile has the keys of an issuer be a file, which changes, breaks and goes.
+// TestKeysOfAFile reads the keys of an issuer from a file that is changed, corrupted and
+// deleted.
 //
 // Shows: operator 4
 func TestKeysOfAFile(t *testing.T) {
@@ -141,8 +142,8 @@ func TestKeysOfAFile(t *testing.T) {
 	}
 }
 
-// TestIssuerOfAnotherAuthority fetches the keys of an issuer whose certificate only its
-// own authority vouches for.
+// TestIssuerOfAnotherAuthority fetches the keys of an issuer whose certificate is signed
+// by a private authority.
 //
 // Shows: operator 4
 func TestIssuerOfAnotherAuthority(t *testing.T) {

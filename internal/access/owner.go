@@ -9,13 +9,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// runSubject is what subjects of runs begin with, for whom an issuer such as the
-// operator of a cluster makes tokens. What follows tells one object from all others,
-// also of its name.
+// runSubject is the prefix of the subjects of runs, in tokens of an issuer such as the
+// operator of a cluster. The rest identifies one object uniquely, even among objects
+// that have the same name in turn.
 const runSubject = "run:"
 
-// Run is the subject of a run, which may use the states that name it as their owner and
-// no other; "" if the caller is somebody else.
+// Run returns the subject of a run, which may use only the states that name it as their
+// owner; "" if the caller is not a run.
 func (c Caller) Run() string {
 	if c.Issuer == "" || !strings.HasPrefix(c.Subject, runSubject) {
 		return ""
@@ -23,13 +23,13 @@ func (c Caller) Run() string {
 	return c.Subject
 }
 
-// strays reports whether a run is on another route than that of states, where no right
-// to a state counts that it has: the history of its state may be another one's.
+// strays reports whether a run uses a route other than /state/. Its rights to states do
+// not count there, because older versions of its state may belong to another run.
 func (c Caller) strays(r *http.Request) bool {
 	return c.Run() != "" && !strings.HasPrefix(r.URL.Path, "/state/")
 }
 
-// only leaves a caller the rights to some kinds.
+// only returns the caller with only the rights to the kinds that keep accepts.
 func (c Caller) only(keep func(rights.Kind) bool) Caller {
 	var scopes []rights.Scope
 	var rules []string

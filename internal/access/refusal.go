@@ -9,19 +9,18 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Refusal is an answer that access control gives itself. That it is this type
-// distinguishes it from a refusal of the registry behind the server, which is
-// nothing that the client could change.
+// Refusal is a refusal by access control. The type distinguishes it from a refusal by
+// the registry behind the server, about which the client can do nothing.
 type Refusal struct {
 	Status int
-	Text   string       // for the client; it names no token
-	Right  rights.Right // that is missing; the zero value: it is not about one
+	Text   string       // for the client; contains no token
+	Right  rights.Right // the missing right; zero: the refusal is not about a right
 }
 
 func (e *Refusal) Error() string { return e.Text }
 
-// Is reports whether the refusal is [oci.ErrUnauthenticated], nobody said who
-// asks, or [oci.ErrDenied], who asks may not.
+// Is reports whether target is [oci.ErrUnauthenticated] for a refusal with status 401,
+// or [oci.ErrDenied] for one with 403.
 func (e *Refusal) Is(target error) bool {
 	switch e.Status {
 	case http.StatusUnauthorized:

@@ -14,10 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestReplace changes the policy back and forth under requests that take two
-// rights: each has both or is refused at the first, and where the next policy lets
-// everybody write, none that was screened by the one before gets through under a
-// strange name.
+// TestReplace changes the policy back and forth during requests that need two rights:
+// each gets both or is refused at the first. If the new policy lets anonymous callers
+// write, no request that was screened under the old one is accepted under a foreign host
+// name.
 func TestReplace(t *testing.T) {
 	read, write := access.Policy{Anonymous: rights.AnonymousRead()}, access.Policy{Anonymous: rights.AnonymousAll()}
 	keys, err := keyring.New([]keyring.Key{{Secret: make([]byte, 32)}})

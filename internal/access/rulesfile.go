@@ -23,15 +23,14 @@ const (
 	maxRevocation = 10_000
 )
 
-// RulesFile are rules that something else than a person writes, such as an operator
-// of Kubernetes.
+// RulesFile holds rules that a program writes, such as an operator of Kubernetes.
 type RulesFile struct {
 	Rules     []Rule
 	NotBefore []NotBefore
 }
 
-// NotBefore makes void what an issuer gave a subject before a time: tokens, logins and
-// sessions.
+// NotBefore revokes the tokens, logins and sessions that a subject of an issuer got
+// before a time.
 type NotBefore struct {
 	Issuer  string    `json:"issuer"`
 	Subject string    `json:"subject"`
@@ -44,7 +43,7 @@ type NotBefore struct {
 //	            "claims": {"namespace": "team-*"}, "allow": ["publish:module:net/**"]}],
 //	 "not_before": [{"issuer": "https://…", "subject": "alice", "time": "2027-01-31T00:00:00Z"}]}
 //
-// An error names the file, and the rule by its place.
+// An error names the file and the index of the rule.
 func ReadRules(file string) (RulesFile, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -88,7 +87,7 @@ func (f RulesFile) MarshalJSON() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// ParseRules is [ReadRules] for the content of a file.
+// ParseRules parses the content of a rules file, see [ReadRules].
 func ParseRules(b []byte) (out RulesFile, err error) {
 	if len(b) > maxRulesFile {
 		return out, fmt.Errorf("a file of rules has at most %d bytes", maxRulesFile)
@@ -128,7 +127,7 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	return out, nil
 }
 
-// bounded wants a rule with a name, a right and a condition, none of them endless.
+// bounded checks that a rule has a name and a right, and that its size is bounded.
 func (r Rule) bounded() error {
 	switch {
 	case r.Name == "":
@@ -153,7 +152,7 @@ func (r Rule) bounded() error {
 	return nil
 }
 
-// Add returns the policy with what a file says besides.
+// Add returns the policy with the rules and revocations of a file added.
 func (p Policy) Add(f RulesFile) Policy {
 	p.Rules = append(p.Rules[:len(p.Rules):len(p.Rules)], f.Rules...)
 	p.void = void{}
@@ -169,7 +168,7 @@ func (p Policy) Add(f RulesFile) Policy {
 // holder is a subject of an issuer.
 type holder struct{ issuer, subject string }
 
-// void is since when what holders got counts.
+// void maps a holder to the time before which its tokens, logins and sessions are void.
 type void map[holder]time.Time
 
 func (v void) ended(issuer, subject string, issued time.Time) bool {

@@ -87,8 +87,8 @@ func TestReadRulesRefuses(t *testing.T) {
 	}
 }
 
-// TestClaimsInRights: a claim is taken literally, and one that is no name gives nothing
-// of the whole rule.
+// TestClaimsInRights checks that claims are inserted literally, and that a claim that is
+// not a name disables the whole rule.
 //
 // Shows: opendepot 14
 func TestClaimsInRights(t *testing.T) {
@@ -138,7 +138,7 @@ func TestClaimsInRights(t *testing.T) {
 	}
 }
 
-// TestNotBeforeOfAFile ends what one issuer gave one subject, and nothing else.
+// TestNotBeforeOfAFile checks that a revocation affects one subject of one issuer only.
 func TestNotBeforeOfAFile(t *testing.T) {
 	parsed, err := ParseRules([]byte(rulesJSON))
 	if err != nil {
@@ -165,8 +165,7 @@ func TestNotBeforeOfAFile(t *testing.T) {
 	}
 }
 
-// FuzzRules: whatever is in a file of rules or in a token, no right is wider than its
-// rule.
+// FuzzRules checks that for any rules file and any token no right is wider than its rule.
 func FuzzRules(f *testing.F) {
 	f.Add(rulesJSON, "team-a", "vpcs.prod", "net/vpc/aws")
 	f.Add(`{"rules":[{"name":"x","allow":["write:state:{namespace}/{workspace...}"]}]}`, "a", "b/c", "a/b/c")
@@ -197,7 +196,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// stripClaims leaves the names of claims out, which may have stars.
+// stripClaims removes the names of claims, which may contain asterisks.
 func stripClaims(glob string) string {
 	var b strings.Builder
 	for glob != "" {

@@ -17,26 +17,26 @@ const (
 	runPrefix  = "okr_"
 	runPurpose = "run token"
 
-	// maxRunAfter is how long a token may be good beyond the time limit of its run:
-	// the last write is repeated that long.
+	// maxRunAfter is how long a token stays valid after the time limit of its run: the
+	// last write is retried that long.
 	maxRunAfter = 15 * time.Minute
 )
 
-// RunToken is what a run may do with the server that started it.
+// RunToken describes a token with which a run calls the server that started it.
 type RunToken struct {
-	Run    string         // what [Options.RunOver] is asked for
+	Run    string         // the argument of [Options].RunOver
 	Scopes []rights.Scope // at least one
-	Limit  time.Duration  // of the run, from now on; it is good for 15 minutes more
+	Limit  time.Duration  // time limit of the run from now; the token is valid for 15 minutes more
 }
 
-// runClaims are what a token says.
+// runClaims are the sealed claims of a run token.
 type runClaims struct {
 	Run     string   `json:"r"`
 	Scopes  []string `json:"s"`
 	Expires int64    `json:"e"`
 }
 
-// NewRunToken makes a token for a run, "okr_<sealed>". Nothing of it is stored.
+// NewRunToken makes a token for a run, "okr_<sealed>". It is not stored.
 func (g *Guard) NewRunToken(t RunToken) (string, error) {
 	if t.Run == "" || len(t.Scopes) == 0 || t.Limit <= 0 {
 		return "", errors.New("token of a run: its name, rights and time limit are needed")
@@ -52,8 +52,8 @@ func (g *Guard) NewRunToken(t RunToken) (string, error) {
 	return runPrefix + sealed, nil
 }
 
-// run reads a token of a run. Pages and the API of people are not for it: what a
-// module does there would be done in the name of nobody.
+// run identifies the caller with a run token. The token is not accepted by the pages
+// and their API: what a module does there could not be attributed to a user.
 func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
 	if strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/") {
 		return Caller{}, false
@@ -79,7 +79,6 @@ func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
 	return c, true
 }
 
-// stateAPI is the only place where the rights to states count that a run has: what it
-// runs is foreign code, and nobody there is distinguished by a lock of their own but
-// here.
+// stateAPI is the only path below which the rights of a run to states count: a run
+// executes foreign code, and only this API distinguishes callers by their own locks.
 const stateAPI = "/api/v2/"

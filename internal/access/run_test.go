@@ -35,7 +35,7 @@ func newGuard(t *testing.T, o access.Options) *access.Guard {
 	return g
 }
 
-// asking is a request with a token, "" for none.
+// asking returns a request with a token, "" for none.
 func asking(path, token string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "http://okara.example"+path, nil)
 	if token != "" {
@@ -44,7 +44,7 @@ func asking(path, token string) *http.Request {
 	return r
 }
 
-// statusOf is that of the refusal, 200 for none.
+// statusOf returns the status of a refusal, 200 if there is none.
 func statusOf(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
@@ -57,7 +57,7 @@ func statusOf(t *testing.T, err error) int {
 	return refusal.Status
 }
 
-// TestRunToken shows what a run may with its token, and for how long.
+// TestRunToken checks which rights the token of a run gives, and for how long.
 func TestRunToken(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	over := false
@@ -118,8 +118,8 @@ func TestRunToken(t *testing.T) {
 	}
 }
 
-// TestRunTokenState shows that the right of a run to a state counts where the tool uses
-// it, for this workspace alone.
+// TestRunTokenState checks that the right of a run to a state counts only in the API that
+// the tool uses, and only for its workspace.
 func TestRunTokenState(t *testing.T) {
 	g := newGuard(t, access.Options{Keyring: newKeyring(t, 1)})
 	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []rights.Scope{
@@ -152,8 +152,8 @@ func TestRunTokenState(t *testing.T) {
 	}
 }
 
-// TestRunTokenForged shows that only what the server's keys sealed as a token of a
-// run is one.
+// TestRunTokenForged checks that a run token is valid only if the server's keys sealed
+// it as one.
 func TestRunTokenForged(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	keys := newKeyring(t, 1)

@@ -16,29 +16,29 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// Sessions lets browsers stay logged in: the pages and the API of people know their
-// callers by cookies. Nothing is stored: what a cookie says is sealed. Who logs out
-// takes his cookies back; a copy of them is good until its end, or [Policy].NotBefore.
+// Sessions keeps browsers logged in: the pages and their API identify callers by
+// cookies. Cookies are sealed, so nothing is stored. A logout deletes them in the
+// browser; a copy stays valid until it expires or [Policy].NotBefore revokes it.
 type Sessions struct {
-	Keyring *keyring.Ring // of its own: who has it can be anybody on the pages, and nobody elsewhere
-	// Portals open the sessions of portals: each is believed for templates and
-	// instances only, and only for the proof inside. Nil: there are no portals.
+	Keyring *keyring.Ring // used for sessions only: its holder can pose as any user, but only on the pages
+	// Portals opens the sessions of portals. Each counts for templates and instances
+	// only, and only by the proof in it. Nil: there are no portals.
 	Portals *keyring.Ring
-	Portal  bool // this is a portal: its sessions hold their proof
+	Portal  bool // this server is a portal: its sessions contain their proof
 
 	TTL   time.Duration // 0: 12 hours; one hour without TLS
-	Path  string        // below which a proxy serves okara; "": it has the host for itself
-	Plain bool          // browsers of this machine come without TLS
+	Path  string        // path below which a proxy serves okara; "": okara has a host of its own
+	Plain bool          // browsers on this machine connect without TLS
 
-	// ClientID and ClientSecret are of the pages at the issuer of logins, where
-	// [Login].Direct leaves the tools to it; "": people log in with a static token.
+	// ClientID and ClientSecret identify the pages to the login issuer if
+	// [Login].Direct is set; "": users log in with a static token.
 	ClientID, ClientSecret string
 
-	// Keep names what of an identity is asked for beside the rules; nil: nothing is.
+	// Keep names the claims and groups to keep besides those in rules; nil: none.
 	Keep func() Kept
 }
 
-// Kept is what a session keeps of what an issuer says about somebody.
+// Kept selects the claims and groups of an identity that a session keeps.
 type Kept struct {
 	Claims []string
 	Groups []string // globs
@@ -67,7 +67,7 @@ func (s *Sessions) validate() error {
 	return nil
 }
 
-// Sessions are what browsers are logged in by; nil: they are not.
+// Sessions returns the settings of browser sessions; nil: there are none.
 func (g *Guard) Sessions() *Sessions { return g.o.Sessions }
 
 func (s *Sessions) ttl() time.Duration {
@@ -88,18 +88,18 @@ func (s *Sessions) purpose() string {
 	return sessionPurpose
 }
 
-// session is what a cookie says: who the issuer said somebody is, or which static
-// token he has.
+// session is the content of a cookie: the identity that the issuer stated, or the
+// static token of the user.
 type session struct {
 	identity
-	Name   string `json:"n,omitempty"` // what he calls himself
+	Name   string `json:"n,omitempty"` // display name
 	Token  string `json:"k,omitempty"` // id of a static token
-	Hash   []byte `json:"h,omitempty"` // of that token: another one of its name is not his
-	Proof  string `json:"p,omitempty"` // of a portal: the ID token, or the static token itself
+	Hash   []byte `json:"h,omitempty"` // of that token: a later token with the same id is another one
+	Proof  string `json:"p,omitempty"` // in a portal's session: the ID token, or the static token itself
 	Issued int64  `json:"t"`
 }
 
-// cookieRoute reports whether cookies count: where people are, never where tools are.
+// cookieRoute reports whether cookies count: for the pages and their API, not for tools.
 func cookieRoute(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/")
 }
@@ -108,8 +108,9 @@ func errEnded() error {
 	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or is not of this server: log in again"}
 }
 
-// session identifies the caller by the cookie of a request without a token; found is false
-// where there is none. One that fails is refused, and nobody becomes anonymous by it.
+// session identifies the caller by the cookie of a request without a token; found is
+// false if there is no cookie. An invalid cookie is refused; its caller is not treated
+// as anonymous.
 func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err error) {
 	s := g.o.Sessions
 	if s == nil || !cookieRoute(r) {
@@ -119,7 +120,7 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 	if !found {
 		return Caller{}, false, nil
 	}
-	if err := g.cross.Check(r); err != nil { // whatever route this is
+	if err := g.cross.Check(r); err != nil { // on every route
 		return Caller{}, true, &Refusal{Status: http.StatusForbidden, Text: "a web page of another site may not do this"}
 	}
 	var v session
@@ -133,7 +134,7 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 	return c, true, err
 }
 
-// opened is the caller of a session that this server made, by the rules of now.
+// opened returns the caller of a session that this server made, under the current rules.
 func (g *Guard) opened(now *rules, v session) (Caller, error) {
 	until, ok := g.lasts(now, v.Issuer, v.Subject, v.Issued)
 	if !ok {
@@ -156,9 +157,9 @@ func (g *Guard) opened(now *rules, v session) (Caller, error) {
 	return c, nil
 }
 
-// proven is the caller of a portal's session. The portal is not believed: the proof
-// says who it is and since when. It is good for templates and instances, whatever
-// rights its holder has beside.
+// proven returns the caller of a portal's session. Only the proof in it is trusted, for
+// the identity and for the time of the login. The session counts for templates and
+// instances only, whatever other rights its holder has.
 func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, error) {
 	if strings.HasPrefix(v.Proof, statictoken.Prefix) {
 		until, ok := g.lasts(now, "", "", v.Issued)
@@ -191,8 +192,9 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 	return c.atPortal(), nil
 }
 
-// lasts reports until when a session of a subject is good that was made at a time. One of a clock
-// that ran ahead is not good before its time: NotBefore could not end it.
+// lasts reports until when a session that a subject got at a time is valid, and whether
+// it is valid now. A session from the future, made by a clock that ran ahead, is not
+// valid yet: NotBefore could not revoke it.
 func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
 	now := g.now()
 	at := time.Unix(issued, 0)
@@ -200,17 +202,17 @@ func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until ti
 	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.ended(issuer, subject, at)
 }
 
-// atPortal leaves a caller the rights that a portal is for.
+// atPortal returns the caller with only the rights that count at a portal.
 func (c Caller) atPortal() Caller {
 	c.portal = true
 	return c.only(ofPortal)
 }
 
-// ofPortal reports whether portals are for things of a kind.
+// ofPortal reports whether portals serve a kind.
 func ofPortal(k rights.Kind) bool { return k == addr.KindTemplate || k == addr.KindInstance }
 
-// keep leaves of an identity what the rules and [Sessions].Keep ask for: an issuer may
-// say more of somebody than a cookie holds.
+// keep reduces an identity to the claims and groups that the rules and [Sessions].Keep
+// name: an issuer may state more than fits into a cookie.
 func (s *Sessions) keep(id identity, rules []Rule) identity {
 	var kept Kept
 	if s.Keep != nil {
@@ -235,7 +237,7 @@ func (s *Sessions) keep(id identity, rules []Rule) identity {
 	return id
 }
 
-// static is who has a static token, in a session until a time.
+// static returns the caller with a static token, in a session that ends at a time.
 func static(t statictoken.Token, until time.Time) Caller {
 	if !t.Expires.IsZero() && t.Expires.Before(until) {
 		until = t.Expires

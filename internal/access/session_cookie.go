@@ -12,15 +12,15 @@ import (
 
 const (
 	cookieName = "okara"
-	moreName   = "2" // of the cookie with the rest of a session
+	moreName   = "2" // name of the cookie with the rest of a session
 
-	// maxCookie is how much of a session is in one cookie. Browsers take 4 KiB with
+	// maxCookie bounds the value of a cookie, in bytes. Browsers accept 4 KiB including
 	// name and attributes (RFC 6265, section 6.1).
 	maxCookie = 3584
 )
 
-// Cookie is one that only this server reads, and the browser only sends to it: "" for
-// the session, a name for anything else. A negative age takes it back.
+// Cookie returns a cookie that the browser sends only to this server and hides from
+// scripts. The name is "" for the session cookie. A negative age deletes the cookie.
 func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
 	c := &http.Cookie{
 		Name: s.name(r, name), Value: value, Path: strings.TrimSuffix(s.Path, "/") + "/",
@@ -32,11 +32,11 @@ func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration
 	return c
 }
 
-// name is that of a cookie. The prefix is a promise of the browser: who set such a
-// cookie had TLS and, with __Host-, this very host. A server without TLS on a loopback
-// address has its port in the name, because browsers send the cookies of one port to
-// all of them: the one that the browser asked, which is another one's where a replica
-// forwards the request to the leader.
+// name returns the full name of a cookie. Browsers guarantee by its prefix that the
+// cookie was set over TLS and, with __Host-, by this very host. Without TLS, on a
+// loopback address, the name contains the port, because browsers send the cookies of one
+// port to all ports. It is the port that the browser used, which belongs to another
+// replica if that forwarded the request to the leader.
 func (s *Sessions) name(r *http.Request, name string) string {
 	whole := "__Host-" + cookieName
 	switch {
@@ -54,8 +54,8 @@ func (s *Sessions) name(r *http.Request, name string) string {
 	return whole
 }
 
-// askedPort is the port in the address that a browser asked, or that its connection
-// came to; "" if neither is known.
+// askedPort returns the port in the Host of a request, or else the local port of its
+// connection; "" if neither is known.
 func askedPort(r *http.Request) string {
 	addresses := []string{r.Host}
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
@@ -70,8 +70,8 @@ func askedPort(r *http.Request) string {
 	return ""
 }
 
-// read returns the sealed session of a request. Two cookies of one name are none: one
-// of them was set by another path or another host of the domain.
+// read returns the sealed session of a request. Two cookies with the same name count as
+// none: one of them was set by another path or another host of the domain.
 func (s *Sessions) read(r *http.Request) (sealed string, ok bool) {
 	first := r.CookiesNamed(s.name(r, ""))
 	if len(first) != 1 || first[0].Value == "" {
@@ -90,7 +90,7 @@ func (s *Sessions) read(r *http.Request) (sealed string, ok bool) {
 	return "", false
 }
 
-// cookies holds a sealed session for so long.
+// cookies returns the cookies for a sealed session that expire after age.
 func (s *Sessions) cookies(r *http.Request, sealed string, age time.Duration) ([]*http.Cookie, error) {
 	if len(sealed) > 2*maxCookie {
 		return nil, &Refusal{Status: http.StatusForbidden, Text: "what the issuer says of you is more than two cookies hold: it has to send fewer groups or claims"}
@@ -106,7 +106,7 @@ func (s *Sessions) cookies(r *http.Request, sealed string, age time.Duration) ([
 	return all, nil
 }
 
-// Forget takes back the cookies of the session that a request has; nil: it has none.
+// Forget returns cookies that delete those of the session in a request; nil: it has none.
 func (s *Sessions) Forget(r *http.Request) []*http.Cookie {
 	var all []*http.Cookie
 	for _, name := range []string{"", moreName} {

@@ -20,25 +20,25 @@ import (
 const (
 	browserPurpose = "login of a browser"
 	loginCookie    = "login"
-	maxName        = 128 // bytes of what somebody calls himself
+	maxName        = 128 // bytes of a display name
 )
 
-// Way is how people log in to the pages.
+// Way is how users log in to the pages.
 type Way int
 
 const (
 	NoWay    Way = iota
 	ByToken      // with a static token
-	ByIssuer     // at the issuer of logins
+	ByIssuer     // at the login issuer
 )
 
-// BrowserLogins begin and end what [Sessions] are about.
+// BrowserLogins begins and ends browser sessions, see [Sessions].
 type BrowserLogins struct{ *Guard }
 
-// BrowserLogins are the logins of people at the pages.
+// BrowserLogins returns the logins at the pages.
 func (g *Guard) BrowserLogins() BrowserLogins { return BrowserLogins{g} }
 
-// Way says how people log in now.
+// Way returns how users log in under the current policy.
 func (g BrowserLogins) Way() Way {
 	if g.o.Sessions == nil {
 		return NoWay
@@ -52,15 +52,15 @@ func (g BrowserLogins) Way() Way {
 	return NoWay
 }
 
-// Issuer is where people log in who do so [ByIssuer].
+// Issuer returns the URL of the login issuer, for logins [ByIssuer].
 func (g BrowserLogins) Issuer() string { return g.o.Login.Issuer.URL }
 
-// On reports whether `tofu login` gets a token here.
+// On reports whether this server supports `tofu login`.
 func (g ToolLogins) On() bool {
 	return g.o.Login != nil && (g.o.Sessions == nil || !g.o.Sessions.Portal)
 }
 
-// client is what the pages are at the issuer of logins.
+// client returns the OAuth client of the pages at the login issuer; false: none.
 func (g *Guard) client() (client, bool) {
 	l := g.o.Login
 	s := g.o.Sessions
@@ -73,8 +73,8 @@ func (g *Guard) client() (client, bool) {
 	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
 }
 
-// issuer is that of logins, for tokens that are for a client. Where the tools log in
-// there themselves, the policy says where its groups are.
+// issuer returns the login issuer, with the client as the audience of its tokens. With
+// [Login].Direct the policy names the claim with the groups.
 func (g *Guard) issuer(now *rules, by client) Issuer {
 	i := g.o.Login.Issuer
 	if g.o.Login.Direct {
@@ -88,7 +88,7 @@ func (g *Guard) issuer(now *rules, by client) Issuer {
 	return i
 }
 
-// browserState travels through the issuer and back.
+// browserState is the sealed state parameter of a login; the issuer sends it back.
 type browserState struct {
 	Return   string `json:"r"`
 	Verifier string `json:"v"`
@@ -96,9 +96,9 @@ type browserState struct {
 	Expires  int64  `json:"e"`
 }
 
-// Begin begins a login at the issuer, where the browser has to go. The cookie
-// binds the way back to this browser: nobody can be sent through the end of a login
-// that somebody else began.
+// Begin begins a login and returns the URL at the issuer to which the browser must go.
+// The cookie binds the login to this browser, so that an attacker cannot make the
+// browser complete a login that the attacker began.
 func (g BrowserLogins) Begin(r *http.Request, back string) (to *url.URL, cookie *http.Cookie, err error) {
 	by, ok := g.client()
 	if !ok {
@@ -121,22 +121,22 @@ func stateHash(state string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Owns reports whether the issuer sends back a browser that is to be logged in
-// here, and not one that a tool waits for.
+// Owns reports whether a callback of the issuer belongs to a login at the pages, and not
+// to one of a tool.
 func (g BrowserLogins) Owns(r *http.Request) bool {
 	s := g.o.Sessions
 	var st browserState
 	return s != nil && s.Keyring.Open(browserPurpose, r.URL.Query().Get("state"), &st) == nil
 }
 
-// LoggedIn is a session that has begun.
+// LoggedIn is a new session.
 type LoggedIn struct {
 	Caller
-	Back    string         // what [BrowserLogins.Begin] was given
-	Cookies []*http.Cookie // of the session; those of the login are taken back
+	Back    string         // the argument of [BrowserLogins.Begin]
+	Cookies []*http.Cookie // sets those of the session, deletes those of the login
 }
 
-// Callback ends a login at the issuer.
+// Callback completes a login at the issuer.
 func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	q := r.URL.Query()
 	s := g.o.Sessions
@@ -173,7 +173,7 @@ func (g BrowserLogins) Callback(r *http.Request) (LoggedIn, error) {
 	return in, err
 }
 
-// answered is who the issuer says that somebody is, in its answer to a login.
+// answered returns the identity, and the ID token, from the issuer's answer to a login.
 func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
 	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
 		return identity{}, "", badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
@@ -184,7 +184,7 @@ func (g BrowserLogins) answered(r *http.Request, q url.Values, by client, st bro
 	return dialog(g).identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
 }
 
-// ByToken begins the session of who has a static token.
+// ByToken begins a session with a static token.
 func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) {
 	now := g.rules.Load()
 	s := g.o.Sessions
@@ -207,7 +207,7 @@ func (g BrowserLogins) ByToken(r *http.Request, token string) (LoggedIn, error) 
 	return g.open(r, c, v)
 }
 
-// open seals a session, and records that it began.
+// open seals a session and records the login.
 func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, error) {
 	s := g.o.Sessions
 	c.Until = time.Unix(v.Issued, 0).Add(s.ttl())
@@ -224,7 +224,8 @@ func (g BrowserLogins) open(r *http.Request, c Caller, v session) (LoggedIn, err
 	return LoggedIn{Caller: c, Cookies: cookies}, nil
 }
 
-// End ends the session of a request as far as that can be: its browser forgets it.
+// End records a logout and returns cookies that delete the session in the browser. A
+// copy of the session cookie stays valid.
 func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	if g.o.Sessions == nil {
 		return nil
@@ -235,7 +236,7 @@ func (g BrowserLogins) End(r *http.Request) []*http.Cookie {
 	return g.o.Sessions.Forget(r)
 }
 
-// record writes a login or logout to the audit log; what is "" was refused.
+// record writes a login or logout to the audit log; "" stands for a refused login.
 func (g BrowserLogins) record(r *http.Request, c Caller, what rights.Action) {
 	right := rights.Right{Action: rights.LogIn, Kind: rights.AnyKind}
 	if what == "" {
@@ -246,13 +247,13 @@ func (g BrowserLogins) record(r *http.Request, c Caller, what rights.Action) {
 	grant.Record("", Change{Action: what, Status: http.StatusSeeOther})
 }
 
-// RuleRight is a right, and the rule that gives it.
+// RuleRight is a scope and the rule that gives it.
 type RuleRight struct {
 	Scope rights.Scope
-	Rule  string // "": no rule does, but the token itself, or what everybody may
+	Rule  string // "": the token itself gives it, or it is a right of anonymous callers
 }
 
-// Rights are all that the caller has, as the rules give them.
+// Rights returns all scopes of the caller with their rules.
 func (c Caller) Rights() []RuleRight {
 	all := make([]RuleRight, len(c.scopes))
 	for i, s := range c.scopes {
@@ -264,9 +265,9 @@ func (c Caller) Rights() []RuleRight {
 	return all
 }
 
-// KnownGroups are the groups that rights hang on, and when the issuer said so; zero:
-// it is not known. What somebody owns by them is for [Grant.Groups] to say.
+// KnownGroups returns the groups that rules are matched with, and when the issuer stated
+// them; zero: unknown. Ownership is decided by [Grant.Groups] instead.
 func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
 
-// CallerOf identifies the caller, and records nothing: for what a page says of its reader.
+// CallerOf identifies the caller and records nothing. Pages show the caller with it.
 func (g *Guard) CallerOf(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }

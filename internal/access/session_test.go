@@ -41,8 +41,8 @@ func seal(t testing.TB, ring *keyring.Ring, purpose string, v any) string {
 	return sealed
 }
 
-// people are a guard of a full server, with the issuer of its logins. Who is in the
-// team, and who has the static token, may much.
+// people is a guard of a full server with its login issuer. Members of the group "team"
+// and the holder of the static token have many rights.
 type people struct {
 	*access.Guard
 	issuer            *webtest.Issuer
@@ -71,12 +71,12 @@ func newPeople(t testing.TB) *people {
 	return p
 }
 
-// session is what a cookie of the team says.
+// session returns the content of a cookie of a member of the team.
 func (p *people) session() map[string]any {
 	return map[string]any{"iss": p.issuer.URL, "sub": "anna", "groups": []string{"team"}, "n": "Anna", "t": p.now.Unix()}
 }
 
-// ask asks for a right with cookies, and returns the status and the caller.
+// ask requests a right with cookies and returns the status and the grant.
 func (p *people) ask(t *testing.T, method, path string, right rights.Right, cookies ...string) (int, access.Grant) {
 	r := httptest.NewRequest(method, "https://okara.example.com"+path, nil)
 	for _, c := range cookies {
@@ -92,7 +92,8 @@ var (
 	allLists = rights.Right{Action: rights.List, Kind: rights.AnyKind}
 )
 
-// TestSession shows which cookies are somebody, and that none that fails is anybody.
+// TestSession checks which cookies identify a caller, and that a request with an invalid
+// cookie is refused.
 //
 // Shows: pages 5 | sessions: forged, old, cut, of another key, two of a name, in each other's
 // place, a rotation, a group that is gone
@@ -145,7 +146,7 @@ func TestSession(t *testing.T) {
 			if status != c.status || status == http.StatusOK && g.Mode != c.mode {
 				t.Errorf("status %d, %q", status, g.Mode)
 			}
-			// What anybody may, nobody may with a cookie that fails.
+			// Even rights of anonymous callers are refused with an invalid cookie.
 			status, g = p.ask(t, http.MethodGet, c.path, readNet, c.cookies...)
 			none := !strings.HasPrefix(c.path, "/ui/") && !strings.HasPrefix(c.path, "/api/v1/") || strings.Contains(c.name, " name")
 			want := c.status
@@ -168,8 +169,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestSealedInPlaceOfAnother offers each kind of sealed value as a session and as a
-// token of a login, whoever sealed it.
+// TestSealedInPlaceOfAnother presents each kind of sealed value, sealed with each ring,
+// as a session and as a login token.
 //
 // Shows: pages 5
 func TestSealedInPlaceOfAnother(t *testing.T) {
@@ -198,8 +199,8 @@ func TestSealedInPlaceOfAnother(t *testing.T) {
 	}
 }
 
-// TestSessionOfPortal shows that a portal is believed for the proof alone, and for
-// templates and instances alone.
+// TestSessionOfPortal checks that of a portal's session only the proof is trusted, and
+// only for templates and instances.
 //
 // Shows: pages 5
 // Shows: platform-attacks 16
@@ -242,7 +243,7 @@ func TestSessionOfPortal(t *testing.T) {
 			began := p.now
 			defer func() { p.now = began }()
 			p.now = p.now.Add(c.after)
-			v := p.session() // the portal says Anna, made just now
+			v := p.session() // the portal claims that it is Anna, logged in just now
 			v["p"] = c.proof
 			cookie := "__Host-okara=" + seal(t, p.portal, "session of a portal", v)
 			status, g := p.ask(t, http.MethodPost, "/api/v1/instances", launch, cookie)
@@ -271,9 +272,9 @@ func TestSessionOfPortal(t *testing.T) {
 	}
 }
 
-// TestPlainCookie has the port in the name of a cookie that browsers send to every
-// port of an address: the one that the browser asked, since a server that leads gets
-// it from another one on this machine as it came.
+// TestPlainCookie checks that a cookie without TLS has the port in its name, because
+// browsers send it to every port of an address. It is the port that the browser used: a
+// leader gets the cookie unchanged from another server on this machine.
 //
 // Shows: pages 5
 func TestPlainCookie(t *testing.T) {
@@ -290,7 +291,7 @@ func TestPlainCookie(t *testing.T) {
 	}{
 		{"http://127.0.0.1:8080/ui/x", "okara-8080", 200},
 		{"http://127.0.0.1:9090/ui/x", "okara-8080", 401},
-		{"http://127.0.0.1:9090/ui/x", "okara-9090", 200}, // a browser at 9090, handed on to 8080
+		{"http://127.0.0.1:9090/ui/x", "okara-9090", 200}, // a browser at 9090, forwarded to 8080
 		{"http://localhost/ui/x", "okara-8080", 200},
 		{"http://127.0.0.1:8080/ui/x", "okara", 401},
 		{"http://127.0.0.1:8080/ui/x", "__Host-okara", 401},
@@ -304,8 +305,8 @@ func TestPlainCookie(t *testing.T) {
 	}
 }
 
-// TestSessionEnds shows what ends sessions that nobody keeps: a time before which none
-// counts, and a rule that is gone.
+// TestSessionEnds checks how sessions, which are not stored, are revoked: by a time before
+// which none counts, and by removing a rule.
 //
 // Shows: pages 5
 func TestSessionEnds(t *testing.T) {
@@ -349,7 +350,7 @@ func TestSessionEnds(t *testing.T) {
 	if err := p.Replace(p.policy); err != nil {
 		t.Fatal(err)
 	}
-	// Sessions may last longer than the issuer's word on groups counts for owners.
+	// Sessions may last longer than groups count for ownership.
 	_, g := p.ask(t, http.MethodGet, "/ui/x", launch, cookie)
 	p.now = p.now.Add(25 * time.Hour)
 	if groups, err := g.Groups(0); statusOf(t, err) != http.StatusUnauthorized {

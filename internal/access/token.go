@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/statictoken"
 )
 
-// static looks a static token up.
+// static returns the caller with a static token; false: it is unknown or has expired.
 func (l *rules) static(token string, now time.Time) (Caller, bool) {
 	id, hash, err := statictoken.Hash(token)
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *rules) static(token string, now time.Time) (Caller, bool) {
 	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes}, ok
 }
 
-// token finds a static token by its hash.
+// token finds a static token by its id and hash; false: it is unknown or has expired.
 func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token, bool) {
 	for _, t := range l.Tokens {
 		if t.ID == id && subtle.ConstantTimeCompare(t.Hash[:], hash) == 1 {
@@ -32,8 +32,8 @@ func (l *rules) token(id string, hash []byte, now time.Time) (statictoken.Token,
 	return statictoken.Token{}, false
 }
 
-// named is the id of the static token that a refused request claims to have; "" if
-// there is none of that id. Nothing else of what was sent is ever shown.
+// named returns the id of the static token in a refused request; "" if no configured
+// token has that id. No other part of what the client sent is ever shown.
 func (l *rules) named(r *http.Request) string {
 	token, _ := bearer(r)
 	id, _, err := statictoken.Hash(token)
@@ -44,9 +44,8 @@ func (l *rules) named(r *http.Request) string {
 	return id
 }
 
-// bearer returns the token of a request. States and the registry itself take
-// it as the password of Basic too, which is what the http backend and Docker
-// clients can send.
+// bearer returns the token of a request. The state and registry routes also accept it as
+// the password of Basic authentication, which the http backend and Docker clients send.
 func bearer(r *http.Request) (string, bool) {
 	h := r.Header.Get("Authorization")
 	if h == "" {
@@ -68,14 +67,14 @@ func basicRoute(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v2/") || strings.HasPrefix(r.URL.Path, "/state/")
 }
 
-// ofTools reports whether the tools, or okara in their place, send their token for
-// the host to the route.
+// ofTools reports whether the tools, or okara on their behalf, send the token that they
+// have for this host to the route.
 func ofTools(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives", "api"}, first)
 }
 
-// Challenge is the WWW-Authenticate header of a 401.
+// Challenge returns the WWW-Authenticate header of a 401.
 func Challenge(r *http.Request) string {
 	if basicRoute(r) {
 		return `Basic realm="okara"`

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/rights"
 )
 
-// TestAnyToken takes whatever the tools send for nothing, but only where nothing says
-// who may do what, and only where they send it.
+// TestAnyToken checks that any token of the tools is ignored, but only where no access
+// rules are configured, and only on routes to which the tools send it.
 func TestAnyToken(t *testing.T) {
 	keys, err := keyring.New([]keyring.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestAnyToken(t *testing.T) {
 	}
 }
 
-// TestScheme believes a listed proxy, and nobody else.
+// TestScheme checks that X-Forwarded-Proto counts only from a listed proxy.
 func TestScheme(t *testing.T) {
 	g := &Guard{o: Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
 	for _, tt := range []struct {

@@ -20,33 +20,32 @@ import (
 	"sync/atomic"
 )
 
-// minSecret is the least number of bytes of a key's secret.
+// minSecret is the minimum length of a key's secret, in bytes.
 const minSecret = 32
 
-// Key signs and seals what a server gives away and later takes back. Of several
-// the first one is used for what is new, all for what comes back, so a rotation
-// breaks nothing that lives. Replicas need the same keys.
+// Key signs and seals values that a server hands out and later gets back. The first key
+// of a ring makes new values; all keys verify and open values that come back, so a
+// rotation does not invalidate existing values. Replicas need the same keys.
 type Key struct {
 	ID     string // empty: derived from the secret
 	Secret []byte // at least 32 bytes
 }
 
-// Keyring signs lines of text and seals values, each for a purpose: what was made
-// for one is worth nothing for another. Nothing of it is
-// stored. It is safe for concurrent use.
+// Ring signs lines of text and seals values, each for a purpose. A value made for one
+// purpose is not valid for another. It stores no values and is safe for concurrent use.
 type Ring struct {
 	now atomic.Pointer[[]Key]
 	set atomic.Int64
 }
 
-// NewKeyring returns a keyring of at least one key.
+// New returns a ring of at least one key.
 func New(keys []Key) (*Ring, error) {
 	ring := &Ring{}
 	return ring, ring.Replace(keys)
 }
 
-// Replace takes other keys from now on. What is wrong with one of them changes
-// nothing.
+// Replace replaces the keys. If one of the new keys is invalid, it changes nothing and
+// returns an error.
 func (ring *Ring) Replace(keys []Key) error {
 	checked, err := checkKeys(keys)
 	if err != nil {
@@ -58,8 +57,8 @@ func (ring *Ring) Replace(keys []Key) error {
 	return nil
 }
 
-// Set is another number after each change of the keys, so that what was signed
-// before can be told from what would be signed now.
+// Set returns a number that changes with each change of the keys, so a caller can detect
+// that cached signatures are outdated.
 func (ring *Ring) Set() int64 { return ring.set.Load() }
 
 func (k Key) equal(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
@@ -92,14 +91,13 @@ func (ring *Ring) Shares(other *Ring) bool {
 	})
 }
 
-// Sign returns a signature over lines of text, and the id of the key that made
-// it.
+// Sign returns a signature over lines of text, and the id of its key.
 func (ring *Ring) Sign(purpose string, lines ...string) (id, signature string) {
 	k := (*ring.now.Load())[0]
 	return k.ID, k.mac(purpose, lines)
 }
 
-// Verify reports whether the key of this id made the signature over the lines.
+// Verify reports whether the key with this id made the signature over the lines.
 func (ring *Ring) Verify(purpose, id, signature string, lines ...string) bool {
 	for _, k := range *ring.now.Load() {
 		if k.ID == id && hmac.Equal([]byte(k.mac(purpose, lines)), []byte(signature)) {
@@ -118,11 +116,11 @@ func (k Key) mac(purpose string, lines []string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// errSealed says that a sealed value was not made here, or for another purpose.
+// errSealed means that a sealed value was made with other keys or for another purpose.
 var errSealed = errors.New("not a value of this server")
 
-// Seal encrypts v for a purpose, so that the server need not remember it: only
-// a replica with the same keys can read or make one. The form is
+// Seal encrypts v for a purpose, so that the server need not remember it. Only servers
+// with the same keys can read or make sealed values. The form is
 // "<kid>.<base64url of nonce and AES-256-GCM>".
 func (ring *Ring) Seal(purpose string, v any) (string, error) {
 	plain, err := json.Marshal(v)
@@ -139,7 +137,7 @@ func (ring *Ring) Seal(purpose string, v any) (string, error) {
 	return k.ID + "." + base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, []byte(purpose))), nil
 }
 
-// Open reads a sealed value of the same purpose into v.
+// Open decrypts a value that was sealed for the same purpose into v.
 func (ring *Ring) Open(purpose, sealed string, v any) error {
 	id, text, _ := strings.Cut(sealed, ".")
 	b, err := base64.RawURLEncoding.DecodeString(text)

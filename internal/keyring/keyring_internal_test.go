@@ -26,8 +26,8 @@ func TestKeyringRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSealed opens arbitrary values: only what was sealed here for the same
-// purpose opens, and as what it was.
+// FuzzSealed opens arbitrary values: only a value that was sealed by this ring for the
+// same purpose opens, and yields its original content.
 func FuzzSealed(f *testing.F) {
 	keys, err := New([]Key{{Secret: make([]byte, 32)}})
 	if err != nil {

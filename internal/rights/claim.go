@@ -11,17 +11,17 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Names of the OCI grammar: they have neither a glob nor a way up.
+// Names by the OCI grammar, which allows neither globs nor "..".
 var (
 	claimName  = text.Pattern(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
 	claimNames = text.Pattern(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
-// maxClaim bounds the text of a claim in a right, in bytes.
+// maxClaim bounds the value of a claim in a right, in bytes.
 const maxClaim = 255
 
-// ParseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
-// of the token: {namespace} is one name of the OCI grammar, {module...} are names
+// ParseRuleScope parses a right of a rule, like [ParseScope]. Its glob may name claims of
+// the token: {namespace} stands for one name of the OCI grammar, {module...} for names
 // joined by "/".
 func ParseRuleScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
@@ -39,7 +39,7 @@ var (
 	errBraces  = errors.New("{ and } are around the name of a claim, such as {namespace} or {module...}")
 )
 
-// Fill puts the claims into the glob.
+// Fill replaces the names of claims in the glob by their values.
 func (s Scope) Fill(claim func(name string) (string, bool)) (Scope, error) {
 	if !strings.ContainsAny(s.Glob, "{}") {
 		return s, nil
@@ -80,8 +80,8 @@ func (s Scope) Fill(claim func(name string) (string, bool)) (Scope, error) {
 
 var braces = text.Pattern(`\{[^{}]*\}`)
 
-// Within reports whether the right lies within a glob of the same kind, whatever the
-// claims are that fill it. The glob names no claims.
+// Within reports whether the scope lies within a glob of the same kind, whatever values
+// its claims have. The result is false if the glob names claims.
 func (s Scope) Within(glob string) bool {
 	if strings.ContainsAny(glob, "{}") {
 		return false

@@ -10,61 +10,62 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-// Action is what somebody wants to do. The change of a version has names of its
-// own in the audit log, such as "yank".
+// Action is what a request does. Changes of a version have more specific names in the
+// audit log, such as "yank".
 type Action string
 
-// Actions of rights. Who may publish may read, who may write a state may read
-// it, and Admin covers all of a kind.
+// Actions of rights. Every action except Use includes Read, and Admin includes all
+// actions of a kind.
 const (
 	Read    Action = "read"
 	Publish Action = "publish" // of modules, providers and mirrors
 	Write   Action = "write"   // of states
 	Run     Action = "run"     // of states: runs on the server
-	Use     Action = "use"     // of instances: launch, and act on what is one's own
-	Approve Action = "approve" // of instances: let through what others asked for
+	Use     Action = "use"     // of instances: launch them, and act on one's own
+	Approve Action = "approve" // of instances: approve requests of other callers
 	Admin   Action = "admin"
 
-	// List asks for a list. Everybody who is known may; what is in it is for
-	// [Grant.May] to say.
+	// List is the action of reading a list. Every identified caller has the right; the
+	// rows of the list are filtered by the right to read each.
 	List Action = "list"
 
-	LogIn Action = "login" // is anything allowed at all
+	LogIn Action = "login" // whether the caller has any right at all
 )
 
-// Kind is a kind of thing, one of [addr.KindModule] and so on, or AnyKind.
+// Kind is a kind of object, one of [addr.KindModule] and so on, or AnyKind.
 type Kind string
 
 // AnyKind stands for modules, providers and mirrors in a [Scope], and for no
 // kind at all in a [Right].
 const AnyKind Kind = "*"
 
-// Everything is the address of what only the glob ** covers: the server itself,
-// and whatever has no address of its own.
+// Everything is the address of objects that only the glob ** covers: the server itself,
+// and everything without an address of its own.
 const Everything = "**"
 
-// Somewhere is the address of a right to anything of its kind, for a request
-// whose address is in the body: its right is asked for when that was read.
+// Somewhere is the address of a right to any object of its kind. It is checked first for
+// a request with the address in its body; the exact right is checked once the body was
+// read.
 const Somewhere = "?"
 
-// Right is what a request asks for.
+// Right is what a request needs.
 type Right struct {
 	Action  Action
 	Kind    Kind
 	Address string
 }
 
-// String writes a right as a rule that gives it would.
+// String returns the right as a scope that grants it.
 func (r Right) String() string { return Scope{r.Action, r.Kind, r.Address}.String() }
 
-// Server is the right to what concerns the whole server.
+// Server returns the right to everything that concerns the whole server.
 func Server() Right { return Right{Admin, AnyKind, Everything} }
 
-// StateRight is the right to a workspace of a state, wherever it is asked for: to
-// "shop/dev". Workspace "" stands for all of them: "shop". What is stored in the
-// repository of a split workspace has the address of that workspace, and whatever
-// else may be there is for who has the right to all of the state that is split. A
-// name that no state can have takes the right to all states.
+// StateRight returns the right to a workspace of a state, with the address "shop/dev".
+// Workspace "" stands for all workspaces: "shop". The repository of a split workspace
+// has the address of that workspace; any other workspace in that repository needs the
+// right to the whole state that is split. A name that no state can have needs the right
+// to all states.
 func StateRight(l addr.Layout, action Action, name, workspace string) Right {
 	if _, err := l.StateRepo(name); err != nil {
 		return Right{action, addr.KindState, Everything}
@@ -82,8 +83,8 @@ func StateRight(l addr.Layout, action Action, name, workspace string) Right {
 	return Right{action, addr.KindState, name}
 }
 
-// AnyStateRight is the right to some workspace of a state, whichever: its address is
-// "shop/". It is for lists, whose rows are asked for one by one, and for requests
+// AnyStateRight returns the right to any one workspace of a state, with the address
+// "shop/". It is for lists, whose rows are then checked one by one, and for requests
 // that name the workspace in the body.
 func AnyStateRight(l addr.Layout, action Action, name string) Right {
 	right := StateRight(l, action, name, "default")
@@ -93,10 +94,10 @@ func AnyStateRight(l addr.Layout, action Action, name string) Right {
 	return right
 }
 
-// RightTo is the right to read or publish what a repository holds. The layout
-// says what that is. Whatever else is below its states is state as well, of
-// which only a right to all states tells; everything else, catalog, queue,
-// instances and their ledger among it, belongs to the server.
+// RightTo returns the right to read or publish the content of a repository, whose kind
+// the layout determines. Other repositories below the states need the right to all
+// states. All the rest, including catalog, queue, instances and their ledger, belongs to
+// the server.
 func RightTo(l addr.Layout, action Action, repository string) Right {
 	stateAction := action
 	if action == Publish {
@@ -110,7 +111,7 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 		return Right{action, Kind(item.Kind), item.Provider.String()}
 	case ok && item.Kind == addr.KindTemplate:
 		return Right{action, addr.KindTemplate, item.Template}
-	case ok && item.Kind == addr.KindState: // tags and blobs are of all workspaces, or of the only one
+	case ok && item.Kind == addr.KindState: // tags and blobs belong to all workspaces, or to the only one
 		if _, _, split := l.SplitState(item.State); split {
 			return StateRight(l, stateAction, item.State, "default")
 		}
@@ -121,19 +122,19 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 	return Server()
 }
 
-// Scope is rights in a configuration, written "action:kind:glob": an action, a kind
-// of thing (module, provider, mirror, state, template, instance, or * for the first
-// three) and a glob over addresses, in which * stands for part of a segment and **
-// for any number of segments. The glob of a state fits if it matches its name, with
-// all workspaces, or NAME/WORKSPACE. The address of an instance is that of its
-// template; no glob matches those of the namespace [addr.TemplateReserved].
+// Scope grants rights in a configuration, written "action:kind:glob": an action, a kind
+// (module, provider, mirror, state, template, instance, or * for the first three) and a
+// glob over addresses, in which * stands for part of a segment and ** for any number of
+// segments. For states the glob matches NAME, which includes all workspaces, or
+// NAME/WORKSPACE. The address of an instance is that of its template; no glob matches
+// addresses in the namespace [addr.TemplateReserved].
 type Scope struct {
 	Action Action
 	Kind   Kind
 	Glob   string
 }
 
-// ParseScope parses "publish:module:acme/**".
+// ParseScope parses a scope such as "publish:module:acme/**".
 func ParseScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
 	if err == nil && strings.ContainsAny(scope.Glob, "{}") {
@@ -162,8 +163,8 @@ func parseScope(s string) (Scope, error) {
 	return scope, nil
 }
 
-// actionsOf are the actions that a scope of the kind may have; nil: there is no
-// such kind.
+// actionsOf returns the actions that a scope of the kind may have, and words about the
+// kind for an error; nil: there is no such kind.
 func actionsOf(kind Kind) (actions []Action, of string) {
 	switch {
 	case kind == AnyKind || artifacts(kind):
@@ -205,8 +206,8 @@ func (s Scope) Allows(right Right) bool {
 	return addr.Match(s.Glob, right.Address)
 }
 
-// fitsState reports whether the glob matches a state by its name, which has no "/",
-// or the workspace: of [AnyStateRight] any.
+// fitsState reports whether the glob matches the name of a state, which has no "/", or
+// the workspace. For an address of [AnyStateRight] any workspace is enough.
 func (s Scope) fitsState(address string) bool {
 	name, workspace, inside := strings.Cut(address, "/")
 	switch {
@@ -218,8 +219,9 @@ func (s Scope) fitsState(address string) bool {
 	return inside && addr.Match(s.Glob, address)
 }
 
-// covers reports whether the scope covers an action on something of a kind. Who
-// may use instances may read their templates, but not what others launched.
+// covers reports whether the scope covers an action on an object of a kind. A right to
+// use instances includes reading their templates, but not reading the instances of
+// other callers.
 func (s Scope) covers(kind Kind, action Action) bool {
 	if s.Kind == addr.KindInstance && kind == addr.KindTemplate {
 		return action == Read && (s.Action == Use || s.Action == Admin)
@@ -235,7 +237,7 @@ func artifacts(kind Kind) bool {
 	return slices.Contains([]Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, kind)
 }
 
-// AnonymousAll are the rights of everybody on a loopback listener.
+// AnonymousAll returns the rights of every caller on a loopback listener.
 func AnonymousAll() []Scope {
 	return []Scope{
 		{Admin, AnyKind, Everything}, {Write, addr.KindState, Everything}, {Run, addr.KindState, Everything},
@@ -243,7 +245,7 @@ func AnonymousAll() []Scope {
 	}
 }
 
-// AnonymousRead are the rights to fetch every module and provider.
+// AnonymousRead returns the rights to fetch every module and provider.
 func AnonymousRead() []Scope {
 	return []Scope{{Read, addr.KindModule, Everything}, {Read, addr.KindProvider, Everything}, {Read, addr.KindMirror, Everything}}
 }

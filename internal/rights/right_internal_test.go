@@ -92,8 +92,8 @@ func TestRightToInstances(t *testing.T) {
 	}
 }
 
-// TestStateRight shows that each workspace has one address, whichever of its two
-// names it is asked for by, and that a name of no state is for who may everything.
+// TestStateRight checks that each workspace has the same address by either of its two
+// names, and that a name that no state can have needs the right to all states.
 func TestStateRight(t *testing.T) {
 	l := addr.Layout{Prefix: "p", Split: []string{"acme"}}
 	for _, tt := range []struct{ name, workspace, want, any string }{
@@ -127,7 +127,7 @@ func TestStateRight(t *testing.T) {
 	}
 }
 
-// TestWithin: a right lies within a glob if it does whatever the claims are.
+// TestWithin checks that a scope lies within a glob only if it does for all claim values.
 //
 // Shows: operator 3
 func TestWithin(t *testing.T) {

@@ -29,11 +29,11 @@ type Token struct {
 	Expires time.Time // zero: never
 }
 
-// tokenPrefix marks static tokens; the shape of a token selects the one way in
-// which it is checked.
+// Prefix begins each static token; the form of a token selects the one way in which it
+// is checked.
 const Prefix = "oks_"
 
-// HashToken returns the identifier and the hash of a static token.
+// Hash returns the identifier and the hash of a static token.
 func Hash(token string) (id string, hash [sha256.Size]byte, err error) {
 	rest, ok := strings.CutPrefix(token, Prefix)
 	id, secret, found := strings.Cut(rest, "_")
@@ -43,14 +43,14 @@ func Hash(token string) (id string, hash [sha256.Size]byte, err error) {
 	return id, sha256.Sum256([]byte(token)), nil
 }
 
-// expiresField begins the end of a token in a token file.
+// expiresField begins the field with the expiry of a token in a token file.
 const expiresField = "expires="
 
 var tokenID = text.Pattern(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
-// NewToken makes a static token of an identifier that [HashToken] finds in it
-// again: up to 63 lower-case letters, digits, dots and dashes. The text is the
-// secret, of 160 random bits; the token knows its hash only.
+// New makes a static token with an identifier, which [Hash] returns again: up to 63
+// lower-case letters, digits, dots and dashes. The text contains the secret of 160
+// random bits; the token has only its hash.
 func New(id string, scopes []rights.Scope, expires time.Time) (text string, t Token, err error) {
 	if !tokenID().MatchString(id) {
 		return "", t, fmt.Errorf("the name %q of a token must be 1 to 63 lower-case letters, digits, dots or dashes, the first of them a letter or a digit", id)
@@ -68,8 +68,8 @@ func noScope(id string) error {
 	return fmt.Errorf("token %s has no scope, such as read:module:**", id)
 }
 
-// Line is the token in a token file. It holds the hash, so that a file of such
-// lines is not secret.
+// Line returns the line of the token in a token file. It holds only the hash, so a file
+// of such lines is not secret.
 func (t Token) Line() string {
 	field := []string{t.ID, "sha256:" + hex.EncodeToString(t.Hash[:])}
 	if !t.Expires.IsZero() {
@@ -81,16 +81,16 @@ func (t Token) Line() string {
 	return strings.Join(field, " ")
 }
 
-// maxTokenFile bounds a token file, in bytes: some thousand tokens.
+// maxTokenFile bounds a token file, in bytes: several thousand tokens.
 const maxTokenFile = 1 << 20
 
-// ReadTokens reads a token file. A line is a token or, so that the file need not
-// be secret, its id and hash, then perhaps its end, then scopes:
+// Read reads a token file. A line has a token or, so that the file need not be secret,
+// its id and hash, then optionally its expiry, then its scopes:
 //
 //	oks_ci_<secret>             publish:module:acme/** read:provider:**
 //	ci sha256:<64 hex digits>   expires=2027-01-31T00:00:00Z publish:module:acme/**
 //
-// Empty lines and those that begin with # say nothing. An error names file and line.
+// Empty lines and those that begin with # are ignored. An error names file and line.
 func Read(file string) ([]Token, error) {
 	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil {
@@ -151,7 +151,7 @@ func parseToken(field []string) (Token, error) {
 	}
 	for _, text := range rest {
 		if strings.HasPrefix(text, Prefix) {
-			return t, fmt.Errorf("the line of token %s has a second token", t.ID) // which no error may show
+			return t, fmt.Errorf("the line of token %s has a second token", t.ID) // errors must not show it
 		}
 		s, err := rights.ParseScope(text)
 		if err != nil {
@@ -169,10 +169,10 @@ func first(s []string) string {
 	return s[0]
 }
 
-// AddToken writes a token's line at the end of a token file, which is made, with
-// mode 0600, where there is none. It is one write, so a server that reads the file
-// meanwhile sees the line or does not. A file that cannot be read as one of tokens,
-// or knows the id already, stays as it is: [fs.ErrExist].
+// Add appends a token's line to a token file, which is created with mode 0600 if it does
+// not exist. It makes one write, so a server that reads the file meanwhile sees the whole
+// line or none of it. An invalid file is not changed, nor is one that already has the
+// id; the error for the latter is [fs.ErrExist].
 func Add(file string, t Token) error {
 	b, err := files.ReadLimited(file, maxTokenFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,8 @@ func newToken(t *testing.T, id string, expires time.Time) statictoken.Token {
 	return token
 }
 
-// TestAddToken adds tokens to a file that somebody wrote and left without its last
-// line end, all at once.
+// TestAddToken adds tokens concurrently to a file that was written by hand and lacks the
+// final newline.
 func TestAddToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600); err != nil {
@@ -67,8 +67,8 @@ func TestAddToken(t *testing.T) {
 	}
 }
 
-// TestAddTokenRefused shows that a file is left alone that has the name, or that
-// nobody could read tokens from.
+// TestAddTokenRefused checks that a file is not changed if it already has the id or is
+// not a valid token file.
 func TestAddTokenRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := statictoken.Add(file, newToken(t, "ci", time.Time{})); err != nil {
