@@ -55,10 +55,10 @@ func private(t testing.TB) func(*server.Options) {
 // server works, nothing of the token gets into an archive link, and without a
 // token neither metadata nor mirror answer.
 //
-// Shows: registries 4 | archives that demand credentials | boring-registry#406,
+// Shows: registries 4 | archives that require credentials | boring-registry#406,
 // hashicorp/terraform#36519, opentofu/opentofu#4314
-// Shows: registries 6 | the caller's token in addresses of archives | boring-registry
-// Shows: registries 27 | a mirror left open since tools would send no credentials |
+// Shows: registries 6 | the caller's token in URLs of archives | boring-registry
+// Shows: registries 27 | a mirror left open because tools would send no credentials |
 // sethbacon/terraform-registry-backend
 func TestPrivate(t *testing.T) {
 	f := newFront(t, private(t))
@@ -154,10 +154,11 @@ func open(testing.TB) func(*server.Options) { return nil }
 // TestEmbedded checks the rights for the registry itself, as used by docker
 // clients, and that the front-end sees what was pushed there.
 //
-// Shows: mistakes 10 | `read:*:**` read states below a state's path | whatever is below the path of
-// states is state
-// Shows: mistakes 11 | every reader read the catalog and the queue through `/v2/`, every publisher
-// deleted them | they take `admin:*:**`; the server lists by itself what is pushed
+// Shows: mistakes 10 | `read:*:**` gave access to states below a state's path | everything below
+// the path of states is treated as state
+// Shows: mistakes 11 | every reader could read the catalog and the queue through `/v2/`, and every
+// publisher could delete them | both require `admin:*:**`; the server itself adds pushed versions
+// to the lists
 func TestEmbedded(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)

@@ -111,7 +111,7 @@ func TestArchiveRanges(t *testing.T) {
 //
 // Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
 // `--archive-ttl`
-// Shows: opendepot-defects 4 | archive addresses that name any bucket
+// Shows: opendepot-defects 4 | archive addresses that can name any bucket
 func TestArchiveLinkFixed(t *testing.T) {
 	f := newFront(t, nil)
 	_, u := f.moduleLink(t, 100)

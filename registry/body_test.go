@@ -44,9 +44,9 @@ func (e *bottomless) Read(p []byte) (int, error) { e.read += int64(len(p)); retu
 // TestBodyBeforeRight is the attack with a body of 620 MB: no route reads a
 // byte of an unauthorized request, for any type of body.
 //
-// Shows: mistakes 1 | `/v2/` read forms before it knew who asked: without a token, one body filled
-// the disk and sixty the memory | no byte of a body is read until the right is decided from method,
-// path and query; `/v2/` takes no forms; 256 bodies at once, shared among clients
+// Shows: mistakes 1 | `/v2/` read forms before it knew the caller: without a token, one body filled
+// the disk and sixty filled the memory | no byte of a body is read until the right is decided from
+// method, path and query; `/v2/` accepts no forms; at most 256 bodies at once, shared among clients
 func TestBodyBeforeRight(t *testing.T) {
 	f := greedy(t)
 	routes := []string{

@@ -22,9 +22,10 @@ import (
 // whose name resolves to this machine reads states, and a page of another site
 // replaces them. It tests every route.
 //
-// Shows: pages 9 | bytes of others are no script of ours
-// Shows: mistakes 4 | an open server on loopback trusted any web page | where everybody may write,
-// it answers to its own names only; no server makes a change that a page of another site asks for
+// Shows: pages 9 | content of users is never executed as a script of the server
+// Shows: mistakes 4 | an open server on loopback trusted any web page | where anonymous callers may
+// write, it answers only to its own host names; no server makes a change that a page of another
+// site requests
 func TestWebPages(t *testing.T) {
 	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	start := func(anonymous []rights.Scope) *front {

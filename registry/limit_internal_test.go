@@ -58,8 +58,8 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 // Retry-After, another client is served, and finished requests free their
 // slots.
 //
-// Shows: mistakes 18 | one client could take every place for downloads | it gets at most as many as
-// it leaves: half while it is alone, an equal share among many
+// Shows: mistakes 18 | one client could occupy every slot for downloads | a client may use at most
+// as many slots as remain free: half of them if it is alone, an equal share among many
 func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()

@@ -53,7 +53,7 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestFlakyRegistry is row 15: 500 clients at once while a tenth of the
 // registry's answers fails, and no client gets an error or a wrong byte.
 //
-// Shows: registries 15 | 500 under ten clients | terrakube-io/terrakube#2539
+// Shows: registries 15 | 500 with ten concurrent clients | terrakube-io/terrakube#2539
 func TestFlakyRegistry(t *testing.T) {
 	if source := inits(t, nil); source.failed.Load() < 50 {
 		t.Errorf("only %d failures in %d registry requests", source.failed.Load(), source.n.Load())
@@ -120,7 +120,7 @@ func inits(t *testing.T, change func(*server.Options)) *flaky {
 
 // TestPagedList is row 24: pages of two with absolute and with repeated links.
 //
-// Shows: registries 24 | tag lists read to the first page only |
+// Shows: registries 24 | only the first page of tag lists is read |
 // apparentlymart/oci-distribution-terraform-registry
 func TestPagedList(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{PageSize: 2, AbsoluteLinks: true}, {PageSize: 2, EndlessLink: true}} {
@@ -140,7 +140,7 @@ func TestPagedList(t *testing.T) {
 // TestOutage checks what still works while the registry is down: everything
 // that was known; readiness fails only if the registry has never answered.
 //
-// Shows: opendepot-defects 7 | no start without its store, no probes
+// Shows: opendepot-defects 7 | it does not start without its store; no probes
 func TestOutage(t *testing.T) {
 	clock := newClock()
 	var down atomic.Bool

@@ -183,10 +183,10 @@ func TestLoginRedirects(t *testing.T) {
 // TestLoginTokens checks that tokens of logins are refused if they are revoked,
 // from an issuer other than the login issuer, or not yet valid.
 //
-// Shows: mistakes 21 | found when more was attacked: login tokens of another issuer, secrets that
-// followed a redirect, revoked keys that a wrong clock revived, two servers on one folder, a full
-// disk that left tags without content, one client that took every place for packages from origins,
-// an origin that drips or fills the disk | each is refused, bounded or mended
+// Shows: mistakes 21 | found in further attacks: login tokens of another issuer, secrets that
+// followed a redirect, revoked keys that a wrong clock made valid again, two servers on one folder,
+// a full disk that left tags without content, one client that occupied every slot for packages from
+// origins, an origin that sends slowly or fills the disk | each is refused, bounded or repaired
 func TestLoginTokens(t *testing.T) {
 	now := time.Now()
 	i := newIssuer(t)

@@ -26,8 +26,8 @@ import (
 // TestMetrics uses a server and looks for each metric family that operators
 // rely on.
 //
-// Shows: opendepot 18 | metrics | always there, with their own listener if wanted; OpenTelemetry
-// spans; probes; a shutdown that lets downloads end
+// Shows: opendepot 18 | metrics | always available, on a separate listener if wanted; OpenTelemetry
+// spans; probes; a shutdown that lets downloads finish
 func TestMetrics(t *testing.T) {
 	metrics := server.NewMetrics()
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -87,8 +87,8 @@ func TestMetrics(t *testing.T) {
 // TestMetricsAreForAdministrators checks that reading the metrics, whose labels
 // contain names of private modules, requires a right on the whole server.
 //
-// Shows: mistakes 17 | `/metrics` named private modules to anybody | it takes `admin:*:**`, or is
-// on a listener of its own
+// Shows: mistakes 17 | `/metrics` showed names of private modules to any caller | it requires
+// `admin:*:**`, or is on a separate listener
 func TestMetricsAreForAdministrators(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Metrics = server.NewMetrics()

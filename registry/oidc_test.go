@@ -95,8 +95,8 @@ func (i *issuer) access(allow string, rule access.Rule) access.Policy {
 // TestOIDC sends tokens that are wrong in one way each to a server that accepts
 // the correct one. None of them falls through to another check.
 //
-// Shows: opendepot-defects 9 | a token that fails one check is tried in another, audience not
-// checked
+// Shows: opendepot-defects 9 | a token that fails one check is tried in another; the audience is
+// not checked
 func TestOIDC(t *testing.T) {
 	i := newIssuer(t)
 	other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))

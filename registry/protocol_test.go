@@ -93,7 +93,7 @@ func TestMirror(t *testing.T) {
 // TestUnknown is row 9: missing objects are 404 at every level, with a JSON
 // body, and never an empty 200.
 //
-// Shows: registries 9 | 500 or an empty 200 for what is not there | OpenDepot, terrakube
+// Shows: registries 9 | 500 or an empty 200 for objects that do not exist | OpenDepot, terrakube
 func TestUnknown(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

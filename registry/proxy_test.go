@@ -22,7 +22,7 @@ import (
 // TestBehindProxy is row 10: installation works behind a proxy that terminates
 // TLS, strips a prefix and sends another Host and scheme.
 //
-// Shows: registries 10 | absolute addresses made of the request's Host | several
+// Shows: registries 10 | absolute URLs made from the request's Host | several
 func TestBehindProxy(t *testing.T) {
 	f := newFront(t, func(o *server.Options) { o.BasePath, o.Access.Anonymous = "/tf/", rights.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
@@ -55,7 +55,7 @@ func TestBehindProxy(t *testing.T) {
 // TestGolden is row 29: the exact form of every answer, with keys in lower case
 // and no null that a client reads.
 //
-// Shows: registries 29 | keys of JSON in capitals, null where a list is wanted | otf, tapir
+// Shows: registries 29 | capitalized JSON keys, null where a list is expected | otf, tapir
 func TestGolden(t *testing.T) {
 	f := newFront(t, nil)
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})

@@ -26,7 +26,7 @@ import (
 )
 
 // Shows: opendepot 7 | a provider exists once its resource was reconciled | also on demand:
-// `pull_through` blocks of `okara serve` fetch, verify and keep what clients ask for
+// `pull_through` blocks of `okara serve` fetch, verify and keep what clients request
 func TestPullThrough(t *testing.T) {
 	from, zips := newOrigin(t)
 	storage := ocitest.Handler(t, ocitest.Quirks{})

@@ -240,8 +240,8 @@ func TestRequireRefuses(t *testing.T) {
 // archives that a policy refuses, that were withdrawn, or that belong to no
 // version.
 //
-// Shows: mistakes 16 | `/archives/public/…` gave out what the policy refuses | it opens only what
-// the server would sign a link to at that moment
+// Shows: mistakes 16 | `/archives/public/…` served content that the policy refuses | it serves only
+// content to which the server would sign a link at that time
 func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()

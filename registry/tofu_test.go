@@ -306,7 +306,7 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 // through the front-end and at the issuer itself, install with the token, and
 // store a state with a cloud block.
 //
-// Shows: cloud 20 | login with a browser, with a token that is pasted, with a bad one
+// Shows: cloud 20 | login with a browser, with a pasted token, with an invalid token
 // Shows: opendepot 14
 // Shows: registries 21 | a login document that no tool can use | terrakube, OpenDepot
 func TestTofuLogin(t *testing.T) {

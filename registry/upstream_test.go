@@ -105,7 +105,7 @@ func TestManyTags(t *testing.T) {
 // TestLayouts serves everything from repositories named by the configuration,
 // at the root of a registry and deep in it.
 //
-// Shows: opendepot-defects 3 | a storage path that is wrong without a prefix
+// Shows: opendepot-defects 3 | a wrong storage path without a prefix
 func TestLayouts(t *testing.T) {
 	for name, layout := range map[string]addr.Layout{
 		"no prefix":   {},
@@ -205,7 +205,7 @@ func (g *gated) Read(p []byte) (int, error) {
 // request.
 //
 // Shows: registries 28 | whole archives in memory | citizen, terrakube, otf
-// Shows: opendepot-defects 6 | an archive read whole before its first byte is sent
+// Shows: opendepot-defects 6 | an archive is read completely before its first byte is sent
 func TestArchiveFlows(t *testing.T) {
 	open := make(chan struct{})
 	gate := roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -102,8 +102,8 @@ func (s *slowSender) SetReadDeadline(at time.Time) error {
 // and do not finish them, from one address and from many: a delivery from
 // elsewhere is answered meanwhile, and the others are soon dropped.
 //
-// Shows: mistakes 12 | slow senders without a token kept all the places for webhooks | a small body
-// must be there in 2 seconds, a longer one in 8; one client has a share
+// Shows: mistakes 12 | slow senders without a token occupied all slots for webhooks | a small body
+// must arrive within 2 seconds, a longer one within 8; each client has a limited share
 func TestHookCrowd(t *testing.T) {
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	for _, test := range []struct {

@@ -72,8 +72,8 @@ func serial(t *testing.T, s *statebackend.Store) uint64 {
 // replication stay and are returned each time, also when the call is repeated. A second
 // failover, back to it, works in the same way.
 //
-// Shows: copies 2 | the old primary becomes the copy; what only it has stays and is named each
-// time, whatever its numbers are; cut at each write, it ends
+// Shows: copies 2 | the old primary becomes the replica; versions that only it has are kept and
+// reported each time, whatever their numbers; it completes after an interruption at any write
 func TestFailBack(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -215,7 +215,7 @@ func cutFailBack(t *testing.T, h http.Handler, nth int) bool {
 
 // TestAdoptRefuses: a call that would lose a primary is refused, with a remedy.
 //
-// Shows: copies 3 | nobody loses a primary: refusals, and a lock that began before
+// Shows: copies 3 | a primary is never lost: refusals, and an attempt to lock that began earlier
 func TestAdoptRefuses(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	old, now := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
@@ -388,7 +388,7 @@ func TestAdoptSealed(t *testing.T) {
 // TestReplicateDiverged: a source that was rolled back and then used has other versions
 // under the numbers of its copy. That is an error, and the copy does not count as current.
 //
-// Shows: copies 4 | nothing is said to catch up that never will
+// Shows: copies 4 | a replica that has diverged is never reported as catching up
 func TestReplicateDiverged(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)

@@ -28,8 +28,8 @@ func bombState(size int) []byte {
 // Many readers of a small stored state that expands to the whole budget take turns,
 // and each of them gets its state.
 //
-// Shows: mistakes 8 | states that expand took gigabytes, once per reader | all states in flight
-// share one budget of memory; the size is read before anything is expanded
+// Shows: mistakes 8 | decompressed states took gigabytes, once per reader | all states in memory
+// share one budget; the size is read before decompression
 func TestBudget(t *testing.T) {
 	const size = 8 << 20
 	for name, o := range map[string]statebackend.Options{

@@ -244,8 +244,8 @@ func TestLockerContract(t *testing.T) {
 // distribution 2.8 each push makes the manifests of the others fail as if their
 // blob was missing.
 //
-// Shows: mistakes 23 | only the first of several error codes was looked at, so first locks failed
-// on distribution 2.8 | all are; this pair of codes is passing
+// Shows: mistakes 23 | only the first of several error codes was evaluated, so first locks failed
+// on distribution 2.8 | all are evaluated; this pair of codes counts as temporary
 func TestFirstLocksAtOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{HalfLinks: 3})
 	synctest.Test(t, func(t *testing.T) {

@@ -209,8 +209,8 @@ func TestRepeatedOnImmutable(t *testing.T) {
 // TestMaxVersionsWithoutDelete: a client that limits the number of versions gets one
 // warning that the registry keeps all.
 //
-// Shows: rules 6 | who asks for `max_versions` hears that nothing can be deleted, once and after
-// each change
+// Shows: rules 6 | a client that sets `max_versions` is told that nothing can be deleted, once and
+// after each change
 func TestMaxVersionsWithoutDelete(t *testing.T) {
 	var log bytes.Buffer
 	s := newStore(t, ocitest.New(t, ocitest.Quirks{NoDelete: true}), nil, statebackend.Options{MaxVersions: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -42,8 +42,8 @@ func polls(t *testing.T, s *statebackend.Store, id string, d time.Duration) (*st
 // A lease is renewed as long as its holder lives. After that the lock may be taken
 // over, according to the registry's clock and to the observations of the client.
 //
-// Shows: mistakes 31 | a clock decided that a lease was over | only who saw its beat stand still
-// ends a lease
+// Shows: mistakes 31 | a clock decided whether a lease had expired | a lease is ended only by a
+// client that itself observed that its heartbeat stopped
 func TestLease(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"delete": {}, "no delete": {NoDelete: true}, "digest only": {DigestDeleteOnly: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -85,8 +85,8 @@ func forge(t *testing.T, from *statebackend.Store, tag string, to *statebackend.
 // helps them most.
 //
 // Shows: mistakes 3 | a sealed state could be put in the place of another one, or of a newer one |
-// a reader with keys takes only what was sealed for this repository, workspace and version, and
-// nothing in clear
+// a reader with keys accepts only data that was sealed for this repository, workspace and version,
+// and nothing unencrypted
 func TestSealedStateStaysInItsPlace(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	prod := []string{"state-prod", "state-prod-v3"}

@@ -48,8 +48,8 @@ func mustWrite(t *testing.T, s *statebackend.Store, serials ...int) {
 	}
 }
 
-// Shows: copies 1 | a copy is read-only, follows its source, goes on where it was cut, and keeps as
-// many versions as it is told
+// Shows: copies 1 | a replica is read-only, follows its source, resumes after an interruption, and
+// keeps as many versions as configured
 func TestReplicate(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)

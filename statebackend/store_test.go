@@ -179,7 +179,7 @@ func TestWorkspaceNames(t *testing.T) {
 
 // The number of requests of a warm store on distribution is as documented.
 //
-// Shows: servers 8 | requests of an apply: 13, and 15 in a new process
+// Shows: servers 8 | requests to the registry for an apply: 13, and 15 in a new process
 func TestRequestCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -308,9 +308,9 @@ func TestPrune(t *testing.T) {
 // TestPruneFreesManifests: a registry keeps an untagged manifest and its blobs
 // indefinitely, so prune deletes it. One that another tool has tagged stays.
 //
-// Shows: mistakes 24 | disk space never came back in the built-in registry | prune deletes
-// manifests too; what no tag leads to goes, every hour and beside pushes; `make year`: 365 days
-// with 3,476 kills ended with 2,007,040 bytes used, all of them reachable
+// Shows: mistakes 24 | disk space in the built-in registry was never freed | prune deletes
+// manifests too; content that no tag refers to is deleted, every hour and during pushes; `make
+// year`: 365 days with 3,476 kills ended with 2,007,040 bytes used, all of them reachable
 func TestPruneFreesManifests(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := newStore(t, host, nil, statebackend.Options{})

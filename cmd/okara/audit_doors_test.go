@@ -32,9 +32,9 @@ var shownElsewhere = map[string]string{
 // a real server with its own registry: each change is one record with actor, action, source
 // address and outcome, and a refused request is no record of a change.
 //
-// Shows: mistakes 39 | what came through `/v2/` or backend `http`, and what the server did by
-// itself, was no line of the audit; a refused request was | each door has its lines, with an
-// outcome; the table of `docs/operate/audit.md` is walked
+// Shows: mistakes 39 | changes through `/v2/` or backend `http`, and those that the server made
+// itself, were not in the audit log; refused requests were logged as changes | each interface
+// writes its records, with an outcome; the test covers the table of `docs/operate/audit.md`
 func TestAuditDoors(t *testing.T) {
 	d := newDoors(t)
 	walk := map[string]func(){

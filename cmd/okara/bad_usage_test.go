@@ -21,8 +21,8 @@ import (
 // code, and parts of the message and the hint; nothing is written. Words in capitals stand
 // for hosts and files, see newBadUsage.
 //
-// Shows: mistakes 30 | mistakes on the command line were answered without what to type | each has a
-// reason, a hint and an exit code, as JSON too
+// Shows: mistakes 30 | usage errors did not show what to type | each has a reason, a hint and an
+// exit code, as JSON too
 func TestBadUsage(t *testing.T) {
 	const module = "publish module MODULE net/vpc/aws 1.0.0 "
 	u := newBadUsage(t)

@@ -124,9 +124,9 @@ func mustLockAndWrite(t *testing.T, p *serveProcess, serial int) {
 // work, everything else is refused with a message, and nothing has to be repaired once there
 // is space.
 //
-// Shows: mistakes 36 | a full disk stopped locks and states; an upload that failed kept its space
-// for a day | a reserve for them, space back at once, 507 and words for all else, `/readyz` 503; on
-// a small file system that is really full
+// Shows: mistakes 36 | a full disk stopped locks and states; a failed upload kept its space for a
+// day | a reserve for them, space is freed at once, 507 with an explanation for all other requests,
+// `/readyz` 503; tested on a small file system that is really full
 func TestFullDiskOfOthers(t *testing.T) {
 	disk := newSmallDisk(t)
 	p := newServeProcess(t, nil, "--storage", disk)

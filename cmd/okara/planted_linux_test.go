@@ -113,8 +113,8 @@ notify {
 //
 // Shows: page-mistakes 9 | secrets in the data of a page | PacoVK/tapir GHSA-rj9m-qf65-f5gg
 // Shows: platform-attacks 15
-// Shows: instances 8 | no secret in logs, results, pages, answers and what is stored: a whole life,
-// everything read
+// Shows: instances 8 | no secret in logs, results, pages, answers or stored data: a complete life,
+// with everything read
 func TestPlantedSecrets(t *testing.T) {
 	w := newPlanted(t)
 	w.listen(t)

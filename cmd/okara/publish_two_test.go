@@ -65,8 +65,8 @@ func (m *meeting) meet() {
 // each through a server. With different content exactly one succeeds, and the other exits
 // with 4; with the same content both succeed.
 //
-// Shows: rules 8 | one of two publishers of a version wins, the other exits with 4; what they leave
-// is pruned
+// Shows: rules 8 | of two concurrent publishers of a version one succeeds, the other exits with 4;
+// leftovers are pruned
 func TestTwoProcessesPublish(t *testing.T) {
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -81,8 +81,8 @@ func (r readServer) as(t *testing.T, token string, args ...string) (code int, ou
 // TestReadServer shows, verifies and pulls through a front-end what a token may read: all
 // output, files and exit codes are the same as with the registry behind it.
 //
-// Shows: jobs 4a | the same user shows, verifies and pulls through it, with no way to the registry;
-// a server that changes a byte, or passes one module off as another ([publish through the
+// Shows: jobs 4a | the same user shows, verifies and pulls through it, without access to the
+// registry; a server that changes a byte, or passes one module off as another ([publish through the
 // server](publish/publish-server.md#read-through-the-server))
 func TestReadServer(t *testing.T) {
 	r := newReadServer(t)

@@ -51,7 +51,7 @@ func refusingRepository(t *testing.T, rules ocitest.Refusals) string {
 // TestStateOnImmutableTags: with immutable tags no command silently returns an old state, with
 // and without the verdict of okara admin doctor.
 //
-// Shows: rules 1 | where tags do not move, no read returns an old state without a word
+// Shows: rules 1 | where tags are immutable, no read returns an old state without an error
 func TestStateOnImmutableTags(t *testing.T) {
 	for name, rules := range map[string]ocitest.Refusals{
 		"rule": {Immutable: []string{"*"}}, "rule-and-no-untag": {Immutable: []string{"state-*"}, NoUntag: true}, "no-update": {NoUpdate: true},
@@ -88,7 +88,7 @@ func TestStateOnImmutableTags(t *testing.T) {
 // TestDoctorOnRefusing: okara admin doctor pushes a tag twice and deletes one, and reports the
 // result, also for an account that may only push.
 //
-// Shows: rules 2 | `okara admin doctor` moves and deletes a tag, also as an account that may only
+// Shows: rules 2 | `okara admin doctor` moves and deletes a tag, also with an account that may only
 // push
 func TestDoctorOnRefusing(t *testing.T) {
 	pushOnly := map[string][]string{"infra": {"pull", "push"}}
@@ -152,7 +152,7 @@ func probes(t *testing.T, reference string) []string {
 // TestDeniedByHarbor: a known account without a right, or a missing project, is denied: exit
 // code 5, the registry's text, one hint.
 //
-// Shows: rules 3 | 401 for a missing right or project is denied, a wrong password is not
+// Shows: rules 3 | 401 for a missing right or project counts as denied, a wrong password does not
 func TestDeniedByHarbor(t *testing.T) {
 	host := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"infra": {"pull"}}}).Host
 	state := newFile(t, "s", stateText("a", 1))
@@ -179,7 +179,7 @@ func TestDeniedByHarbor(t *testing.T) {
 // TestContentTrust: with a registry that serves only signed content okara refuses to publish
 // and to store states, with the registry's reason, and leaves nothing that could lock.
 //
-// Shows: rules 4 | content trust stops what nobody could pull, before there is a tag
+// Shows: rules 4 | content trust refuses versions that could not be pulled, before a tag is written
 func TestContentTrust(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{ContentTrust: true})
 	for _, args := range [][]string{

@@ -20,8 +20,8 @@ import (
 
 // TestServeCheck runs --check on settings: errors, exit codes, and that nothing was created.
 //
-// Shows: mistakes 29 | settings were wrong, and only a start told | `okara serve --check` reads
-// them and their files; tokens are made by a command
+// Shows: mistakes 29 | wrong settings were reported only at a start | `okara serve --check` reads
+// settings and their files; a command creates tokens
 func TestServeCheck(t *testing.T) {
 	c := newClientHome(t)
 	storage := filepath.Join(c.home, "storage")

@@ -18,8 +18,8 @@ import (
 // TestServeFromAnywhere: paths in a configuration, such as tokens, are relative to it,
 // wherever the server is started. Paths in flags are relative to the working directory.
 //
-// Shows: mistakes 41 | paths of a configuration were other files, depending on where the server was
-// started | they are beside the configuration
+// Shows: mistakes 41 | paths in a configuration referred to different files, depending on where the
+// server was started | they are relative to the configuration file
 func TestServeFromAnywhere(t *testing.T) {
 	etc, here := t.TempDir(), t.TempDir()
 	t.Chdir(here)

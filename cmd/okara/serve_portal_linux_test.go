@@ -155,7 +155,7 @@ func (p *serveProcess) logIn(t *testing.T, token string) *http.Cookie {
 // that leads: it opens only the pages of instances, and the portal accepts no session of that
 // server.
 //
-// Shows: platform-attacks 16 | a portal's session at the server that leads, and the other way
+// Shows: platform-attacks 16 | a portal's session used at the leading server, and the other way
 // round, as processes
 func TestServePortal(t *testing.T) {
 	s := newTwoServers(t)

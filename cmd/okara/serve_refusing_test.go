@@ -31,7 +31,8 @@ func newServerAs(t *testing.T, registry string) (url string, notes func() string
 // with the registry's text, on its pages and to requests for a module; in the log once for
 // each reason, however often a load balancer checks.
 //
-// Shows: rules 7 | a server says which registry refuses it, and why, in answers and once in the log
+// Shows: rules 7 | a server reports which registry refuses its requests, and why, in answers and
+// once in the log
 func TestServeOnRefusingRegistry(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{Projects: map[string][]string{"other": {"pull"}}})
 	url, notes := newServerAs(t, g.Host+"/infra")

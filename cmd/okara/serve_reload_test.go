@@ -33,8 +33,8 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // SIGHUP it applies valid changes, keeps the old values if the new ones are broken, and then
 // refuses what was removed.
 //
-// Shows: mistakes 28 | a token or a rule that was taken away counted until the next start | rights
-// and keys are read again on SIGHUP and when their files change; broken files change nothing
+// Shows: mistakes 28 | a revoked token or rule stayed valid until the next start | rights and keys
+// are read again on SIGHUP and when their files change; invalid files change nothing
 func TestServeReload(t *testing.T) {
 	const other = "oks_other_0123456789abcdefghij"
 	dir := t.TempDir()

@@ -19,9 +19,9 @@ import (
 // internal address for its module, or with a repository on this machine.
 //
 // Shows: kinds 8
-// Shows: mistakes 15 | a module registry could answer `git::file://…`, or an address inside | git
-// over https and ssh only; what an origin answers leads to public addresses only, unless the
-// operator names a host
+// Shows: mistakes 15 | a module registry could answer with `git::file://…` or an internal address |
+// git over https and ssh only; answers of an origin lead only to public addresses, unless the
+// administrator names a host
 func TestOriginLeadsNowhereInside(t *testing.T) {
 	dir, tag := newGitModule(t)
 	tag("v1.0.0")

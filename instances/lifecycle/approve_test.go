@@ -43,8 +43,8 @@ func (w *world) nothingRuns(id string) *lifecycle.Record {
 // If launches need approval, so does every other way to a run with other values, another
 // version or another template.
 //
-// Shows: platform 9 | somebody else approves every new run and every longer life, and sees all that
-// he approves | `approval`
+// Shows: platform 9 | another user approves every new run and every extension, and sees everything
+// to be approved | `approval`
 func TestApprovalOfEveryRun(t *testing.T) {
 	newer, none := source("1.1.0"), with(func(t *template.Template) { t.Name = "sandbox/ask" })
 	auto := with(func(t *template.Template) { t.Name, t.Approval, t.Update = "sandbox/ask", "request", "auto" })

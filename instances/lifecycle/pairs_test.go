@@ -35,7 +35,7 @@ rejected
 // TestPairs applies every event of a caller in every phase: what the table does not have
 // is refused, and changes nothing.
 //
-// Shows: platform 13 | a record with phases; names for life | `id`, a repository each
+// Shows: platform 13 | a record with phases; permanent names | `id`, a repository each
 // Shows: platform-mistakes 13
 func TestPairs(t *testing.T) {
 	table := map[lifecycle.Phase]map[string]lifecycle.Phase{}

@@ -69,7 +69,7 @@ func TestPassingTrouble(t *testing.T) {
 // Renaming, extending, protecting or transferring an instance changes neither its source,
 // runs, parameters nor repository.
 //
-// Shows: platform-mistakes 15 | a change of the schedule drops the state
+// Shows: platform-mistakes 15 | a change of the schedule loses the state
 func TestChangesLeaveTheState(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)
@@ -149,7 +149,7 @@ func TestAnswersAreBounded(t *testing.T) {
 //
 // Shows: crash K16
 // Shows: platform-attacks 6
-// Shows: instances 12 | a clock that jumps ends nothing
+// Shows: instances 12 | a clock that jumps does not end an instance
 func TestHeldClock(t *testing.T) {
 	w := newWorld(t)
 	id := w.reach(lifecycle.Ready)

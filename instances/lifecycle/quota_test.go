@@ -48,7 +48,7 @@ func TestClaims(t *testing.T) {
 //
 // Shows: platform 11 | instances for each user | `quota`, `per_owner`, `max`
 // Shows: platform-mistakes 4
-// Shows: platform-attacks 14 | more than its limit: owners, places, rate, streams, forwards,
+// Shows: platform-attacks 14 | exceeded limits: owners, concurrent runs, rate, streams, forwards,
 // records, outputs
 // Shows: instances 10
 func TestQuotas(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 // Shows: platform 4
 // Shows: platform 13
 // Shows: platform-mistakes 16 | pending without a reason
-// Shows: instances 1 | nothing that was made is forgotten, whatever events come in which order;
-// each guard that is taken away fails a test
+// Shows: instances 1 | created resources are never forgotten, whatever the events and their order;
+// for each guard, a test fails if it is removed
 func TestRandomSteps(t *testing.T) {
 	steps := 100_000
 	if testing.Short() {

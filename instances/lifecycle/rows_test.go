@@ -114,10 +114,10 @@ func (w *world) reach(p lifecycle.Phase) string {
 
 // TestRows checks each row of the table of an instance's life, with its effects.
 //
-// Shows: platform 4 | offered to a colleague, who sees little and takes it within his quota and a
-// week | transfer, take, decline
-// Shows: platform 10 | lifetime, and when it begins; extended so often | `ttl`; 400 without an end,
-// 409 beyond
+// Shows: platform 4 | offered to a colleague, who sees few details and accepts it within the
+// colleague's quota and a week | transfer, take, decline
+// Shows: platform 10 | lifetime, and when it begins; a limited number of extensions | `ttl`; 400
+// without an end, 409 beyond the limit
 // Shows: platform 14
 // Shows: platform-mistakes 13
 func TestRows(t *testing.T) {

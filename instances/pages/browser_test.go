@@ -133,8 +133,8 @@ func TestBrowserDestroyFails(t *testing.T) {
 // TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log to its
 // end, extends and destroys: with the keyboard only, with script and without.
 //
-// Shows: pages 8 | hostile logs, lock ids, READMEs that take long, cells of a spreadsheet, secrets
-// across chunks
+// Shows: pages 8 | hostile logs, lock IDs, READMEs that are slow to render, spreadsheet cells,
+// secrets across chunks
 // Shows: pages 14
 func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)

@@ -88,8 +88,8 @@ func TestReveal(t *testing.T) {
 
 // TestGroups shares instances among the members of a group.
 //
-// Shows: platform 3 | owned by a person, a group, a claim | `owner`, `groups`
-// Shows: platform-attacks 17 | groups that were asked for too long ago; an approver who asked
+// Shows: platform 3 | owned by a user, a group, a claim | `owner`, `groups`
+// Shows: platform-attacks 17 | groups that were read too long ago; an approver who is the requester
 // Shows: instances 6
 func TestGroups(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
@@ -214,7 +214,7 @@ func TestIdempotent(t *testing.T) {
 //
 // Shows: crash K2
 // Shows: platform 17 | run, status, extend, delete by name | `run/{ns}/{name}`
-// Shows: platform-mistakes 8 | the second first request is a 500
+// Shows: platform-mistakes 8 | the second of two concurrent first requests gets a 500
 // Shows: instances 3
 func TestOnce(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
@@ -334,7 +334,7 @@ func TestApproval(t *testing.T) {
 
 // TestPool counts the ready instances and the claimed ones.
 //
-// Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never given on
+// Shows: platform 5 | on demand or from a pool, recycled | a used one is destroyed, never reused
 // Shows: platform-mistakes 10
 func TestPool(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
@@ -361,7 +361,7 @@ func TestPool(t *testing.T) {
 
 // TestPages goes through a list page by page, and finds each instance once.
 //
-// Shows: platform 16 | a catalogue, mine, by page | `GET templates`, `instances`
+// Shows: platform 16 | a catalogue, own instances, pagination | `GET templates`, `instances`
 func TestPages(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	admin := s.Issuer.Token(t, "admin", "admin")

@@ -92,7 +92,7 @@ func TestForwardOneHop(t *testing.T) {
 // beyond loopback, none with an untrusted certificate, and no redirect target.
 //
 // Shows: platform-attacks 1
-// Shows: instances 11 | a token goes to no replica that is not proven
+// Shows: instances 11 | a token is sent only to replicas that have proven their identity
 func TestForwardForeign(t *testing.T) {
 	var stolen atomic.Int64
 	thief := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) })
@@ -340,8 +340,8 @@ func TestForwardLimit(t *testing.T) {
 // TestForwardRoles shows what a portal and a runner answer themselves: a portal nothing, a
 // runner only forwarded requests.
 //
-// Shows: platform 1 | the API does not touch the engine | roles: a portal forwards, whoever leads
-// runs
+// Shows: platform 1 | the API does not touch the engine | roles: a portal forwards requests, the
+// leader runs them
 func TestForwardRoles(t *testing.T) {
 	runner := newReplica(t, func(o *portal.ForwardOptions) { o.Runner = true })
 	runner.leads(runner.URL, true)

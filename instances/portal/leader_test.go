@@ -22,7 +22,7 @@ import (
 // TestLeaderDiesBeforeStart lets a leader die between the commit of an attempt and its
 // start. The next leader finds that it was not started, and starts another attempt.
 //
-// Shows: crash K3 | the leader between commit and start
+// Shows: crash K3 | the leader between commit and start of the run
 func TestLeaderDiesBeforeStart(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLeaderStepsDown(t *testing.T) {
 // TestPassingTrouble has a run that cannot be started for an hour and then fails twice: the
 // instance never becomes failed.
 //
-// Shows: platform-mistakes 9 | passing trouble is "failed"
+// Shows: platform-mistakes 9 | a temporary error is reported as "failed"
 func TestPassingTrouble(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestTemplateAndModuleGone(t *testing.T) {
 // they expire.
 //
 // Shows: platform 5
-// Shows: platform-mistakes 11 | the template of a pool takes claimed members with it
+// Shows: platform-mistakes 11 | deleting the template of a pool deletes claimed members
 func TestPoolKeepsWhatIsClaimed(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
@@ -285,8 +285,8 @@ func TestInvalidPool(t *testing.T) {
 // TestRecordStaysUntilEmpty has resources that cannot be destroyed: the record exists, and
 // lists them, until they are gone.
 //
-// Shows: platform-mistakes 7 | the record is gone before the resources
-// Shows: platform-mistakes 13 | what cannot be deleted
+// Shows: platform-mistakes 7 | the record is deleted before the resources
+// Shows: platform-mistakes 13 | resources that cannot be deleted
 // Shows: instances 1
 func TestRecordStaysUntilEmpty(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
@@ -319,7 +319,7 @@ func TestRecordStaysUntilEmpty(t *testing.T) {
 
 // TestStateLocked reports the holder of the lock that an attempt waits for.
 //
-// Shows: crash K14 | a person holds the lock
+// Shows: crash K14 | a user holds the lock
 // Shows: platform-mistakes 16
 func TestStateLocked(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
@@ -453,8 +453,8 @@ func TestIdle(t *testing.T) {
 // TestRequestsOfARun counts the registry requests of one life, apart from those of the
 // ledger and the tool, and prints how late the end was seen.
 //
-// Shows: platform-figures 5 | 2 commits until tofu starts; requests of a life; how late its end is
-// seen
+// Shows: platform-figures 5 | 2 commits until tofu starts; requests of a life; the delay until its
+// end is noticed
 func TestRequestsOfARun(t *testing.T) {
 	handler := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

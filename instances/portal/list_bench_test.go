@@ -17,7 +17,7 @@ import (
 // BenchmarkList measures a page of a list of 1,000 instances on the leader, for the owner of
 // one of them, and for an admin. Both are answered from memory.
 //
-// Shows: platform-figures 6 | a list of 1,000: a page of 500, one's own
+// Shows: platform-figures 6 | a list of 1,000: a page of 500, and the caller's own instances
 func BenchmarkList(b *testing.B) {
 	s := portaltest.NewServer(b, nil)
 	e, _ := s.Catalog.Current("lab/vpc")

@@ -63,7 +63,7 @@ func TestLives(t *testing.T) {
 // BenchmarkLives takes 500 instances from creation to their end at the speed of this
 // machine: attempts and lifetimes are very short.
 //
-// Shows: platform-figures 8 | 500 lives, also over the ledger on disk
+// Shows: platform-figures 8 | 500 lives, also with the ledger on disk
 func BenchmarkLives(b *testing.B) {
 	n := 500
 	if testing.Short() {

@@ -111,7 +111,7 @@ func TestClaimOwner(t *testing.T) {
 //
 // Shows: platform 11
 // Shows: platform 18
-// Shows: platform-mistakes 10 | a counter in two places
+// Shows: platform-mistakes 10 | a count is kept in two places
 func TestCounts(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	anna := s.Issuer.Token(t, "anna", "use")

@@ -74,9 +74,9 @@ func (vpcs) Kinds() []api.Kind { return []api.Kind{{Name: "vpcs", Kind: "VPC"}} 
 // TestMatrix requests every route as every caller. Each row has the expected statuses.
 //
 // Shows: platform 17
-// Shows: platform 18 | who am I, lists for admins | `me`, `admin/…`
-// Shows: platform-mistakes 6 | GET creates: each route as each caller
-// Shows: instances 6 | who may do what, for every route and every kind of caller
+// Shows: platform 18 | the caller's identity, lists for administrators | `me`, `admin/…`
+// Shows: platform-mistakes 6 | GET creates objects; tested: each route as each caller
+// Shows: instances 6 | permissions for every route and every kind of caller
 func TestMatrix(t *testing.T) {
 	rows := []asked{
 		{"GET", "templates", "", 401, 200, 200, 200, 200, 200, 200},

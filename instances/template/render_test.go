@@ -35,7 +35,7 @@ inputs = {
 
 // TestLiteral renders values that would be code if they were pasted into text.
 //
-// Shows: platform 7 | values by expression, and what they may see | `inputs`
+// Shows: platform 7 | values by expression, and what they can access | `inputs`
 // Shows: platform-mistakes 5 | values pasted into text; functions that read secrets
 func TestLiteral(t *testing.T) {
 	tmpl := open(t, echo)
@@ -140,8 +140,8 @@ func connection(t *testing.T, body string, s template.Scope) (*template.Connecti
 	return template.RenderConnection(open(t, "parameter \"p\" {\n}\noutputs = [\"o\", \"url\"]\nconnection {\n"+body+"\n}"), s)
 }
 
-// Shows: platform 8 | a link or instructions; which of several counts | `connection` of the
-// template, of the server; outputs
+// Shows: platform 8 | a link or instructions; which of several takes precedence | `connection` of
+// the template, of the server; outputs
 func TestConnection(t *testing.T) {
 	got, err := connection(t, "url = \"https://${id}.${config.domain}/u/${owner.label}?q=${parameters.p}&r=${urlencode(claims.c)}#${upper(owner.id)}\"\nmessage = \"ssh ${owner.label}@${outputs.o}\"", scope("a b/../?#&%\u001b[2J\"<ü"))
 	if err != nil {

@@ -124,7 +124,7 @@ output "url" {
 //
 // Shows: platform 6 | charts and modules of several engines | modules of the registry; templates as
 // files or artifacts
-// Shows: platform-mistakes 3 | a version only as a branch; settings that nothing reads
+// Shows: platform-mistakes 3 | a version only as a branch; settings that have no effect
 func TestVersions(t *testing.T) {
 	s := newFixture(t)
 	digests := map[string]string{}
@@ -358,7 +358,7 @@ func TestServerDefaults(t *testing.T) {
 // TestArtifacts admits templates of the registry, within the limits of their source.
 //
 // Shows: platform 6
-// Shows: platform-attacks 12 | templates beyond their `template_source`, or not signed
+// Shows: platform-attacks 12 | templates outside their `template_source`, or not signed
 func TestArtifacts(t *testing.T) {
 	s := newFixture(t)
 	for _, m := range []string{"acme/vpc/aws", "acme/db/aws", "other/vpc/aws"} {

@@ -95,8 +95,8 @@ var (
 // TestSession checks which cookies identify a caller, and that a request with an invalid
 // cookie is refused.
 //
-// Shows: pages 5 | sessions: forged, old, cut, of another key, two of a name, in each other's
-// place, a rotation, a group that is gone
+// Shows: pages 5 | sessions: forged, old, truncated, with another key, two cookies with one name,
+// other sealed values, a key rotation, a removed group
 func TestSession(t *testing.T) {
 	const cookie = "__Host-okara="
 	p := newPeople(t)

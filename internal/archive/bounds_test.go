@@ -18,8 +18,9 @@ import (
 // TestUnpackBoundsDirectories unpacks archives that are small because they
 // contain only names.
 //
-// Shows: mistakes 6 | an archive of 2.8 KB made a million directories that stayed | directories,
-// depth and lengths are bounded; removing needs one file descriptor, and says so when it fails
+// Shows: mistakes 6 | an archive of 2.8 KB created a million directories that were never removed |
+// directories, depth and lengths are bounded; removal needs one file descriptor, and reports a
+// failure
 func TestUnpackBoundsDirectories(t *testing.T) {
 	deep := strings.Repeat("d/", 400)
 	var wide, implied []entry
@@ -93,8 +94,8 @@ func TestListBoundsDirectories(t *testing.T) {
 
 // TestIgnoreBounds checks rules that took gigabytes and minutes.
 //
-// Shows: mistakes 7 | ignore rules without a bound took gigabytes and minutes | files, rules,
-// wildcards and the work of matching are bounded; the error names file and line
+// Shows: mistakes 7 | unbounded ignore rules took gigabytes and minutes | files, rules, wildcards
+// and the cost of matching are bounded; the error names file and line
 func TestIgnoreBounds(t *testing.T) {
 	many := fstest.MapFS{}
 	for i := range 300 {

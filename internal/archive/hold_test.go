@@ -18,8 +18,8 @@ const (
 	publicPEM  = "-----BEGIN CERTIFICATE-----\n"
 )
 
-// Shows: mistakes 40 | a folder was published with the values, keys and secrets that lay in it |
-// they are held back with a warning, like what `.gitignore` names
+// Shows: mistakes 40 | a folder was published with the values, keys and secrets in it | they are
+// left out with a warning, like files that `.gitignore` names
 func TestHoldBack(t *testing.T) {
 	values := newTree("main.tf", ".env", "a/.env.prod", ".env.example", "prod.tfvars", "a/b/x.auto.tfvars.json", "x.tfvars.example", "id_rsa", "id_rsa.pub",
 		"ca.pem="+publicPEM, "tls.pem="+privatePEM, "tls.key="+privatePEM, "pub.key="+publicPEM, "der.key=\x30\x82", "release.asc=-----BEGIN PGP PRIVATE KEY BLOCK-----")

@@ -65,7 +65,7 @@ func (x *attack) edit(tag string, change func(lines []byte) []byte) {
 // TestAltered changes the parts as a user with the right to write can: each change is
 // reported with the part that it is about, and counted once, with and without keys.
 //
-// Shows: pages 10 | audit records that were altered, left out or put in another order
+// Shows: pages 10 | audit records that were altered, removed or reordered
 func TestAltered(t *testing.T) {
 	replace := func(old, with string) func([]byte) []byte {
 		return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(with), 1) }

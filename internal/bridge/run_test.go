@@ -201,8 +201,8 @@ func TestRunsWithOtherSettings(t *testing.T) {
 // TestRunWritesThroughNoLink: a link, valid or dangling, is in the place of the override.
 // Its target belongs to another user.
 //
-// Shows: mistakes 19 | okara wrote through a link that lay where `okara_override.tf` goes | no file
-// is written through a link
+// Shows: mistakes 19 | okara wrote through a symbolic link in the place of `okara_override.tf` | no
+// file is written through a link
 func TestRunWritesThroughNoLink(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		c := newConfig(t)

@@ -110,8 +110,9 @@ func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
 // repositories, and tags that are neither versions nor belong to one.
 //
 // Shows: mistakes 5 | `bundle load` left its prefix by `../` and wrote any tag: states, locks,
-// jobs, yanks | names must be a module, provider or mirror, tags must be of a version; the policy
-// judges the bytes that land; without a key a bundle speaks only of the versions that it brings
+// jobs, yanks | names must be those of a module, provider or mirror, tags those of a version; the
+// policy is applied to the bytes that are stored; without a key a bundle makes statements only
+// about versions that it contains
 func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	const claim = "-default-000001-0a1b2c3d"
 	for _, name := range []string{
@@ -299,8 +300,8 @@ func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
 
 // TestBundleLadder has a graph of nine manifests with 10^16 paths to its end.
 //
-// Shows: mistakes 14 | a bundle whose indexes list each other did not end, not even when told to |
-// each manifest is visited once, depth and sizes are bounded, a signal ends it
+// Shows: mistakes 14 | a bundle whose indexes list each other was processed for ever, even after a
+// signal | each manifest is visited once, depth and sizes are bounded, and a signal stops it
 func TestBundleLadder(t *testing.T) {
 	var f forged
 	top := f.ladder(t, 8, 100)

@@ -147,8 +147,8 @@ func TestWithdrawn(t *testing.T) {
 // TestChanged publishes through this process: the catalog shows the change at once, with
 // one request for the part that changed.
 //
-// Shows: mistakes 32 | what was published was listed late by the server that took it | its lists
-// show it at once
+// Shows: mistakes 32 | a published version was listed late by the server that accepted it | its
+// lists show it at once
 func TestChanged(t *testing.T) {
 	s := newStore(t, nil)
 	s.module(t, vpc, "1.0.0")

@@ -20,7 +20,7 @@ import (
 
 // TestHints: a user whose disk is full must not be told to check host names.
 //
-// Shows: mistakes 26 | "check the host name" was the hint for a full disk | hints follow the cause
+// Shows: mistakes 26 | the hint for a full disk was "check the host name" | hints match the cause
 func TestHints(t *testing.T) {
 	const network = "check the host name, the port and the network"
 	answer := func(status int, message string) error {

@@ -41,8 +41,8 @@ func mustKey(t *testing.T) *signing.Key {
 }
 
 // Shows: opendepot 10 | GPG-signed providers | SHA256SUMS signed at publish; no key on the server;
-// a policy of trusted keys for every command that reads versions; signatures that cosign takes; gpg
-// judges, and cosign in `make interop`
+// a policy of trusted keys for every command that reads versions; signatures that cosign accepts;
+// verified with gpg, and with cosign in `make interop`
 func TestPublishProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := depottest.NewDepot(t, host, oci.Options{})
@@ -195,7 +195,7 @@ func TestPublishProviderWithTwoKeys(t *testing.T) {
 	}
 }
 
-// Shows: opendepot-defects 10 | immutable modules, but not providers
+// Shows: opendepot-defects 10 | modules are immutable, but not providers
 func TestPublishProviderConflict(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
@@ -209,7 +209,7 @@ func TestPublishProviderConflict(t *testing.T) {
 	}
 }
 
-// Shows: registries 8 | a package named or built wrongly | PacoVK/tapir#287, outsideris/citizen#58
+// Shows: registries 8 | a wrongly named or built package | PacoVK/tapir#287, outsideris/citizen#58
 func TestPublishProviderRefuses(t *testing.T) {
 	key := mustKey(t)
 	trusted := []signing.PublicKey{depottest.MustPublic(t, key)}

@@ -21,8 +21,8 @@ import (
 // a remaining tag has the same manifest, and that the caller is told how many
 // versions were kept.
 //
-// Shows: rules 5 | without DELETE by tag, manifests go that nothing else needs; a yank says what
-// stays
+// Shows: rules 5 | without DELETE by tag, manifests that nothing else needs are deleted; a yank
+// reports what is kept
 func TestPruneByDigest(t *testing.T) {
 	g := ocitest.NewRefusing(t, ocitest.Refusals{NoUntag: true})
 	d, client := depottest.NewDepot(t, g.Host, oci.Options{})
@@ -160,7 +160,7 @@ func TestContentTrust(t *testing.T) {
 // manifests, and that a version without such platforms is stored in its old
 // form.
 //
-// Shows: rules 9 | platforms with equal zips have manifests of their own
+// Shows: rules 9 | platforms with equal zips have separate manifests
 func TestEqualZips(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "for all", 0o755))

@@ -46,8 +46,8 @@ func runCounts(t *testing.T, c *Counter) (stop func()) {
 // kill and a registry that is down for a while: counts older than an hour are
 // never lost, and nothing counts twice.
 //
-// Shows: opendepot 17 | download statistics in a store | counted without one, across replicas and
-// restarts
+// Shows: opendepot 17 | download statistics in a store | counted without a store, across replicas
+// and restarts
 func TestCountsOverTime(t *testing.T) {
 	inner := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -137,7 +137,7 @@ func (c *cloud) release(hold string) {
 // successor's state is kept, and the overtaken apply writes its own to a file.
 //
 // Shows: cloud 5
-// Shows: cloud 7 | a lock that is ended in an apply, also between snapshots
+// Shows: cloud 7 | a lock that is forcibly ended during an apply, also between snapshots
 func TestCloudOvertaken(t *testing.T) { eachTool(t, testCloudOvertaken) }
 
 func testCloudOvertaken(t *testing.T, c *cloud) {
@@ -229,7 +229,8 @@ func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
 // TestCloudServerKilled kills the server during an apply. Another one at its address takes
 // over, and only a gap in the version numbers is visible.
 //
-// Shows: cloud 8 | kill -9 after the lock, before and after the upload; requests to servers in turn
+// Shows: cloud 8 | kill -9 after the lock, and before and after the upload; requests go to several
+// servers in turn
 func TestCloudServerKilled(t *testing.T) { eachTool(t, testCloudServerKilled) }
 
 func testCloudServerKilled(t *testing.T, c *cloud) {

@@ -81,8 +81,10 @@ func (s *spoiler) spoil(w http.ResponseWriter, r *http.Request, list bool) {
 // denies the server, one whose tag lists are unfit for locks, a damaged state. Each is printed
 // after one request, nothing is planned, and no lock is left.
 //
-// Shows: cloud 6 | the registry denies the server; a damaged state: after one request
-// Shows: cloud 11 | locking refused, a copy, a token that only reads: the reason, after one request
+// Shows: cloud 6 | the registry denies access to the server; a damaged state: both are reported
+// after one request
+// Shows: cloud 11 | locking refused, a replica, a read-only token: the reason is shown after one
+// request
 func TestCloudRefused(t *testing.T) { eachTool(t, testCloudRefused) }
 
 func testCloudRefused(t *testing.T, c *cloud) {

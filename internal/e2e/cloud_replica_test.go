@@ -130,7 +130,7 @@ func testCloudUploadCut(t *testing.T, c *cloud) {
 // TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, alternately and
 // at once: it is one state with one lock.
 //
-// Shows: cloud 4 | one state through all doors, in turn and at once
+// Shows: cloud 4 | one state through all APIs, in turn and concurrently
 func TestCloudDoors(t *testing.T) {
 	needRivals(t)
 	eachTool(t, testCloudDoors)

@@ -51,8 +51,8 @@ func (r *recorder) take() []string {
 // TestCloudRequests runs every command of the tools and requires exactly the expected requests,
 // and bounds the requests of the server to the registry.
 //
-// Shows: cloud 2 | every command and `terraform_remote_state`, with exactly its requests, and what
-// it costs at the registry; what the tools refuse themselves
+// Shows: cloud 2 | every command and `terraform_remote_state`: exactly the expected requests, and
+// how many requests to the registry they cause; what the tools refuse themselves
 func TestCloudRequests(t *testing.T) { eachTool(t, testCloudRequests) }
 
 func testCloudRequests(t *testing.T, c *cloud) {

@@ -343,8 +343,8 @@ func TestCloudRunDecided(t *testing.T) {
 // has of the run. After a restart the run goes on; or it is lost, its lock can be ended, and
 // the next run proceeds.
 //
-// Shows: cloud 30 | the server or its whole machine dies in an apply; decisions at once; the record
-// of a workspace is no instance
+// Shows: cloud 30 | the server or its whole machine dies during an apply; concurrent decisions; the
+// record of a workspace does not count as an instance
 func TestCloudRunLost(t *testing.T) {
 	if os.Getenv(rivalsVar) == "" {
 		t.Skip(rivalsVar + " is not set; `make interop` sets it: a lease passes until the next server leads, which is too long for `make test`")

@@ -44,8 +44,8 @@ type crash struct {
 // Shows: crash K4 | the server, while the child lives, at eight steps
 // Shows: crash K7 | the child, at eight steps
 // Shows: crash K8 | the tool, at five steps
-// Shows: crash K11 | the server in destroy
-// Shows: instances 5 | an attempt runs once, and a killed one loses nothing that it made
+// Shows: crash K11 | the server during destroy
+// Shows: instances 5 | an attempt runs once, and a killed attempt loses nothing that it created
 func TestCrash(t *testing.T) {
 	set, err := findTools()
 	if err != nil {

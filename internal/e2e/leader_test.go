@@ -322,8 +322,8 @@ const instancesVar = "OKARA_TEST_INSTANCES"
 // Shows: platform 14
 // Shows: platform-mistakes 2
 // Shows: platform-mistakes 14
-// Shows: platform-attacks 5 | a leader that is stopped past its lease, one that is killed; a child
-// that is
+// Shows: platform-attacks 5 | a leader that is stopped past its lease, or killed; a child process
+// likewise
 // Shows: platform-figures 7
 // Shows: instances 4
 func TestLeader(t *testing.T) {

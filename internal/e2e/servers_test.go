@@ -143,10 +143,10 @@ func (f *fleet) httpDoor() string {
 // seconds. No two applies are inside together, none fails, each writes on top of the previous
 // one, and no lock is left.
 //
-// Shows: servers 1 | stock OpenTofu by `http` and `cloud`, two and three servers, requests to any
-// of them, one after the other killed and started anew; on distribution 3.1, the built-in registry,
-// distribution 2.8 where it is found: nobody inside twice, no apply fails, no lock left; 200
-// applies each in `make interop`
+// Shows: servers 1 | stock OpenTofu with `http` and `cloud`, two and three servers, requests to any
+// of them, killed and restarted one after the other; on distribution 3.1, the built-in registry,
+// and distribution 2.8 where it is installed: never two holders of the lock, no apply fails, no
+// lock is left; 200 applies each in `make interop`
 func TestServers(t *testing.T) {
 	applies := 8
 	if text := os.Getenv(serversVar); text != "" {

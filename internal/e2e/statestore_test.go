@@ -158,8 +158,8 @@ func (c *cloud) kill(file string, signal syscall.Signal) {
 // with SIGKILL. Their lock is taken over when the lease has expired; no two are ever inside
 // together.
 //
-// Shows: jobs 6a | the same by the state store of okara's provider, and through four doors at once
-// ([state store](use/state-store.md)), by `make interop`
+// Shows: jobs 6a | the same with the state store of okara's provider, and through four APIs
+// concurrently ([state store](use/state-store.md)), by `make interop`
 func TestStateStoreRivals(t *testing.T) {
 	needInterop(t, statesVar)
 	set, err := findTools()

@@ -42,8 +42,8 @@ resource "terraform_data" "see" {
 // roles, and that the backend itself requests none; also in a folder that an older okara
 // initialized.
 //
-// Shows: mistakes 37 | `okara tofu` turned the metadata service off for providers and provisioners
-// | their environment is the tool's, and `OKARA_RUN`
+// Shows: mistakes 37 | `okara tofu` disabled the metadata service for providers and provisioners |
+// their environment is that of the tool, plus `OKARA_RUN`
 func TestToolEnvironment(t *testing.T) {
 	eachTool(t, func(t *testing.T, c *cloud) {
 		roles := newRoles(t)

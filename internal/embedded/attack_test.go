@@ -45,9 +45,9 @@ func damage(t *testing.T, file string) {
 // TestDamaged checks a blob and a manifest whose bytes do not match their
 // digest. They used to be delivered with 200 and their full length.
 //
-// Shows: mistakes 13 | the built-in registry delivered a damaged blob as whole | a file is hashed
-// when it is first read, and again when it has changed; a damaged one is an error, and pushing it
-// again replaces it
+// Shows: mistakes 13 | the built-in registry delivered a damaged blob as intact | a file is hashed
+// when it is first read, and again after a change; a damaged file is an error, and pushing it again
+// replaces it
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	var log bytes.Buffer
@@ -130,9 +130,9 @@ func TestDamagedManifest(t *testing.T) {
 // TestDanglingTag checks a tag whose write was interrupted, which used to be
 // listed and never found.
 //
-// Shows: mistakes 25 | a kill left tags that are listed and cannot be read; such a claim locked a
-// state until a person came | the built-in registry removes them; on any registry a claim that
-// stays unreadable for a minute is ended, and said so; lists do without the others
+// Shows: mistakes 25 | a kill left tags that are listed but cannot be read; such a claim locked a
+// state until an administrator intervened | the built-in registry removes them; on any registry a
+// claim that stays unreadable for a minute is ended and reported; lists omit other such tags
 func TestDanglingTag(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := newRepo(t, dir, embedded.Options{})

@@ -13,8 +13,8 @@ import (
 // TestTempFileHasNoName reads the directory while the files are in use: a
 // killed process would leave the same content.
 //
-// Shows: mistakes 22 | a kill left temporary files of `okara mirror` | on Linux such a file never
-// has a name; what has one, and folders, are removed by the next run
+// Shows: mistakes 22 | a killed `okara mirror` left temporary files | on Linux such a file never
+// has a name; named files and folders are removed by the next run
 func TestTempFileHasNoName(t *testing.T) {
 	for name, open := range map[string]func(string) (*os.File, func(), error){"scratch": TempFile, "named": namedFile} {
 		t.Run(name, func(t *testing.T) {

@@ -154,9 +154,9 @@ func TestSlow(t *testing.T) {
 // TestStalledReader has clients that read nothing of their answers, or almost nothing:
 // their requests end, whatever the handler does.
 //
-// Shows: mistakes 20 | a reader who takes nothing held its place for ever; some spellings of
-// loopback passed the guard | every answer has a deadline for each 64 KiB; IPv6 passes from
-// `2000::/3` only, and an address inside it decides
+// Shows: mistakes 20 | a client that did not read its download kept its slot for ever; some
+// spellings of loopback addresses passed the check | every answer has a deadline for each 64 KiB;
+// of IPv6 only `2000::/3` is allowed, and an embedded address is checked itself
 func TestStalledReader(t *testing.T) {
 	long, text := make([]byte, 1<<20), strings.Repeat("x", 1<<20)
 	for name, write := range map[string]func(w http.ResponseWriter) error{

@@ -51,8 +51,8 @@ func TestBase(t *testing.T) {
 // TestImages builds the images twice, compares every byte, loads them into a registry,
 // and checks the result.
 //
-// Shows: operator 21 | images: two builds are equal, both platforms, no root, what they are made
-// of; an air gap is crossed
+// Shows: operator 21 | images: two builds are equal, both platforms, not root, their contents;
+// transferred across an air gap
 func TestImages(t *testing.T) {
 	ko := os.Getenv("OKARA_TEST_KO")
 	if ko == "" {

@@ -70,7 +70,7 @@ module "platform/vpc/aws" {
 }
 `
 
-// Shows: opendepot 16 | moving in | `okara depot import` reads its resources, and writes a depot
+// Shows: opendepot 16 | migration | `okara depot import` reads its resources, and writes a depot
 // file or resources of an operator
 func TestImportOpenDepot(t *testing.T) {
 	entries, interval, err := importer.OpenDepot([]byte(openDepotYAML))

@@ -90,7 +90,7 @@ func doors() (all []door) {
 // about a workspace, whichever of its names the request uses, and a right to a workspace
 // gives no access to a repository of several.
 //
-// Shows: cloud 26 | each right at each door, in both spellings; a forged record
+// Shows: cloud 26 | each right at each API, with both names of a workspace; a forged record
 func TestStateDoors(t *testing.T) {
 	front := doorsFront(t)
 	shop, acme := []string{"shop", "shop/dev-1", "shop/prod"}, []string{"acme", "acme/dev", "acme/prod"}

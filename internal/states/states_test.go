@@ -72,8 +72,8 @@ func TestNames(t *testing.T) {
 // as happens with new tags.
 //
 // Shows: mistakes 34 | the pages never listed a state whose entry could not be read when it was
-// first listed; a state's name that is too long was a failure of the server | such an entry is read
-// again; such a state is not found
+// first listed; a state name that is too long was a server error | such an entry is read again;
+// such a state is not found
 func TestNameAfterAbandonedClaim(t *testing.T) {
 	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 	synctest.Test(t, func(t *testing.T) {

@@ -252,7 +252,7 @@ func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
 }
 
 // Shows: opendepot 9 | immutable modules by checksum | immutable by default for modules and
-// providers, editions by policy; the recorded digest is compared in each run
+// providers, editions by policy; each run compares the recorded digest
 func TestSyncReportsDrift(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	file := moduleEntry(o, "")
@@ -287,7 +287,7 @@ func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	r.want(r.apply(file), "present 1.1.0", "drift 1.0.0 drift")
 }
 
-// Shows: opendepot 12 | history limit | `keep`, `pin`, `--used-by`; a plan first
+// Shows: opendepot 12 | history limit | `keep`, `pin`, `--used-by`; a plan is shown first
 func TestSyncKeepsTheNewest(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
 	r.apply(moduleEntry(o, ""))
@@ -359,7 +359,7 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 // Shows: opendepot 11 | Trivy scans, blocking by severity | `scan` block, `okara admin scan`; also
 // any scanner that writes SARIF; the report is attached to the artifact; Trivy itself in `make
 // interop`
-// Shows: opendepot-defects 2 | a version that is listed before it is scanned
+// Shows: opendepot-defects 2 | a version is listed before it is scanned
 func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	o.tag("v1.1.0", "# insecure")

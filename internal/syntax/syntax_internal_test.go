@@ -14,9 +14,9 @@ import (
 // TestDeepIsRefused has texts that used to crash the process: each is refused
 // before it reaches the parsers, with file and line.
 //
-// Shows: mistakes 2 | nested HCL or JSON ended the process, and a job that did so ended it at every
-// start | everything goes through one parser that counts depth and tokens first; a job counts its
-// tries before they run and is parked after three
+// Shows: mistakes 2 | nested HCL or JSON crashed the process, and a job with such content crashed
+// it at every start | all input goes through one parser that limits depth and tokens first; a job
+// counts its attempts before they run and is parked after three
 func TestDeepIsRefused(t *testing.T) {
 	r := func(s string) string { return strings.Repeat(s, 20_000) }
 	tests := []struct{ name, file, text string }{

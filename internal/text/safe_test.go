@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/text"
 )
 
-// Shows: platform-attacks 18 | a terminal that a log or a name wants to steer; lists and streams
-// without an end
+// Shows: platform-attacks 18 | a log or a name that tries to control the terminal; endless lists
+// and streams
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",

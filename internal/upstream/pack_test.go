@@ -34,9 +34,9 @@ func newHostileGit(t *testing.T, pack []byte) upstream.Location {
 // TestGitDeltaBomb fetches a small pack that describes 3.3 GB. It is refused by
 // its sums; if the bound is raised, only the child crashes.
 //
-// Shows: mistakes 35 | a git pack of 16 KB made 3.3 GB and ended the process, again at each start |
-// a child unpacks it; objects and delta targets are summed before one is resolved; bytes, time and
-// memory are bounded, lists of references too
+// Shows: mistakes 35 | a git pack of 16 KB expanded to 3.3 GB and crashed the process, again at
+// each start | a child process unpacks it; the sizes of objects and delta targets are summed before
+// one is resolved; bytes, time and memory are bounded, as are lists of references
 func TestGitDeltaBomb(t *testing.T) {
 	pack := depottest.DeltaBomb()
 	if len(pack) > 16<<10 {

@@ -47,7 +47,8 @@ func mustURL(t *testing.T, s string) *url.URL {
 // origin to another port, another scheme and back.
 //
 // Shows: mistakes 9 | tokens for origins followed redirects to other hosts, other ports and plain
-// http | a token goes to its scheme, host and port only, and not again after a detour
+// HTTP | a token is sent only to its scheme, host and port, and not again after a redirect
+// elsewhere
 func TestTokenStaysWithItsOrigin(t *testing.T) {
 	token := func(string) string { return "secret" }
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

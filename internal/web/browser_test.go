@@ -43,12 +43,12 @@ func newBusy(t *testing.T) *whole {
 // and viewing pages changes no tag of the registry.
 //
 // Shows: pages 13 | a real browser as five kinds of callers who log in, wide and narrow, light and
-// dark, with script and without: nothing on the console, no failed request, nothing wider than the
-// window, contrast, a focus that is seen, names, headings and landmarks of the accessibility tree
-// Shows: page-mistakes 5 | a huge default breaks the table, also of 20 KB at 320 px |
+// dark, with scripts and without: empty console, no failed request, no horizontal overflow,
+// contrast, a visible focus, names, headings and landmarks of the accessibility tree
+// Shows: page-mistakes 5 | a huge default breaks the table; tested with 20 KB at 320 px |
 // terraform-aws-modules/terraform-aws-security-group#241
 // Shows: page-mistakes 7
-// Shows: page-mistakes 8 | a GET that changes something: tags and ledger are as before | Dploy
+// Shows: page-mistakes 8 | a GET that changes something; here tags and ledger stay the same | Dploy
 // Shows: opendepot 19
 func TestBrowser(t *testing.T) {
 	b := webtest.New(t)
@@ -133,7 +133,7 @@ func logIn(p *webtest.Tab, token string) {
 //
 // Shows: pages 6
 // Shows: pages 14
-// Shows: page-mistakes 7 | tokens in storage that script reads, and in addresses | Dploy
+// Shows: page-mistakes 7 | tokens in URLs and in storage that scripts can read | Dploy
 func TestBrowserLogin(t *testing.T) {
 	b := webtest.New(t)
 	sessions := func() *access.Sessions { return &access.Sessions{Keyring: ring(t, "s"), Plain: true} }

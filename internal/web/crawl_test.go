@@ -52,8 +52,8 @@ func (a answer) unreadable(caller, path string) string {
 // can be followed, all pages of the admin are refused to callers without the right, no
 // secret of a state is on any page, and viewing pages changes no tag of the registry.
 //
-// Shows: pages 4 | every page as five kinds of callers: status, and no name of what they may not
-// see
+// Shows: pages 4 | every page as five kinds of callers: status, and no name of objects that they
+// may not see
 // Shows: page-mistakes 8
 // Shows: page-mistakes 9
 // Shows: page-mistakes 12

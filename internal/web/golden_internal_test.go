@@ -11,9 +11,9 @@ import (
 
 // TestGolden renders each page type; see [webtest.Golden].
 //
-// Shows: pages 1 | each page type full, empty, and with quotes, `</script>`, marks for right to
-// left and words of 10 KB in every text: what is hostile makes no other elements
-// Shows: pages 2 | no style, script or absolute address in a template; sizes of style and script
+// Shows: pages 1 | each page type full, empty, and with quotes, `</script>`, right-to-left marks
+// and words of 10 KB in every text: hostile text adds no elements
+// Shows: pages 2 | no style, script or absolute URL in a template; sizes of style sheet and script
 func TestGolden(t *testing.T) {
 	files, err := site.ReadTemplates([]site.Set{{Templates: templateFiles}})
 	if err != nil {

@@ -76,7 +76,7 @@ func teamed(claims map[string]any) {
 
 // TestIssuerLogin logs in from a page through the issuer and back to the page.
 //
-// Shows: pages 6 | logins: at the issuer, with one thing changed, with a token, how often
+// Shows: pages 6 | logins: at the issuer, with one parameter changed, with a token, rate limits
 func TestIssuerLogin(t *testing.T) {
 	for _, base := range []string{"", "/okara"} {
 		t.Run("below "+base+"/", func(t *testing.T) {

@@ -255,7 +255,7 @@ func TestLoginRate(t *testing.T) {
 
 // TestReturn is row 10: a login redirects to a page of this server, and nowhere else.
 //
-// Shows: page-mistakes 10 | an open redirect after the login | several
+// Shows: page-mistakes 10 | an open redirect after login | several
 func TestReturn(t *testing.T) {
 	now := time.Now()
 	h := newHouse(t, access.Options{

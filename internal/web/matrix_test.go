@@ -76,7 +76,7 @@ func (s *site) as(t *testing.T, caller, path string) (status int, body string, s
 // included.
 //
 // Shows: pages 4
-// Shows: page-mistakes 12 | numbers and names of what one may not see | several
+// Shows: page-mistakes 12 | numbers and names of objects that the caller may not see | several
 func TestMatrix(t *testing.T) {
 	s := newSiteOf(t, nil, access.Policy{Tokens: callers()})
 	s.module(t, "open/vpc/aws", "1.0.0", map[string]string{"main.tf": `resource "aws_vpc" "x" {}`})
@@ -159,9 +159,9 @@ func TestMatrix(t *testing.T) {
 // TestBudget checks the cost of pages: requests to the registry, cached and not, and
 // bytes, with full pages; and that a cached page needs no registry.
 //
-// Shows: pages 11 | requests and bytes of pages, warm and cold, also at 10,000 modules, 10,000
+// Shows: pages 11 | requests and bytes of pages, warm and cold, also with 10,000 modules, 10,000
 // states and 1,000 instances; times are printed by the benchmarks
-// Shows: pages 12 | the registry is down: warm pages stay, cold ones say so
+// Shows: pages 12 | the registry is down: cached pages still work, others report it
 func TestBudget(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)

@@ -14,10 +14,10 @@ import (
 
 // TestPages checks the texts of each page.
 //
-// Shows: page-mistakes 11 | versions sorted as text, a pre-release as the newest | several
-// Shows: page-mistakes 13 | docs of a provider that is only in OCI are lost | survey of OpenTofu
-// Shows: opendepot 19 | a user interface | pages of modules and providers, without script, in a
-// strict policy
+// Shows: page-mistakes 11 | versions sorted as text, a pre-release shown as the newest | several
+// Shows: page-mistakes 13 | docs of a provider that is only in OCI are missing | survey of OpenTofu
+// Shows: opendepot 19 | a user interface | pages of modules and providers, without scripts, with a
+// strict content security policy
 func TestPages(t *testing.T) {
 	s := New(t, rights.AnonymousRead()...)
 	s.full(t)

@@ -20,7 +20,7 @@ import (
 // TestReadmeOffline shows a README, its image and its files while the forge that they
 // came from is unreachable: only the registry gets requests.
 //
-// Shows: page-mistakes 1 | READMEs come from the forge when they are shown | OpenDepot
+// Shows: page-mistakes 1 | READMEs are fetched from the forge when they are shown | OpenDepot
 func TestReadmeOffline(t *testing.T) {
 	forge := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the forge is asked for %s", r.URL)

@@ -79,7 +79,7 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 // runs request the lock all the time: from the answer to LOCK until UNLOCK is sent
 // no other run gets it, and no write is refused.
 //
-// Shows: servers 2 | a holder whose requests go to other servers, among three that wait
+// Shows: servers 2 | a holder whose requests go to other servers, while three others wait
 func TestNobodyElseGetsTheLock(t *testing.T) {
 	for _, q := range []ocitest.Quirks{{}, {NoDelete: true}} {
 		for round := range 25 {
@@ -152,8 +152,8 @@ func (r *replicas) wait(t *testing.T, id string, working *atomic.Bool) {
 // run locks through one server, writes through another and unlocks through the first.
 // The run succeeds or gets an error, and its lock never stays.
 //
-// Shows: servers 3 | each request to the registry fails once (before, after, twice, late, refused):
-// a run of `http`, an apply through the wrapper
+// Shows: servers 3 | each request to the registry fails once (before or after it took effect,
+// repeated, late, refused): a run with `http`, an apply through the wrapper
 func TestFaultMatrix(t *testing.T) {
 	acts := []struct {
 		name string
@@ -251,7 +251,7 @@ func (r *replicas) nextRun(t *testing.T, after string, wrote bool) {
 // TestLateLock: a LOCK that a proxy repeats after its UNLOCK does not, for an hour, make a
 // lock that is never released; other clients do not have to wait for it.
 //
-// Shows: servers 6 | a `LOCK` that comes again after its `UNLOCK`
+// Shows: servers 6 | a `LOCK` that is repeated after its `UNLOCK`
 func TestLateLock(t *testing.T) {
 	const id = "7a1c9e02-4a55-4d0e-9c55-2f6d8a0b1c3d"
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/infra/state", oci.Options{PlainHTTP: true})

@@ -282,7 +282,7 @@ func TestReplicas(t *testing.T) {
 // TestUnlockAnswerLost repeats an UNLOCK whose answer was lost, while the next run already
 // holds the lock. The repetition succeeds, and the next run keeps its lock.
 //
-// Shows: servers 5 | an `UNLOCK` whose answer is lost, and the next run holds already
+// Shows: servers 5 | an `UNLOCK` whose response is lost while the next run already holds the lock
 func TestUnlockAnswerLost(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := client{t, newServer(t, host), "default"}, client{t, newServer(t, host), "default"}

@@ -57,8 +57,8 @@ func TestRegistryAway(t *testing.T) {
 // TestFaults answers each request of an apply once with 500, before and after it took
 // effect. The tool repeats it, and the result is as if nothing had happened.
 //
-// Shows: cloud 9 | each request of the registry fails once, before and after it took effect; each
-// request of a tool comes twice
+// Shows: cloud 9 | each request to the registry fails once, before or after it took effect; each
+// request of a tool is repeated
 func TestFaults(t *testing.T) {
 	for name, act := range map[string]ocitest.Act{"before": ocitest.Status(500, 0), "after": ocitest.StatusAfter(500)} {
 		t.Run(name, func(t *testing.T) {

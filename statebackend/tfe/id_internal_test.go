@@ -135,7 +135,7 @@ func TestLockIDs(t *testing.T) {
 
 // FuzzID gives every parser every text: each accepts only the exact ids that are made.
 //
-// Shows: cloud 24 | arbitrary ids, upload addresses and bodies; the handle of one workspace with
+// Shows: cloud 24 | arbitrary IDs, upload URLs and bodies; the command ID of one workspace used for
 // another
 func FuzzID(f *testing.F) {
 	now, p := testNow(), workspaceRef{"acme", "prod"}

@@ -96,7 +96,8 @@ func TestRefusedBeforeBody(t *testing.T) {
 
 // Uploads that do not end use up the memory of their own subject only.
 //
-// Shows: cloud 28 | uploads without end, downloads that nobody takes, large bodies without right
+// Shows: cloud 28 | uploads that never end, downloads that no client reads, large bodies without a
+// right
 func TestEndlessUploads(t *testing.T) {
 	c := newTool(t, newServer(t, newRegistry(t), setup{}))
 	c.create("prod")

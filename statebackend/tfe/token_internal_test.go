@@ -48,7 +48,7 @@ func refusedWith(err error) int {
 	return 0
 }
 
-// Shows: cloud 16 | an upload address: changed, expired, of another kind, with other bytes
+// Shows: cloud 16 | an upload URL: changed, expired, of another kind, used with other bytes
 func TestSignedUpload(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	k := signer{testKeyring(t, 1), func() time.Time { return now }}

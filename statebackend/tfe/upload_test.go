@@ -164,7 +164,8 @@ func (a reply) state() string {
 // A command with locking disabled may write while the workspace is free, and has lost
 // if a lock of its own was ended.
 //
-// Shows: cloud 12 | `-lock=false`: free, held, after a forced unlock, days later
+// Shows: cloud 12 | `-lock=false`: with a free lock, with a held one, after a forced unlock, days
+// later
 func TestWriteWithoutLock(t *testing.T) {
 	host, clock := newRegistry(t), &clock{}
 	base := newServer(t, host, setup{clock: clock})
@@ -272,7 +273,7 @@ func TestScriptWrites(t *testing.T) {
 // If the server does not know its address, the state comes in the body, as from
 // tools that support nothing else.
 //
-// Shows: cloud 17 | a state in the request that announces it
+// Shows: cloud 17 | a state inside the request that announces it
 func TestOneStep(t *testing.T) {
 	host := newRegistry(t)
 	c := newTool(t, newServer(t, host, setup{change: func(o *tfe.Options) {

@@ -267,7 +267,8 @@ func TestDelete(t *testing.T) {
 // TestDeletedUnderway deletes a workspace while a command is about to use it, and creates
 // it again: the data that the command has read is never planned from or written back.
 //
-// Shows: cloud 27 | deleted between any two requests; made again; records of equal content
+// Shows: cloud 27 | a workspace that is deleted between any two requests, and created again;
+// records with equal content
 func TestDeletedUnderway(t *testing.T) {
 	clock := &clock{}
 	host := newRegistry(t)

@@ -38,7 +38,7 @@ func (h toHost) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // BenchmarkCommit commits to a ledger with this many records.
 //
-// Shows: platform-figures 4 | a commit with 1,000 and 5,000 records; the way to another repository
+// Shows: platform-figures 4 | a commit with 1,000 and 5,000 records; the move to another repository
 // at 5,000 versions
 func BenchmarkCommit(b *testing.B) {
 	sizes := []int{1000, 5000}

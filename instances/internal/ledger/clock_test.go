@@ -54,7 +54,7 @@ func accept(t *testing.T, r *replica) {
 // time, and expiry waits until the clocks agree or an admin accepts the clock.
 //
 // Shows: crash K16 | the clock is wrong
-// Shows: platform-attacks 6 | a clock that is wrong
+// Shows: platform-attacks 6 | a wrong clock
 // Shows: instances 12
 func TestClock(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, h http.Handler){

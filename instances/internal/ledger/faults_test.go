@@ -153,7 +153,7 @@ func checkNext(t *testing.T, a, b *replica, names ...string) {
 // Each request of one commit fails before and after it takes effect, on every registry.
 //
 // Shows: crash K1 | the leader before a commit
-// Shows: crash K2 | the leader after it; a lost answer
+// Shows: crash K2 | the leader after it; a lost response
 // Shows: instances 3
 func TestFaultAtEachRequestOfCommit(t *testing.T) {
 	ocitest.EachHandler(t, func(t *testing.T, h http.Handler) {

@@ -44,7 +44,7 @@ func (s *stopped) RoundTrip(r *http.Request) (*http.Response, error) {
 // A leader whose machine sleeps past its lease answers nothing when it wakes up, and what
 // it still writes sorts below the versions of its successor.
 //
-// Shows: crash K10 | an old leader that wakes up
+// Shows: crash K10 | an old leader that resumes after a pause
 // Shows: platform-attacks 5
 // Shows: platform-figures 7
 func TestLeaderSleeps(t *testing.T) {
@@ -101,7 +101,7 @@ func TestLeaderSleeps(t *testing.T) {
 // A success waits for the commit of all it is based on; a refusal does not wait.
 //
 // Shows: crash K2
-// Shows: instances 3 | what was answered is committed, and is done once
+// Shows: instances 3 | an answered request is committed, and is performed once
 func TestAnswersWait(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	for _, fails := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestAnswersWait(t *testing.T) {
 // Many concurrent commands make two commits: that of the first one, and that of all
 // others, which arrived while it was written.
 //
-// Shows: platform-figures 3 | 50 claims at one moment are at most 2 commits; 20 in a second
+// Shows: platform-figures 3 | 50 concurrent claims are at most 2 commits; 20 claims per second
 func TestGroupCommit(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

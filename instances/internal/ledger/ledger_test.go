@@ -265,8 +265,8 @@ func mustHave(t testing.TB, r *replica, names ...string) {
 
 // One replica leads, the other follows and takes over when the first one ends.
 //
-// Shows: platform-figures 7 | how long until another leads
-// Shows: instances 4 | one replica leads, and another goes on when it dies
+// Shows: platform-figures 7 | the time until another replica leads
+// Shows: instances 4 | one replica leads, and another takes over when it dies
 func TestTwoReplicas(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

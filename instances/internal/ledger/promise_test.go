@@ -78,10 +78,11 @@ func won(t *testing.T, c lifecycle.Command, replicas []*replica) (string, error)
 // 200 owners claim five members, on three replicas of which the leader ends midway: five
 // win different members, and get the same answer when they ask again.
 //
-// Shows: platform 14 | upkeep and occupancy of a pool, claim | row by row; a claim runs nothing
-// Shows: platform-mistakes 1 | two win one member: 200 claims on 5, three replicas, a leader that
-// ends or dies
-// Shows: instances 10 | pools and quotas hold when many ask at once
+// Shows: platform 14 | maintenance and occupancy of a pool, claim | row by row; a claim starts no
+// run
+// Shows: platform-mistakes 1 | two claims get one member: 200 claims on 5, three replicas, a leader
+// that stops or dies
+// Shows: instances 10 | pools and quotas hold under concurrent requests
 func TestClaims(t *testing.T) {
 	for _, how := range []string{"ends", "dies"} {
 		h := ocitest.Handler(t, ocitest.Quirks{})
@@ -152,8 +153,7 @@ func TestClaims(t *testing.T) {
 // Of fifty concurrent creates, each owner, and all of them together, get what quotas
 // allow.
 //
-// Shows: platform-mistakes 4 | all templates counted against one limit; checked first, created
-// later
+// Shows: platform-mistakes 4 | all templates count against one limit; checked first, created later
 // Shows: instances 10
 func TestQuotaAtOnce(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
@@ -237,7 +237,7 @@ func TestSameAtOnce(t *testing.T) {
 
 // All events due at one time are one commit of four requests.
 //
-// Shows: platform-figures 2 | all that is due at one moment is one commit
+// Shows: platform-figures 2 | everything that is due at the same time is one commit
 func TestPassIsOneCommit(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (d dateless) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // No replica leads if a lock, or the document, would prove nothing.
 //
-// Shows: crash K15 | the ledger is lost, or restored
+// Shows: crash K15 | the ledger is lost or restored from a backup
 // Shows: platform-attacks 2
 func TestNobodyLeads(t *testing.T) {
 	for _, tc := range []struct {
@@ -116,8 +116,8 @@ func TestNobodyLeads(t *testing.T) {
 // that was emptied, set back or swapped, until an admin accepts it.
 //
 // Shows: crash K15
-// Shows: platform-attacks 2 | a ledger that is emptied, set back, swapped, sealed by others, or has
-// a false hint
+// Shows: platform-attacks 2 | a ledger that is emptied, set back, swapped, sealed with other keys,
+// or has a false hint
 func TestLedgerSetBack(t *testing.T) {
 	for _, how := range []string{"emptied", "set back", "swapped"} {
 		t.Run(how, func(t *testing.T) {

@@ -73,8 +73,8 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestChildOutage makes the registry unreachable in mid-apply, and at the end: the last
 // state and the result are written when it is back.
 //
-// Shows: crash K9 | the registry, in apply and at the result; at each request of an attempt, before
-// and after it took effect
+// Shows: crash K9 | the registry, during apply and when the result is stored; at each request of an
+// attempt, before and after it took effect
 func TestChildOutage(t *testing.T) {
 	dir := t.TempDir()
 	mark, gone := filepath.Join(dir, "mark"), filepath.Join(dir, "gone")
@@ -280,8 +280,8 @@ func TestChildLeftover(t *testing.T) {
 // TestChildSecrets plants secrets in all that a child receives, and looks for them in all
 // that it leaves, in every encoding.
 //
-// Shows: platform-attacks 15 | planted secrets in logs, ledger, answers, audit; in notices and
-// streams of events
+// Shows: platform-attacks 15 | planted secrets in logs, ledger, answers and audit log; in notices
+// and event streams
 // Shows: instances 8
 func TestChildSecrets(t *testing.T) {
 	sent := &recorder{}

@@ -121,7 +121,7 @@ func TestPlanWhole(t *testing.T) {
 
 // TestChildPlan applies an approved plan, and refuses any other.
 //
-// Shows: instances 9 | a plan is applied only as somebody else has approved it
+// Shows: instances 9 | a plan is applied only after another user has approved it
 func TestChildPlan(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		tr := newTrial(t, host, script(stubScript{

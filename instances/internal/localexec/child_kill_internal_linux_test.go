@@ -208,7 +208,7 @@ func TestToolKilled(t *testing.T) {
 // TestHostLost kills child and tool at once, and changes the boot ID: K5 and K6. The next
 // attempt waits for the end of the lease, and continues from the last stored state.
 //
-// Shows: crash K5-K6 | the machine, in plan and in apply
+// Shows: crash K5-K6 | the machine, during plan and during apply
 // Shows: instances 5
 func TestHostLost(t *testing.T) {
 	for name, want := range map[string]string{"plan": "", "apply, stored": state(1, 1)} {

@@ -47,8 +47,8 @@ const reading = `cat /tmp/keys/secret /var/tmp/keys/secret /dev/shm/keys/secret 
 // during the commands. The server does not read, write, bind or remove anything by these
 // names, and does not block, whatever the kind of run.
 //
-// Shows: platform-attacks 8 | module code that puts links to files and folders, pipes, devices and
-// hard links in the place of everything it can write, between commands and during them
+// Shows: platform-attacks 8 | module code that replaces everything it can write by links to files
+// and folders, pipes, devices and hard links, between commands and during them
 // Shows: instances 7
 func TestPlanted(t *testing.T) {
 	tofutest.Bubblewrap(t)

@@ -110,11 +110,11 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 // nor keys, nor another run, nor other processes. It has no capabilities, cannot get any,
 // and can write only to the folder of the run.
 //
-// Shows: platform 20 | isolation | bwrap, a user for each place, a wrapper
-// Shows: platform-attacks 7 | module code that looks for storage, keys, other runs; leaves
+// Shows: platform 20 | isolation | bwrap, a separate user for each concurrent run, a wrapper
+// Shows: platform-attacks 7 | module code that looks for storage, keys and other runs, or leaves
 // processes
-// Shows: instances 7 | a module that runs sees neither keys nor other runs, and leads the server to
-// neither
+// Shows: instances 7 | the code of a module sees neither keys nor other runs, and cannot lead the
+// server to reveal them
 func TestSandboxSees(t *testing.T) {
 	l := newSandbox(t, func(o *LocalOptions) {
 		o.Show = []string{filepath.Dir(o.Storage)}         // which contains the hidden storage
@@ -209,7 +209,7 @@ func TestKeyring(t *testing.T) {
 // the kernel refuses it, and the run continues.
 //
 // Shows: crash K13 | scratch folder or log is full
-// Shows: platform-attacks 9 | module code that fills the disk at one stroke, or takes all processes
+// Shows: platform-attacks 9 | module code that fills the disk at once, or uses up all processes
 func TestSandboxBudget(t *testing.T) {
 	const limit = 32 << 20
 	l := newSandbox(t, nil)

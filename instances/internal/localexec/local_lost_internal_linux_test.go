@@ -266,7 +266,7 @@ func TestUnstoredResult(t *testing.T) {
 
 // TestForeignResult: a result that does not repeat the nonce is ignored.
 //
-// Shows: platform-attacks 3 | foreign tags for a source or a result
+// Shows: platform-attacks 3 | foreign tags in place of a source or a result
 func TestForeignResult(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Nonce: "another"})

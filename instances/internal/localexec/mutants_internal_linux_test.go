@@ -48,7 +48,7 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 
 // TestMutants removes one guard after the other and expects the tests to fail.
 //
-// Shows: platform-attacks 11 | a guard of the sandbox that is taken away
+// Shows: platform-attacks 11 | a protection of the sandbox that is removed
 func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {

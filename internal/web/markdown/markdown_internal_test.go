@@ -52,7 +52,7 @@ func checkSafe(t *testing.T, text string) {
 	}
 }
 
-// Shows: pages 3 | READMEs: attacks, what people really write, bounds on time and memory
+// Shows: pages 3 | READMEs: attacks, typical READMEs, bounds on time and memory
 func TestMarkdown(t *testing.T) {
 	for _, c := range []struct{ name, source, has, not string }{
 		{"script", "<script>alert(1)</script>text", "text", "alert"},
@@ -277,7 +277,7 @@ func FuzzMarkdown(f *testing.F) {
 // TestTerraformDocs renders the tables that terraform-docs writes into a README, which
 // mix Markdown and HTML, as they should look.
 //
-// Shows: page-mistakes 2 | raw HTML of generated tables breaks | OpenDepot
+// Shows: page-mistakes 2 | raw HTML of generated tables is broken | OpenDepot
 func TestTerraformDocs(t *testing.T) {
 	source, err := os.ReadFile("testdata/terraform-docs.txt")
 	if err != nil {

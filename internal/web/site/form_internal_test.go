@@ -73,7 +73,8 @@ func (u unread) Read([]byte) (int, error) {
 
 // TestForm sends requests that browsers do not send.
 //
-// Shows: pages 7 | forms: of another site, without a key, too large; messages; links that fill one
+// Shows: pages 7 | forms: from another site, without a key, too large; messages; links that fill a
+// form in
 func TestForm(t *testing.T) {
 	f := newForms(t)
 	key := Clock(f.site.o.Now).NewKey()

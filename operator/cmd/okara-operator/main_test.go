@@ -71,7 +71,7 @@ func TestHelp(t *testing.T) {
 
 // TestWrongFlags checks that each mistake is reported before any connection is made.
 //
-// Shows: operator 42 | wrong flags are told before anything is connected to
+// Shows: operator 42 | wrong flags are reported before any connection is made
 func TestWrongFlags(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	run := func(args ...string) []string {

@@ -63,8 +63,8 @@ func siteArgs() []string {
 // TestRenderKind compares the objects for a kind and an object of it with a golden file,
 // which OKARA_UPDATE writes. The tests of kindspec cover the CRD itself.
 //
-// Shows: operator 35 | what a kind, an object of it and an Instance become is shown without a
-// cluster, and no value of a Secret; mistakes are told by their field
+// Shows: operator 35 | the objects created for a kind, an object of it and an Instance are shown
+// without a cluster, and no value of a Secret; errors name their field
 func TestRenderKind(t *testing.T) {
 	code, out, errOut := command(t, kindArgs(siteArgs()...)...)
 	crd, rest, _ := strings.Cut(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n")

@@ -196,8 +196,8 @@ func (p *trap) storedAt(repo, tag string) int {
 // TestReplicas kills the leader of two operators at each write of a reconcile. The other
 // one completes the work, and no version is published twice.
 //
-// Shows: operator 15 | a leader killed at any write of a manifest: another one goes on, no version
-// is stored twice; SIGTERM ends with 0
+// Shows: operator 15 | a leader is killed at any write of a manifest: another one continues, and no
+// version is stored twice; SIGTERM exits with 0
 func TestReplicas(t *testing.T) {
 	admin := cluster.Admin(t)
 	p := &trap{next: ocitest.Handler(t, ocitest.Quirks{}), left: -1, stored: map[string]int{}}

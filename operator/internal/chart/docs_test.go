@@ -22,9 +22,9 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml ?([^\n]*)\n(.*?)^```")
 // TestDocs passes the objects on the documentation pages to the API server, and the
 // values to the chart.
 //
-// Shows: operator 17 | every object of the chart passes strict validation, pods a restricted
-// namespace; wrong values are refused; the programs take its flags and files, the cluster what the
-// pages show
+// Shows: operator 17 | every object of the chart passes strict validation, and its pods those of a
+// restricted namespace; wrong values are refused; the programs accept its flags and files, and the
+// cluster accepts what the pages show
 func TestDocs(t *testing.T) {
 	config := cluster.Admin(t)
 	rig.Install(t, config)

@@ -213,8 +213,9 @@ func (r *runs) launched() *v1alpha1.Instance {
 // can be created. An Instance that lost its status, or was restored from a backup without
 // it, ends the same way.
 //
-// Shows: operator 28 | Instances end by deletion and by time with the rights and under the policies
-// of the chart, their namespaces deleted, and the next one begins; an error stays with its object
+// Shows: operator 28 | Instances end by deletion and by expiry with the rights and under the
+// policies of the chart, their namespaces are deleted, and the next one begins; an error affects
+// only its object
 func TestInstancesEnd(t *testing.T) {
 	r := newRuns(t)
 	ctx := t.Context()

@@ -34,7 +34,7 @@ const instances = "okara-instances"
 // every RBAC right for it.
 //
 // Shows: operator 19
-// Shows: kinds 5 | a namespace in which runs are is not deleted
+// Shows: kinds 5 | a namespace with runs in it cannot be deleted
 func TestPoliciesOfRuns(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, cluster.Admin(t))

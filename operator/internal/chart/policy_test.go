@@ -227,9 +227,9 @@ func patch(ctx context.Context, c client.Client, o client.Object, text string) e
 // TestPolicies checks what the policies of the chart allow a tenant, the operator and an
 // administrator. Each of them has every RBAC right for it, so that only policies refuse.
 //
-// Shows: operator 19 | the policies refuse tenants, the portal and the operator, with their
-// tokens, what they are for: by patch, generateName, deletion of all, impersonation, and with
-// namespaces
+// Shows: operator 19 | the policies refuse forbidden requests of tenants, the portal and the
+// operator, made with their tokens: by patch, generateName, deletion of a collection,
+// impersonation, and with namespaces
 func TestPolicies(t *testing.T) {
 	s := newSite(t)
 	t.Run("managed", func(t *testing.T) { s.at(t).managed() })

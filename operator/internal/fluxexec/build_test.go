@@ -17,8 +17,8 @@ import (
 
 // TestBuild compares the objects of runs with golden files, which OKARA_UPDATE writes.
 //
-// Shows: operator 33 | a run of a module becomes objects of Flux, the same each time; mistakes are
-// told by their field
+// Shows: operator 33 | a run of a module becomes objects of Flux, the same each time; errors name
+// their field
 // Shows: traps T5
 // Shows: traps T12
 func TestBuild(t *testing.T) {

@@ -105,8 +105,8 @@ func (d *doomed) life() (stages []stage) {
 // TestKilled (G1) kills the operator at each write during a run's life, before it and
 // after it. Its successor takes the run through the same stages.
 //
-// Shows: operator 34 | an operator killed at any write of a run of a module or a chart, before it
-// and after it: another one leads the same life
+// Shows: operator 34 | an operator is killed before and after any write of a run of a module or a
+// chart: another one continues to the same result
 func TestKilled(t *testing.T) {
 	want := (&doomed{site: newSite(t, "small")}).life()
 	deaths := 0

@@ -90,8 +90,8 @@ func (l *lookup) pending() {
 
 // TestResolve checks the resolved version of a chart for each kind of source.
 //
-// Shows: operator 22 | a chart of a registry, an index or a Git repository is fixed by its digest,
-// version or commit; its instance is installed, compared, updated, uninstalled or kept
+// Shows: operator 22 | a chart from a registry, an index or a Git repository is pinned by its
+// digest, version or commit; its instance is installed, compared, updated, uninstalled or kept
 func TestResolve(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart    fluxexec.Chart

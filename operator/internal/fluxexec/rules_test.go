@@ -21,7 +21,7 @@ import (
 // Shows: traps T2
 // Shows: traps T3
 // Shows: traps T5
-// Shows: traps T10 | mappings of files know one home directory
+// Shows: traps T10 | file mappings support only one home directory
 // Shows: traps T12
 func TestNeverWritten(t *testing.T) {
 	never := map[string]string{

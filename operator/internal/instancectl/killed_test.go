@@ -47,8 +47,8 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 // write, before the operator gets the response, and once before it. The next operator
 // continues, and nothing begins twice.
 //
-// Shows: operator 39 | an operator killed at any write of an instance's life, before it and
-// after it: the next one goes on, and nothing is begun twice
+// Shows: operator 39 | an operator is killed before and after any write of an instance's life: the
+// next one continues, and nothing is started twice
 func TestKilled(t *testing.T) {
 	for nth, after := range map[int]bool{1: true, 2: false} {
 		s := newSite(t)

@@ -68,8 +68,9 @@ func TestLife(t *testing.T) {
 
 // TestMembers makes 50 claims on 5 members.
 //
-// Shows: operator 36 | of 50 who claim 5 members of a pool 5 win and 45 are refused, then it is
-// refilled; of 20 Instances over a quota of 5, made past the portal, 5 are provisioned
+// Shows: operator 36 | of 50 claims on the 5 members of a pool 5 succeed and 45 are refused, then
+// the pool is refilled; of 20 Instances over a quota of 5, created without the portal, 5 are
+// provisioned
 func TestMembers(t *testing.T) {
 	s := newSite(t)
 	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
@@ -187,7 +188,7 @@ func TestQuota(t *testing.T) {
 
 // TestExpiresAlone (N3): the Template is gone, the operator was down, a new one leads.
 //
-// Shows: operator 38 | an instance ends though its Template is gone, the operator was down and
+// Shows: operator 38 | an instance ends although its Template is deleted, the operator was down and
 // another one leads; one that cannot be destroyed keeps its phase
 func TestExpiresAlone(t *testing.T) {
 	s := newSite(t)

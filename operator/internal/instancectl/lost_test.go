@@ -90,9 +90,9 @@ func (s *site) anew(id string) {
 // TestStatusLost empties statuses and recreates Instances before, during and after a run:
 // each continues, is known by its first UID, and leaves nothing behind.
 //
-// Shows: operator 29 | an Instance or an object of a kind whose status is emptied, or that is made
-// anew without it, before, during and after a run goes on as it was; nobody else gets what was made
-// for it
+// Shows: operator 29 | an Instance or an object of a kind whose status is emptied, or which is
+// recreated without it, before, during and after a run, continues unchanged; another owner's object
+// does not get its resources
 func TestStatusLost(t *testing.T) {
 	for name, lose := range map[string]func(*site, string){"emptied": (*site).empties, "made anew": (*site).anew} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 
 // TestPage creates the objects that the page about instances shows.
 //
-// Shows: operator 40 | the page about instances shows objects that the API server takes and the
-// operator carries out
+// Shows: operator 40 | the page about instances shows objects that the API server accepts and the
+// operator executes
 func TestPage(t *testing.T) {
 	s := newSite(t)
 	src, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "kubernetes", "portal-kubernetes.md"))

@@ -220,7 +220,7 @@ func (s *site) source(wrong string) {
 
 // TestTerraform follows an attempt from nothing to its outputs, and to its end.
 //
-// Shows: operator 41 | what runs of instances get, and what becomes of their states and Secrets
+// Shows: operator 41 | what runs of instances receive, and what happens to their states and Secrets
 func TestTerraform(t *testing.T) {
 	s := newSite(t)
 	s.run(run.Running)

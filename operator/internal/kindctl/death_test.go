@@ -70,8 +70,8 @@ func (withWatch) Watch(context.Context, client.ObjectList, ...client.ListOption)
 // TestDeaths (G1) kills an operator at each write of a kind's creation and removal: the
 // next one finishes the work, and nothing happens twice.
 //
-// Shows: operator 32 | an operator killed at any write of a kind, or of an object: the next one
-// finishes it, and leaves nothing
+// Shows: operator 32 | an operator is killed at any write of a kind, or of an object: the next one
+// completes it, and leaves nothing behind
 func TestDeaths(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

@@ -29,8 +29,8 @@ import (
 // TestKind follows the life of a definition: it becomes a kind with roles, its objects are
 // reconciled, and it leaves nothing behind. Without changes nothing is written.
 //
-// Shows: operator 25 | what is wrong is refused, and nothing is made of it; the schema accepts
-// what the module accepts, and no more
+// Shows: operator 25 | invalid objects are refused, and nothing is created for them; the schema
+// accepts what the module accepts, and no more
 // Shows: operator 26
 func TestKind(t *testing.T) {
 	s := newSite(t)
@@ -96,7 +96,7 @@ func TestKind(t *testing.T) {
 
 // TestVerbs (M7) checks that the API server does with a generated kind all it usually does.
 //
-// Shows: operator 24 | objects of a kind are waited for, watched, patched, explained, tried,
+// Shows: operator 24 | objects of a kind can be waited for, watched, patched, explained, dry-run,
 // listed as tables and deleted together
 func TestVerbs(t *testing.T) {
 	s := newSite(t)
@@ -174,8 +174,8 @@ func TestVerbs(t *testing.T) {
 
 // TestRefusals has a definition for each reason why a kind cannot be created or changed.
 //
-// Shows: operator 27 | a definition that cannot become a kind, or not yet, says why: its module,
-// its keys, a tag that was moved, another kind of its name, no tofu-controller
+// Shows: operator 27 | a definition that cannot become a kind, or not yet, reports why: its module,
+// its keys, a moved tag, another kind with its name, no tofu-controller
 func TestRefusals(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

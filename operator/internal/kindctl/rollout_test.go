@@ -51,9 +51,9 @@ func (s *site) four(kind string) {
 // and none after the first that fails. The same holds for other changes of the definition;
 // waiting objects are reconciled as they were.
 //
-// Shows: operator 26 | what changed reaches some objects at a time, and stops at the first
-// that fails; a schema that does not fit the objects is not written; a definition waits for its
-// objects
+// Shows: operator 26 | a change is rolled out to some objects at a time, and stops at the first
+// failure; a schema that does not fit the existing objects is not written; a definition waits for
+// its objects
 func TestRolloutBatch(t *testing.T) {
 	s := newSite(t)
 	rig.InstallFlux(t, s.admin)

@@ -35,8 +35,8 @@ func (s *site) cleanUp(o *unstructured.Unstructured) (orphan bool, states int) {
 // TestCleanUp checks that the run of a deleted object is suspended and reported, and its
 // leftovers go with its Terraform. The state stays, and is counted.
 //
-// Shows: kinds 6 | what objects that are gone left behind is removed, a Terraform of theirs
-// suspended and told, their state counted
+// Shows: kinds 6 | leftovers of deleted objects are removed, their Terraforms suspended and
+// reported, their states counted
 func TestCleanUp(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)
@@ -126,7 +126,7 @@ func TestCleanUpBeside(t *testing.T) {
 // TestCleanUpApprovals checks that Approvals of objects are deleted after 30 days, whatever
 // their result; those of Instances and Versions are not deleted here.
 //
-// Shows: kinds 10 | Approvals of objects go after 30 days
+// Shows: kinds 10 | Approvals of objects are deleted after 30 days
 func TestCleanUpApprovals(t *testing.T) {
 	s := newSite(t, nil)
 	o := s.vpc(nil)

@@ -15,8 +15,8 @@ import (
 // a run before the operator does. They stay untouched, and nothing runs until they are
 // gone.
 //
-// Shows: operator 18 | what somebody made under a name of a run is left alone, and nothing
-// runs: Terraform, source, Secrets, account, namespace
+// Shows: operator 18 | an existing object of another owner with a name that a run needs is not
+// changed, and the run does not start: Terraform, source, Secrets, account, namespace
 func TestNameTakenBeside(t *testing.T) {
 	for _, c := range []struct{ kind, version, name string }{
 		{"Secret", "v1", "vpc-prod-okara-run"},

@@ -19,9 +19,9 @@ import (
 // TestAccount checks the account of the portal: with its own token the portal can do
 // everything that it needs, and nothing else in the cluster is allowed.
 //
-// Shows: operator 37 | the portal launches, shows an address, renames, extends, protects,
-// approves, claims and ends with the rights of its account alone; of every verb on every resource
-// it may do nothing else
+// Shows: operator 37 | the portal launches, shows an address, renames, extends, protects, approves,
+// claims and ends with the rights of its account alone; on every verb of every resource it has no
+// others
 func TestAccount(t *testing.T) {
 	var account *rest.Config
 	s := newSite(t, func(namespace string) *rest.Config {

@@ -55,8 +55,8 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 // TestAccount runs an operator with the account of the chart through all that it does, and
 // checks that the account has no other rights in the cluster.
 //
-// Shows: operator 5 | the account of the operator can do what it does, and of every verb on every
-// resource nothing else; Secrets only where an administrator said so; with runs, too
+// Shows: operator 5 | the account of the operator has the rights it needs, and on every verb of
+// every resource no others; Secrets only where an administrator allowed it; with runs, too
 func TestAccount(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.account, s.elect = cluster.RegistryAccount(t, s.operatorNamespace), true
@@ -199,8 +199,8 @@ func TestAccountBindsNothingElse(t *testing.T) {
 // TestTenantNoMore checks that without the label of a tenant no Secret is read, and the
 // right to them is revoked.
 //
-// Shows: operator 31 | where the mark of a tenant is taken away no Secret is read, and the right
-// goes
+// Shows: operator 31 | without the label of a tenant no Secret is read, and the right to Secrets is
+// revoked
 func TestTenantNoMore(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.account = cluster.RegistryAccount(t, s.operatorNamespace)

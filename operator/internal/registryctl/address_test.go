@@ -23,8 +23,8 @@ func (s *site) annotate(name, addresses string) {
 // TestAddressesOfANamespace checks that a namespace may use its own addresses, and others
 // once an administrator allows them.
 //
-// Shows: operator 2 | a namespace has its own addresses, and what its annotation lists; the older
-// object has an address; no inheritance
+// Shows: operator 2 | a namespace has its own addresses and those in its annotation; an address
+// belongs to the older object; no inheritance
 func TestAddressesOfANamespace(t *testing.T) {
 	s := newSite(t, nil)
 	s.publish("1.0.0")

@@ -41,8 +41,8 @@ func (s *site) older(o client.Object) {
 // TestVersionWithoutTarget takes one of several versions: the registry gets what the engine
 // writes without an operator, and the next operator writes nothing.
 //
-// Shows: operator 13 | a Version without a target is taken alone, by the rules of Modules; those of
-// one namespace share an address and take turns with its record
+// Shows: operator 13 | a Version without a target is fetched by itself, under the rules of Modules;
+// those of one namespace share an address and update its record in turn
 func TestVersionWithoutTarget(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
 	s.publish("1.0.0", "1.1.0")

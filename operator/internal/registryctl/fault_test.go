@@ -95,9 +95,9 @@ func TestSourcesThatAreRefused(t *testing.T) {
 // TestSecretsHaveToAgree lets a Module name Secrets that allow no host or hold no
 // credentials, and one that allows the origin.
 //
-// Shows: kinds 8 | what names a Secret that does not agree gets nothing of it; a source by `http`,
-// `file`, a path, `ext::`, inside the cluster or behind a redirect there, or another's module of
-// our registry, is refused, and nothing is sent
+// Shows: kinds 8 | an object gets nothing from a Secret that does not permit it; a source by
+// `http`, `file`, a path, `ext::`, inside the cluster or behind a redirect there, or a module of
+// another tenant in our registry, is refused, and nothing is sent
 func TestSecretsHaveToAgree(t *testing.T) {
 	const token = "t0ken-that-nobody-sees"
 	s := newNet(t, "1.0.0")

@@ -76,8 +76,8 @@ func (s *site) secret(host string, data map[string]string) {
 // origins with and without a token: the numbers are equal, and no answer repeats what is
 // known.
 //
-// Shows: operator 10 | a run in which nothing is new asks an origin once, with a credential as
-// without one
+// Shows: operator 10 | a run with nothing new makes one request to an origin, with or without a
+// credential
 func TestAnIdleRunAsksItsOriginOnce(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

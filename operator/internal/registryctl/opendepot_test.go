@@ -232,7 +232,7 @@ func (f *forge) json(w http.ResponseWriter, v any) {
 // TestOpenDepotSyncs imports manifests in the forms of OpenDepot's examples, creates them
 // in the API server with strict validation, and has the operator run them.
 //
-// Shows: operator 16 | OpenDepot's forms of manifests, imported, sync
+// Shows: operator 16 | imported manifests in OpenDepot's forms are synchronized
 func TestOpenDepotSyncs(t *testing.T) {
 	s := newSite(t, nil)
 	ns := s.ns

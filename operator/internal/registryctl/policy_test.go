@@ -67,7 +67,8 @@ func (s *site) yanked(number string) *evidence.StatusEvent {
 
 // TestDriftIsReported moves a tag of the registry to other content.
 //
-// Shows: operator 9 | drift is told, pins outlive retention, versions wait for approval
+// Shows: operator 9 | drift is reported, pinned versions outlive retention, versions wait for
+// approval
 func TestDriftIsReported(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", nil)
@@ -270,7 +271,7 @@ func (s *site) runsObject(digest string) {
 
 // TestVersionSaysHowItIsListed yanks and deprecates by objects, and reverts both.
 //
-// Shows: operator 12 | a Version says how it is listed
+// Shows: operator 12 | the status of a Version shows how it is listed
 func TestVersionSaysHowItIsListed(t *testing.T) {
 	s := newNet(t, "1.0.0", "1.1.0")
 	m := s.module(s.ns, "m", nil)
@@ -303,7 +304,7 @@ func TestVersionSaysHowItIsListed(t *testing.T) {
 
 // TestDeletionPolicies deletes a Module under each policy.
 //
-// Shows: operator 14 | what deletion does
+// Shows: operator 14 | effects of deletion
 func TestDeletionPolicies(t *testing.T) {
 	for policy, want := range map[v1alpha1.DeletionPolicy]struct {
 		versions string
@@ -376,8 +377,8 @@ func TestDepotLetsItsEntriesGo(t *testing.T) {
 // TestDepotReleases checks that entries removed from a Depot, and those of a deleted Depot,
 // become independent objects of the tenant. An entry that comes back is taken back.
 //
-// Shows: operator 30 | what a Depot has no more is its tenant's, and is taken back when the entry
-// comes back
+// Shows: operator 30 | entries removed from a Depot become independent objects of the tenant, and
+// are taken back when the entry returns
 func TestDepotReleases(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	entries := []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}

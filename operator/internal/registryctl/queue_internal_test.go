@@ -40,8 +40,8 @@ func (q *queue) fill(namespace, origin string, n int) int {
 
 // TestFairQueue has a namespace with many entries and another one with few.
 //
-// Shows: operator 6 | namespaces and origins take turns, of which one that is slow holds up no
-// other; what an origin's limit does
+// Shows: operator 6 | namespaces and origins take turns, and a slow one does not delay others; rate
+// limits of an origin are respected
 func TestFairQueue(t *testing.T) {
 	q := newQueue()
 	if got := q.fill("many", "slow.example.com", 50); got != maxOriginRuns {

@@ -161,7 +161,8 @@ func (s *site) podToken(namespace string) string {
 //
 // Shows: operator 3
 // Shows: operator 4 | pods read with the tokens of their service accounts; the keys of an issuer
-// are a file that changes, breaks and goes, or are fetched with an authority of their own
+// come from a file, which is changed, corrupted and deleted, or are fetched from a server with a
+// private certificate authority
 func TestRulesCountInTheFrontEnd(t *testing.T) {
 	s := newSite(t, nil)
 	issuer := newIssuer(t)

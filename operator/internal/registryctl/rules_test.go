@@ -53,9 +53,9 @@ func line(ns, name, allow string) string {
 
 // TestAccessRules checks rules within and beyond the addresses of their namespace.
 //
-// Shows: operator 3 | rules of a namespace give no more than its addresses, whatever claim fills
-// them; the oldest have the room there is; the front-end counts a new one, and a broken file keeps
-// the old
+// Shows: operator 3 | rules of a namespace give no rights outside its addresses, whatever values
+// their claims have; if there are too many rules, the oldest count; the front end applies a new
+// rule, and keeps the old ones if a file is invalid
 // Shows: kinds 12
 func TestAccessRules(t *testing.T) {
 	s := newSite(t, nil)

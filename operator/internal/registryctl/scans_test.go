@@ -35,6 +35,7 @@ printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s
 // one back. Without a scanner nothing is published.
 //
 // Shows: operator 7 | a version is scanned before it is published; without a scanner nothing is
+// published
 func TestScans(t *testing.T) {
 	s := newNet(t, "1.0.0")
 	if _, err := s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}); err != nil {

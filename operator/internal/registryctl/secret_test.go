@@ -17,7 +17,7 @@ import (
 
 // TestCredentialOfASecret checks that a Secret must name the hosts and have a credential.
 //
-// Shows: operator 11 | a Secret has to agree, and is never quoted
+// Shows: operator 11 | a Secret must permit its use, and is never shown
 func TestCredentialOfASecret(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

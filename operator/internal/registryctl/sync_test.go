@@ -61,8 +61,8 @@ func apply(t *testing.T, d *depot.Depot, from supply.Origins, set supply.Set) {
 // TestDepotSyncs lets a Depot fill a registry: its content is that of a run without the
 // operator, and an operator that starts anew writes nothing.
 //
-// Shows: operator 1 | a Depot makes Modules, these Versions; the same bytes as without the
-// operator; a second run writes nothing
+// Shows: operator 1 | a Depot creates Modules, and these create Versions; the same bytes as without
+// the operator; a second run writes nothing
 func TestDepotSyncs(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**, mirror:" + dns})
 	s.publish("1.0.0", "1.1.0")

@@ -123,9 +123,10 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 // deleted or belongs to the next object of its name, which the restored cluster does not
 // know. Nothing is destroyed twice.
 //
-// Shows: kinds 11 | etcd put back to before, during and after the destroy of an object: what comes
-// back neither plans nor writes, is told `StateNotOwned` and suspended, and goes without a run; a
-// state that the next object made stays, and waits for an administrator
+// Shows: kinds 11 | etcd is restored to a time before, during and after the destroy of an object:
+// the restored object neither plans nor writes, is reported as `StateNotOwned` and suspended, and
+// is deleted without a run; a state that the next object created is kept, and waits for an
+// administrator
 func TestClusterRestored(t *testing.T) {
 	l := newLived(t)
 	first := l.applied("first")

@@ -63,8 +63,8 @@ data: {text: "{{ .Values.text }}"}
 // TestFluxInstallsAChart installs a chart from okara's registry, with an account that may
 // edit its namespace, and uninstalls it.
 //
-// Shows: rig 2 | helm-controller installs a chart that lies in okara's registry, and uninstalls it
-// while its account is there
+// Shows: rig 2 | helm-controller installs a chart from okara's registry, and uninstalls it while
+// its account exists
 func TestFluxInstallsAChart(t *testing.T) {
 	f := newFlux(t, Manager, Source, Helm)
 	ns := cluster.Namespace(t, nil).Name

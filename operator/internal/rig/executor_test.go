@@ -32,7 +32,7 @@ func (e *executed) object(version, kind string) *unstructured.Unstructured {
 // TestExecutor (T1, T7, T13) applies a run, and destroys it even without a source and
 // while it is suspended.
 //
-// Shows: rig 4 | the operator's executor has modules applied, waits for locks, tells of drift and
+// Shows: rig 4 | the operator's executor applies modules, waits for locks, reports drift and
 // repairs it, destroys step by step or keeps
 // Shows: traps T1
 // Shows: traps T7 | outputs may outlive their Terraform
@@ -154,7 +154,7 @@ func TestExecutorReports(t *testing.T) {
 
 // TestExecutorSeals (T15) checks that plans and states are encrypted by OpenTofu.
 //
-// Shows: traps T15 | plans lie in Secrets, with all variables
+// Shows: traps T15 | plans are stored in Secrets, with all variables
 func TestExecutorSeals(t *testing.T) {
 	e := newExecuted(t)
 	secret := e.secret("encryption", "config", `
@@ -183,8 +183,8 @@ plan {
 
 // TestTrapDrift (T18) shows that without drift detection each run plans, and repairs.
 //
-// Shows: traps T18 | without a look for drift each run repairs; with one, a plan that waits is
-// never made
+// Shows: traps T18 | without drift detection each run repairs; with it, a plan that waits for
+// approval is never made
 func TestTrapDrift(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -224,7 +224,7 @@ func TestTrapManualDrift(t *testing.T) {
 // TestTrapValueFrom (T5) shows that valueFrom of a variable has no effect, while varsFrom
 // works.
 //
-// Shows: traps T5 | `valueFrom` of a variable does nothing
+// Shows: traps T5 | `valueFrom` of a variable has no effect
 func TestTrapValueFrom(t *testing.T) {
 	e := newExecuted(t)
 	e.source()

@@ -14,9 +14,9 @@ import (
 // TestFluxRunsAModule runs a module without the operator: Flux fetches it from okara's
 // registry by its digest, and tofu applies it with its state in okara, and destroys it.
 //
-// Shows: rig 1 | Flux takes a module from okara's registry by its digest; tofu-controller applies
+// Shows: rig 1 | Flux fetches a module from okara's registry by its digest; tofu-controller applies
 // it with stock tofu and its state in `okara serve`, and destroys it
-// Shows: traps T6 | an output that is no string has its type beside it
+// Shows: traps T6 | an output that is not a string is stored with its type beside it
 func TestFluxRunsAModule(t *testing.T) {
 	r := newTrial(t)
 	repository := r.source()
@@ -56,7 +56,7 @@ func TestFluxRunsAModule(t *testing.T) {
 // TestGarbageIsCollected checks what kube-controller-manager does here: owned objects are
 // deleted with their owner, and the contents of a namespace with the namespace.
 //
-// Shows: rig 9 | what is owned goes with its owner, and a namespace with all that is in it
+// Shows: rig 9 | owned objects are deleted with their owner, and a namespace with everything in it
 func TestGarbageIsCollected(t *testing.T) {
 	f := newFlux(t, Manager)
 	ns := cluster.Namespace(t, nil)

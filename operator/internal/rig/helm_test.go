@@ -82,8 +82,8 @@ func (r *released) ends() {
 // TestExecutorInstalls installs, changes and uninstalls a chart, even though the release
 // is suspended (H3), and never without its account (H2).
 //
-// Shows: rig 3 | the operator's executor has charts installed from a registry, an index and a Git
-// repository whose branch moves; changed, and uninstalled even if suspended, or kept
+// Shows: rig 3 | the operator's executor installs charts from a registry, an index and a Git
+// repository whose branch moves; changes them, uninstalls them even if suspended, or keeps them
 func TestExecutorInstalls(t *testing.T) {
 	r := newReleased(t)
 	r.reaches(fluxexec.Applied)

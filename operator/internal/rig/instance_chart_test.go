@@ -95,7 +95,7 @@ func (p *platform) launchChart() *v1alpha1.Instance {
 // TestInstanceOfChart checks a Template of a chart and an instance that helm-controller
 // installed, with a URL, its repair and extension, its end, and that nothing is left.
 //
-// Shows: rig 7 | a Template of a chart becomes an instance with a URL, repaired and extended; at
+// Shows: rig 7 | a Template of a chart becomes an instance with a URL, is repaired and extended; at
 // its end nothing is left
 func TestInstanceOfChart(t *testing.T) {
 	p := newPlatform(t, Helm)

@@ -296,9 +296,9 @@ func (p *platform) kept(o *v1alpha1.Instance) bool {
 // TestInstance checks a Template and an instance that tofu created, with a URL from an
 // output, its end, and that nothing is left.
 //
-// Shows: rig 5 | a Template and an Instance become what tofu made, with an address from an
-// output; when its time is over nothing is left, the state included; one that cannot be destroyed
-// keeps its phase and its state until it can
+// Shows: rig 5 | a Template and an Instance become what tofu created, with an address from an
+// output; after its expiry nothing is left, including the state; one that cannot be destroyed keeps
+// its phase and its state until it can
 func TestInstance(t *testing.T) {
 	p := newPlatform(t, Tofu)
 	t.Cleanup(p.operate(p.Client))
@@ -334,8 +334,8 @@ func (p *platform) expires(o *v1alpha1.Instance) {
 // TestInstanceKilled (G1) kills operators throughout the life of an instance: tofu
 // applies it once, and nothing is left in the end.
 //
-// Shows: rig 6 | operators killed all through the life of an instance: tofu applies it once,
-// and nothing is left in the end
+// Shows: rig 6 | operators are killed throughout the life of an instance: tofu applies it once, and
+// nothing is left at the end
 func TestInstanceKilled(t *testing.T) {
 	p := newPlatform(t, Tofu)
 	p.publish("1.1.0", siteModule)

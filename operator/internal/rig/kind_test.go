@@ -131,8 +131,8 @@ func (s *kindSite) comes(o *unstructured.Unstructured, reason string) {
 // end nothing is left of the object or the kind.
 //
 // Shows: rig 8 | the page of [kinds](kubernetes/kinds.md) with `okara-operator run`: the kind, a
-// refusal, an object that is applied, its outputs for one group, its state in `okara serve`, its
-// end, the end of the kind
+// refusal, an applied object, its outputs for one group, its state in `okara serve`, its end, the
+// end of the kind
 func TestRoundOfAKind(t *testing.T) {
 	s, files := newOperatorSite(t), page(t, "kubernetes/kinds.md")
 	if _, err := depot.New(depot.Options{Client: s.registry()}).PublishModule(t.Context(), fstest.MapFS{"main.tf": {Data: []byte(files["main.tf"])}},

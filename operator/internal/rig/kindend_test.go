@@ -45,10 +45,10 @@ output "text" {
 // TestNamespaceGoes (M12) deletes the namespace of a tenant during a run. The operator
 // loses all its rights there, and destroys the created resources anyway.
 //
-// Shows: kinds 3 | traps T1, T11, T12, T13, T16 are above. The namespace of a tenant goes in the
-// middle of a run, and with it the operator's rights there: all that was made is destroyed
-// Shows: kinds 7 | state and lock are there while a run is, and go with it; a token that has
-// expired opens nothing, and a plan made before is applied with the next one
+// Shows: kinds 3 | traps T1, T11, T12, T13, T16 are above. The namespace of a tenant is deleted
+// during a run, and with it the operator's rights there: all created resources are destroyed
+// Shows: kinds 7 | state and lock exist during a run, and are removed with it; an expired token is
+// refused, and a plan made earlier is applied with the next token
 func TestNamespaceGoes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made")
 	s := newKindSite(t, slow(file, "/bin/rm "+file), nil)
@@ -78,8 +78,8 @@ func TestNamespaceGoes(t *testing.T) {
 // TestAbandoned (M12) checks that an administrator can abandon resources that cannot be
 // destroyed. The state stays, and the next object of the name does not get it.
 //
-// Shows: kinds 4 | a destroy that fails again and again waits for a day or for somebody; what is
-// given up keeps its state
+// Shows: kinds 4 | a destroy that keeps failing waits for a day or for an administrator; an
+// abandoned object keeps its state
 func TestAbandoned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made")
 	s := newKindSite(t, slow(file, "exit 1"), nil)

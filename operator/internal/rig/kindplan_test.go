@@ -76,9 +76,9 @@ func (s *kindSite) has(yes, no string) {
 // TestNeverPending (M8) checks that a kind without approvals never shows a waiting plan
 // in any event of a watch, although tofu-controller briefly has a pending one (T8).
 //
-// Shows: kinds 1 | by itself: no event of a watch says that a plan waits; by hand: what was read
-// is applied, and no other plan, none of another generation, none that the world (T17) or the
-// object (T4) changed under
+// Shows: kinds 1 | without approval: no event of a watch ever shows a waiting plan; with approval:
+// exactly the plan that was read is applied, no other plan, none of another generation, and none
+// after a change of the state (T17) or of the object (T4)
 func TestNeverPending(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	list := &unstructured.UnstructuredList{}

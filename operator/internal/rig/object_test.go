@@ -22,9 +22,9 @@ import (
 // refused, and a valid one is applied with its state in okara serve, by its own token.
 // Its outputs are readable for one group, and when it is deleted nothing is left.
 //
-// Shows: kinds 2 | an object, whole: refused, applied with its state in `okara serve` by a token
-// of its own, its outputs, a list too, read by one group and no other, changed, destroyed; nothing
-// is left
+// Shows: kinds 2 | the whole life of an object: refused, applied with its state in `okara serve`
+// and a token of its own, its outputs, including a list, readable by one group only, changed,
+// destroyed; nothing is left
 func TestRoundOfAnObject(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	if err := s.Create(t.Context(), s.greet("NOT SO")); !apierrors.IsInvalid(err) {
@@ -80,9 +80,9 @@ func TestRoundOfAnObject(t *testing.T) {
 // first object continues to own the state, until an administrator assigns it to the
 // second.
 // Shows: kinds 6
-// Shows: kinds 9 | the finalizer of an object stripped, and the object made anew: no run, its
-// state kept, until an administrator gives it to the next one; then what runs for the first is
-// turned away
+// Shows: kinds 9 | the finalizer of an object is removed by hand, and the object created again: it
+// does not run, and the state is kept, until an administrator assigns it to the new object; then
+// runs of the first object are refused
 func TestObjectMadeAnew(t *testing.T) {
 	s := newKindSite(t, greeting, nil)
 	first := s.create(t, s.greet("first"))

@@ -27,7 +27,7 @@ func name(value string) []any { return []any{map[string]any{"name": "name", "val
 
 // TestTrapSource (T1) shows that a Terraform can be deleted only while its source exists.
 //
-// Shows: traps T1 | without its source a Terraform hangs when it is deleted
+// Shows: traps T1 | a Terraform whose source is missing hangs when it is deleted
 func TestTrapSource(t *testing.T) {
 	r := newTrial(t)
 	repository, terraform := r.source(), r.run(nil)
@@ -48,7 +48,7 @@ func TestTrapSource(t *testing.T) {
 
 // TestTrapNamespace (T2) shows that a source in another namespace is refused.
 //
-// Shows: traps T2 | a source elsewhere is refused
+// Shows: traps T2 | a source in another namespace is refused
 func TestTrapNamespace(t *testing.T) {
 	r := newTrial(t)
 	terraform := r.run(func(spec map[string]any) {
@@ -60,7 +60,7 @@ func TestTrapNamespace(t *testing.T) {
 // TestTrapTag (T3) shows that with a tag a run uses the current module of the tag,
 // without approval.
 //
-// Shows: traps T3 | behind a tag a plan runs what the tag names by then
+// Shows: traps T3 | with a tag, a plan uses whatever the tag points to at that time
 func TestTrapTag(t *testing.T) {
 	r := newTrial(t)
 	next := r.publish("1.1.0", greeting+"# more")
@@ -81,7 +81,7 @@ func TestTrapTag(t *testing.T) {
 // TestTrapApproval (T4) shows that an approval that stays in place approves the next
 // plan.
 //
-// Shows: traps T4 | an approval left in place approves what comes next
+// Shows: traps T4 | an approval that is not removed approves the next plan
 func TestTrapApproval(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -106,7 +106,7 @@ func TestTrapApproval(t *testing.T) {
 
 // TestTrapPending (T8) shows that a plan is briefly pending even if it needs no approval.
 //
-// Shows: traps T8 | a plan is pending where nobody has to approve it
+// Shows: traps T8 | a plan is briefly pending even if no approval is needed
 func TestTrapPending(t *testing.T) {
 	r := newTrial(t)
 	list := &unstructured.UnstructuredList{}
@@ -140,7 +140,7 @@ func TestTrapPending(t *testing.T) {
 // ignored.
 //
 // Shows: traps T11 | a warning of the tool breaks each run
-// Shows: traps T16 | the repair of a Secret or source is not seen
+// Shows: traps T16 | the repair of a Secret or source is not noticed
 func TestTrapSettings(t *testing.T) {
 	r := newTrial(t)
 	r.source()
@@ -182,7 +182,7 @@ func TestTrapEnvironment(t *testing.T) {
 
 // TestTrapSuspend (T13) shows that a suspended Terraform stays when it is deleted.
 //
-// Shows: traps T13 | what is suspended is not destroyed
+// Shows: traps T13 | a suspended Terraform is not destroyed
 func TestTrapSuspend(t *testing.T) {
 	r, other := newTrial(t), newTrial(t)
 	r.source()
@@ -207,7 +207,7 @@ func TestTrapSuspend(t *testing.T) {
 
 // TestTrapSize (T14) shows that a module is sent in one message of 4 MiB.
 //
-// Shows: traps T14 | a module travels in one message of 4 MiB
+// Shows: traps T14 | a module is sent in one message of at most 4 MiB
 func TestTrapSize(t *testing.T) {
 	r := newTrial(t)
 	b := make([]byte, 5<<20) // incompressible
@@ -225,7 +225,7 @@ func TestTrapSize(t *testing.T) {
 // TestTrapGate (T17) shows that an approved plan is made anew, and that a webhook sees
 // the new plan before it is applied.
 //
-// Shows: traps T17 | what was approved is planned anew before it is applied
+// Shows: traps T17 | an approved plan is made again before it is applied
 func TestTrapGate(t *testing.T) {
 	r := newTrial(t)
 	r.source()

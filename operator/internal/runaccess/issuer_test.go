@@ -169,9 +169,9 @@ func TestTokenOpensItsState(t *testing.T) {
 // TestTokenRefusesClaims checks that claims which a rule could match with more than one
 // name are not signed, and grant nothing if they are signed elsewhere.
 //
-// Shows: kinds 12 | claims with a `/`, a glob or nothing are not signed; a token opens no other
-// state, not that of a deleted object; keys change under load; rules of tenants give no state, and
-// nothing wider by a claim
+// Shows: kinds 12 | claims with a `/`, a glob or an empty value are not signed; a token opens
+// neither another state nor that of a deleted object; keys change under load; rules of tenants give
+// no rights to states, and no claim widens them
 func TestTokenRefusesClaims(t *testing.T) {
 	s := newIssuing(t)
 	for _, bad := range []string{"", "*", "**", "a/b", "../b", ".", "a b", "A", strings.Repeat("a", 300), "a\nb", "{namespace}"} {

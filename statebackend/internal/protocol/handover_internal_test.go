@@ -48,8 +48,8 @@ func peopleWorlds() map[string]setup {
 // TestExploreServers tries every order of events of two clients whose requests reach
 // either of two servers.
 //
-// Shows: servers 7 | every order of events of two clients and two servers; without each rule one
-// goes wrong, and it is known which; also `make models`
+// Shows: servers 7 | every order of events of two clients and two servers; without each rule a
+// known order goes wrong; also `make models`
 func TestExploreServers(t *testing.T) {
 	for name, s := range peopleWorlds() {
 		t.Run(name, func(t *testing.T) {
