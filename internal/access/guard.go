@@ -127,7 +127,7 @@ func (g *Guard) Replace(p Policy) error {
 	return nil
 }
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
 	Mode       string // "anonymous", "static", "login", "oidc", "session", "run", "pass-through"; "github" for a webhook; "refused"
 	Subject    string

@@ -31,8 +31,8 @@ type Issuer struct {
 	Audiences   []string // one of them must be in aud
 	GroupsClaim string   // empty: "groups"
 
-	// KeysFile is a JWKS document with the keys, read again every 2 seconds. Nothing is
-	// fetched then, and URL may be any string. Empty: the keys are fetched.
+	// KeysFile is a JWKS document with the keys, read again at most every 2 seconds.
+	// Nothing is fetched then, and URL may be any string. Empty: the keys are fetched.
 	KeysFile  string
 	Transport http.RoundTripper // for fetching the keys; nil: that of the [Guard]
 }
