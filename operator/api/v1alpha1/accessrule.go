@@ -6,10 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AccessRuleSpec says who gets which rights: whose token fulfils all conditions.
-// +kubebuilder:validation:XValidation:rule="has(self.issuer) || has(self.groups) || has(self.claims)",message="say who gets the rights: issuer, groups or claims"
+// AccessRuleSpec grants rights to callers whose token fulfils all conditions.
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) || has(self.groups) || has(self.claims)",message="at least one of issuer, groups and claims is required"
 type AccessRuleSpec struct {
-	// Issuer of the token, as the configuration of okara serve names it. Empty: any issuer there.
+	// Issuer of the token, by its name in the configuration of okara serve. Empty: any configured issuer.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
@@ -24,14 +24,14 @@ type AccessRuleSpec struct {
 	// +optional
 	Groups []string `json:"groups,omitempty"`
 
-	// Claims that the token has to have, each with a glob over its value.
+	// Claims that the token must have, each with a glob that matches its value.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) > 0 && size(name) <= 128)",message="a name of a claim has 1 to 128 characters"
 	// +optional
 	Claims map[string]ClaimGlob `json:"claims,omitempty"`
 
-	// Rights, each ACTION:KIND:GLOB with read or publish of module, provider or mirror. The glob lies within what the namespace may use. Behind the first wildcard of that it may name a claim of the token: read:module:team-a/{project}/*.
+	// Rights, each ACTION:KIND:GLOB with read or publish of module, provider or mirror. The glob must be within the addresses that the namespace may use. After their first wildcard it may contain a claim of the token: read:module:team-a/{project}/*.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=set
@@ -47,9 +47,9 @@ type ClaimGlob string
 // +kubebuilder:validation:Pattern=`^(read|publish):(module|provider|mirror):[^ \t\r\n]+$`
 type Right string
 
-// AccessRuleStatus says whether the rule counts.
+// AccessRuleStatus says whether the rule is in effect.
 type AccessRuleStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -60,7 +60,7 @@ type AccessRuleStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AccessRule gives rights at okara serve to whose token fulfils its conditions. Rules add up.
+// AccessRule grants rights at okara serve to callers whose token fulfils its conditions. Rules are cumulative.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

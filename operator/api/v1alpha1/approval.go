@@ -25,23 +25,23 @@ const ApprovalLife = 30 * 24 * time.Hour
 // planned.
 const PlanRequest = "request"
 
-// ApprovalSpec is a decision. It never changes.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Approval never changes: make another one"
+// ApprovalSpec is a decision. It is immutable.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Approval is immutable: create another one"
 type ApprovalSpec struct {
-	// What it is about, in the same namespace.
+	// The object that the decision is about, in the same namespace.
 	Target ApprovalTarget `json:"target"`
 
-	// The plan that was looked at: the id that the target shows, the digest of a Version that waits, or request.
+	// The plan that was reviewed: the ID that the target shows, the digest of a waiting Version, or request.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Plan string `json:"plan"`
 
-	// Generation of the target that was looked at.
+	// Generation of the target that was reviewed.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// Who decides: the user who makes this object, or portal:ISSUER#SUBJECT, which only the portal writes.
+	// The approver: the user who creates this object, or portal:ISSUER#SUBJECT, which only the portal may write.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1100
 	Approver string `json:"approver"`
@@ -70,7 +70,7 @@ type ApprovalTarget struct {
 	Name string `json:"name"`
 }
 
-// ApprovalResult is what became of an Approval.
+// ApprovalResult is the result of an Approval.
 // +kubebuilder:validation:Enum=Accepted;Applied;Failed;Rejected;Refused;Stale
 type ApprovalResult string
 
@@ -84,13 +84,13 @@ const (
 	ApprovalStale    ApprovalResult = "Stale"    // the target has another plan by now
 )
 
-// ApprovalStatus is what became of an Approval.
+// ApprovalStatus is the status of an Approval.
 type ApprovalStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them. Ready: what it says was done. Its reason is the result.
+	// Ready, Reconciling and Stalled, as kstatus has them. Ready: the decision was carried out. The reason is the result.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -106,7 +106,7 @@ type ApprovalStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Approval approves or rejects exactly one plan, or one request. It goes after 30 days.
+// Approval approves or rejects exactly one plan, or one request. It is deleted after 30 days.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

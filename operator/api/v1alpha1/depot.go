@@ -6,11 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DepotSpec is a set of modules and providers.
+// DepotSpec defines a set of modules and providers.
 type DepotSpec struct {
-	// Time between two looks at the origin of each entry. 0s: once for each change.
+	// Interval between checks of the origin of each entry. 0s: only once after each change.
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="0s, or 1m and more"
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="must be 0s, or at least 1m"
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
@@ -18,7 +18,7 @@ type DepotSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// What counts for entries that do not say it themselves.
+	// Default values for entries.
 	// +optional
 	Defaults DepotDefaults `json:"defaults,omitempty"`
 
@@ -36,14 +36,14 @@ type DepotSpec struct {
 	// +optional
 	Providers []ProviderEntry `json:"providers,omitempty"`
 
-	// What becomes of the Modules and Providers when this Depot, or their entry, is gone: Keep them, or Delete them. What they published stays.
+	// What happens to the Modules and Providers when this Depot, or their entry, is deleted: Keep them, or Delete them. Published versions stay.
 	// +kubebuilder:validation:Enum=Keep;Delete
 	// +kubebuilder:default=Keep
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// DepotDefaults are the values of entries that do not have their own.
+// DepotDefaults are default values for entries.
 type DepotDefaults struct {
 	// Credential for the origins.
 	// +optional
@@ -53,12 +53,12 @@ type DepotDefaults struct {
 	// +optional
 	Policy Policy `json:"policy,omitempty"`
 
-	// Versions that are taken at all. 0: all of them.
+	// Maximum number of versions that are considered. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
-	// Versions that retention keeps. 0: all of them.
+	// Number of versions that retention keeps. 0: all of them.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Keep *int32 `json:"keep,omitempty"`
@@ -82,14 +82,14 @@ type DepotDefaults struct {
 	// +optional
 	Scan *ScanPolicy `json:"scan,omitempty"`
 
-	// Which new versions wait for the approval of a person.
+	// Which new versions require approval.
 	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`
 }
 
-// DepotStatus sums up what was made of the entries.
+// DepotStatus summarizes the state of the entries.
 type DepotStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -122,7 +122,7 @@ type DepotStatus struct {
 	// +optional
 	Entries []DepotEntry `json:"entries,omitempty"`
 
-	// There are more entries than are listed.
+	// Not all entries are listed.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
@@ -147,7 +147,7 @@ type DepotEntry struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Depot is a set of modules and providers that the registry shall hold.
+// Depot is a set of modules and providers that the registry is to hold.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Policy says what becomes of an upstream version whose content changed.
+// Policy says how to handle an upstream version whose content changed.
 // +kubebuilder:validation:Enum=Immutable;Editions
 type Policy string
 
-// DeletionPolicy says what becomes of published versions when an object is deleted.
+// DeletionPolicy says what happens to published versions when an object is deleted.
 // +kubebuilder:validation:Enum=Keep;Yank;Delete
 type DeletionPolicy string
 
@@ -30,24 +30,24 @@ type EntrySpec struct {
 	// +optional
 	Versions string `json:"versions,omitempty"`
 
-	// Versions that are taken at all: this many of the newest that versions allows. 0: all of them.
+	// Maximum number of versions that are considered: the newest that versions allows. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
-	// Versions that retention keeps: this many of the newest. 0: all of them.
+	// Number of the newest versions that retention keeps. 0: all of them.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Keep *int32 `json:"keep,omitempty"`
 
-	// Versions that are taken and never removed, whatever versions and keep say.
+	// Versions that are always taken and never removed, regardless of versions and keep.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=128
 	// +listType=set
 	// +optional
 	Pin []string `json:"pin,omitempty"`
 
-	// Credential for the origin. None: it is read anonymously.
+	// Credential for the origin. Empty: it is read anonymously.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
@@ -55,24 +55,24 @@ type EntrySpec struct {
 	// +optional
 	Scan *ScanPolicy `json:"scan,omitempty"`
 
-	// Which new versions wait for the approval of a person.
+	// Which new versions require approval.
 	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`
 }
 
-// ScanPolicy says what a scan does. Which scanner it is says the operator.
+// ScanPolicy configures scans. The scanner is set on the operator.
 type ScanPolicy struct {
-	// Lowest level of a finding that holds a version back. Empty: none does.
+	// Lowest severity of findings that hold a version back. Empty: none do.
 	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
 	// +optional
 	Block string `json:"block,omitempty"`
 
-	// Scan a version again when its newest report is older, such as 168h.
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="1h and more"
+	// Maximum age of the newest report before a version is scanned again, such as 168h.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="must be at least 1h"
 	// +optional
 	MaxAge *Duration `json:"maxAge,omitempty"`
 
-	// The git repository that the source is in: github.com/OWNER/REPOSITORY or git::https://HOST/PATH. Its tree at the tag of a version is scanned too, for what it requires.
+	// The Git repository of the source: github.com/OWNER/REPOSITORY or git::https://HOST/PATH. Its dependencies at the tag of a version are scanned, too.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	SourceRepository string `json:"sourceRepository,omitempty"`
@@ -98,33 +98,33 @@ const (
 	ApprovalPlan    = "Plan"    // each plan, before it is applied
 )
 
-// ApprovalPolicy says which new versions wait. Of the rules one has to hold for a version to pass.
+// ApprovalPolicy says which new versions require approval. A version that fulfils any of the rules passes without approval.
 type ApprovalPolicy struct {
-	// What waits for an Approval: Version, each new version that no rule lets pass, or None.
+	// What requires an Approval: Version (each new version that fulfils no rule) or None.
 	// +kubebuilder:validation:Enum=None;Version
 	Mode string `json:"mode"`
 
-	// Releases pass that change only the patch number of one that is there.
+	// Releases pass that change only the patch number of an existing release.
 	// +optional
 	Patch bool `json:"patch,omitempty"`
 
-	// Providers pass that one of these OpenPGP keys signed; each is a key id of 16 digits or more.
+	// Providers pass that are signed by one of these OpenPGP keys, each a key ID of at least 16 digits.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=64
 	// +listType=set
 	// +optional
 	SignedBy []string `json:"signedBy,omitempty"`
 
-	// Versions pass that the operator has known for this long, such as 72h.
+	// Versions pass that the operator has known for at least this long, such as 72h.
 	// +optional
 	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
-// Duration is a length of time such as 90s, 30m or 72h. It is kept as it was written, and
-// so no [metav1.Duration]: who reads an object into that and writes it back, as every
-// client in Go does, makes 1h0m0s of 60m. Tools of GitOps would show that as a change, and
-// the rule that the ttl of an Instance is set once would refuse each later write of the
-// portal. Of what that type takes beside, such as -1h and 1.5h, nothing is a length here.
+// Duration is a length of time such as 90s, 30m or 72h. It keeps its notation, and is
+// therefore not a [metav1.Duration]: a client that reads an object into that and writes it
+// back, as every Go client does, turns 60m into 1h0m0s. GitOps tools would show that as a
+// change, and the rule that the ttl of an Instance is set once would refuse later writes of
+// the portal. Other values that [metav1.Duration] accepts, such as -1h and 1.5h, are invalid.
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=16
 // +kubebuilder:validation:Pattern=`^(0s|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`
@@ -139,11 +139,11 @@ func (d *Duration) Length() time.Duration {
 	return length
 }
 
-// RunSpec says when and how often an object is looked at, and what it leaves behind.
+// RunSpec says how often an object is reconciled, and what happens to its versions on deletion.
 type RunSpec struct {
-	// Time between two looks at the origin. 0s: once for each change of this object.
+	// Interval between checks of the origin. 0s: only once after each change of this object.
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="0s, or 1m and more"
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="must be 0s, or at least 1m"
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
@@ -151,12 +151,12 @@ type RunSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// What becomes of the published versions when this object is deleted: Keep them, Yank them, or Delete, which yanks them and removes their tags.
+	// What happens to the published versions when this object is deleted: Keep them, Yank them, or Delete, which yanks them and removes their tags.
 	// +kubebuilder:default=Keep
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// How many of the newest versions have a Version object.
+	// Number of the newest versions that get a Version object.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -164,9 +164,9 @@ type RunSpec struct {
 	VersionObjects *int32 `json:"versionObjects,omitempty"`
 }
 
-// RunStatus is what every object says whose versions are taken by runs.
+// RunStatus is the common status of objects that are reconciled by runs.
 type RunStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -182,11 +182,11 @@ type RunStatus struct {
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
 }
 
-// EntryStatus is what the last run of a Module or Provider found.
+// EntryStatus is the result of the last run of a Module or Provider.
 type EntryStatus struct {
 	RunStatus `json:",inline"`
 
-	// Newest version that clients choose: the highest release that is not yanked.
+	// Latest version that clients select: the highest release that is not yanked.
 	// +optional
 	Latest string `json:"latest,omitempty"`
 
@@ -194,19 +194,19 @@ type EntryStatus struct {
 	// +optional
 	Published int32 `json:"published,omitempty"`
 
-	// Versions that are known, newest first, at most 50.
+	// Known versions, newest first, at most 50.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=map
 	// +listMapKey=version
 	// +optional
 	Versions []VersionSummary `json:"versions,omitempty"`
 
-	// There are more versions than are listed.
+	// Not all versions are listed.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// VersionState is what the registry has of a version.
+// VersionState is the state of a version in the registry.
 // +kubebuilder:validation:Enum=Published;Deprecated;Yanked;Withdrawn;Waiting;Blocked;Drift;Unknown
 type VersionState string
 
@@ -231,6 +231,6 @@ type VersionSummary struct {
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// What the registry has.
+	// State in the registry.
 	State VersionState `json:"state"`
 }

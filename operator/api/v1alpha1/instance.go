@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// InstanceSpec is the desired state of an instance. What goes beyond the limits of
-// the template is cut or refused by the operator, and the status says what counts.
-// +kubebuilder:validation:XValidation:rule="self.template == oldSelf.template",message="the template of an instance never changes: make another Instance"
+// InstanceSpec is the desired state of an instance. Values beyond the limits of
+// the template are reduced or refused by the operator; the status has the effective values.
+// +kubebuilder:validation:XValidation:rule="self.template == oldSelf.template",message="the template of an Instance is immutable: create another Instance"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.owner) || has(self.owner) && self.owner == oldSelf.owner",message="an owner is set once"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.createdBy) || has(self.createdBy) && self.createdBy == oldSelf.createdBy",message="createdBy is set once"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.owner) || has(self.claims) == has(oldSelf.claims) && (!has(self.claims) || self.claims == oldSelf.claims) && has(self.ttl) == has(oldSelf.ttl) && (!has(self.ttl) || self.ttl == oldSelf.ttl)",message="claims and ttl are set with the owner"
@@ -21,50 +21,50 @@ type InstanceSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*$`
 	Template string `json:"template"`
 
-	// Version of the module, of those that the template takes. Empty: what it takes at the launch. Another one updates the instance.
+	// Version of the module, one of those that the template allows. Empty: the template's version at launch. A change updates the instance.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// What its owner calls it.
+	// Display name, chosen by the owner.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Whose it is. None: it waits in a pool. Setting it claims it.
+	// The owner. Empty: it waits in a pool. Setting the owner claims it.
 	// +optional
 	Owner *Owner `json:"owner,omitempty"`
 
-	// Who launched or claimed it: the user's name, or portal:ISSUER#SUBJECT, which only the portal writes.
+	// The user who launched or claimed it: the user's name, or portal:ISSUER#SUBJECT, which only the portal may write.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1100
 	// +optional
 	CreatedBy string `json:"createdBy,omitempty"`
 
-	// Who changed it last, in the form of createdBy.
+	// The user who last changed it, in the form of createdBy.
 	// +kubebuilder:validation:MaxLength=1100
 	// +optional
 	ChangedBy string `json:"changedBy,omitempty"`
 
-	// Claims of who launched it that the template names.
+	// Claims of the user who launched it, as far as the template names them.
 	// +kubebuilder:validation:MaxProperties=20
 	// +optional
 	Claims map[string]ClaimValue `json:"claims,omitempty"`
 
-	// Values of the parameters that the template opens. Other values of those marked update run it again.
+	// Values of the template's parameters. Changing a parameter that is marked update runs the instance again.
 	// +kubebuilder:validation:MaxProperties=100
 	// +optional
 	Parameters map[string]apiextensions.JSON `json:"parameters,omitempty"`
 
-	// Lifetime from when it is ready or claimed. Empty: the template's.
+	// Lifetime from the time it is ready or claimed. Empty: the template's default.
 	// +optional
 	TTL Duration `json:"ttl,omitempty"`
 
-	// Puts the end off, as far as the template lets its owner. Empty: as the lifetime says.
+	// Postpones the expiry, as far as the template allows. Empty: determined by the lifetime.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// Whether its end is held off, where the template lets its owner.
+	// Whether it is protected from expiry, if the template allows that.
 	// +optional
 	Protected bool `json:"protected,omitempty"`
 }
@@ -73,13 +73,13 @@ type InstanceSpec struct {
 // +kubebuilder:validation:MaxLength=2048
 type ClaimValue string
 
-// Owner is who an instance belongs to: kind, issuer and id together.
+// Owner identifies the owner of an instance by kind, issuer and id.
 type Owner struct {
-	// User, Group, or Claim: whose token has the value in a claim.
+	// User, Group, or Claim (all users whose token has the value in a claim).
 	// +kubebuilder:validation:Enum=User;Group;Claim
 	Kind string `json:"kind"`
 
-	// Who says so. Empty: the cluster.
+	// Issuer of the identity. Empty: the cluster.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Issuer string `json:"issuer,omitempty"`
@@ -89,28 +89,28 @@ type Owner struct {
 	// +kubebuilder:validation:MaxLength=512
 	ID string `json:"id"`
 
-	// What a person calls himself; for display only.
+	// Display name.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Label string `json:"label,omitempty"`
 }
 
-// InstancePhase is where an instance is in its life: its conditions in a word. Ready and
+// InstancePhase summarizes the conditions of an instance in one word. Ready and
 // Available are only while the condition Ready is true, Failed only while Stalled is.
 // +kubebuilder:validation:Enum=Requested;Planned;Provisioning;Updating;Available;Ready;Failed;Destroying;DestroyFailed;Destroyed;Orphaned;Rejected
 type InstancePhase string
 
-// InstanceStatus is what became of an instance.
+// InstanceStatus is the status of an instance.
 type InstanceStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Where it is in its life: the conditions in a word. Ready and Available only while Ready is true, Failed only while Stalled is.
+	// Summary of the conditions in one word. Ready and Available only while the condition Ready is true, Failed only while Stalled is true.
 	// +optional
 	Phase InstancePhase `json:"phase,omitempty"`
 
-	// Why it is there.
+	// Reason for the phase.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -121,31 +121,31 @@ type InstanceStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// UID by which what was made for it is known. An object restored from a backup has another UID of its own.
+	// UID that identifies everything that was created for it. An object restored from a backup has a different UID itself.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
-	// What runs.
+	// The version that runs.
 	// +optional
 	Module *RunningModule `json:"module,omitempty"`
 
-	// Namespace of what was made for it in the cluster.
+	// Namespace of the objects that were created for it.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Where it is reached.
+	// URL at which it is reached.
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// How it is reached.
+	// Instructions for reaching it.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When it ends. None: never.
+	// When it expires. Empty: never.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// What an Approval has to name: the plan that waits.
+	// The plan that waits for approval, to be named in the Approval.
 	// +optional
 	Plan string `json:"plan,omitempty"`
 
@@ -153,16 +153,16 @@ type InstanceStatus struct {
 	// +optional
 	Outputs map[string]apiextensions.JSON `json:"outputs,omitempty"`
 
-	// What was last heard of the spec and of annotations.
+	// The values of the spec and of annotations that were last processed.
 	// +optional
 	Handled *Handled `json:"handled,omitempty"`
 
-	// What okara keeps of it beside the spec. Only the operator writes and reads it.
+	// Internal data that okara keeps besides the spec. Only the operator writes and reads it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Record *apiextensions.JSON `json:"record,omitempty"`
 
-	// The templates that its runs are made of, by digest: an instance ends whatever became of its Template.
+	// The templates of its runs, by digest, so that an instance can be destroyed after its Template has changed or is gone.
 	// +optional
 	Snapshots map[string]apiextensions.JSON `json:"snapshots,omitempty"`
 }
@@ -178,7 +178,7 @@ type RunningModule struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Handled is what the operator has taken notice of. What differs from it is a request.
+// Handled holds the values that the operator has processed. Any difference from them is a request.
 type Handled struct {
 	// spec.name
 	// +optional
@@ -204,17 +204,17 @@ type Handled struct {
 	// +optional
 	Cancel string `json:"cancel,omitempty"`
 
-	// Why the last request was refused. Empty: it was not.
+	// Why the last request was refused. Empty: it was not refused.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Refused string `json:"refused,omitempty"`
 
-	// Generation whose change of the spec was refused: as long as it is the object's, it is not Ready.
+	// Generation whose change of the spec was refused. While it is the current generation, the object is not Ready.
 	// +optional
 	RefusedGeneration int64 `json:"refusedGeneration,omitempty"`
 }
 
-// Instance is one launch of a template, with a state of its own. Deleting it destroys what it made. Only those of the namespace for instances count.
+// Instance is one launch of a template, with its own state. Deleting it destroys its resources. Only Instances in the namespace for instances are processed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -112,17 +112,17 @@ func TestInstanceKindsRefused(t *testing.T) {
 		return o
 	}
 	for want, o := range map[string]client.Object{
-		"a Template is called":        smallTemplate("vpc"),
-		"tfe is taken":                smallTemplate("tfe.vpc"),
-		"FluxTerraform runs a module": template(func(s *v1alpha1.TemplateSpec) { s.Executor = v1alpha1.ExecutorHelm }),
-		"a pool excludes":             template(func(s *v1alpha1.TemplateSpec) { s.Pool, s.Approval.Mode = &v1alpha1.TemplatePool{Size: 1}, "Plan" }),
-		"there is no end":             template(func(s *v1alpha1.TemplateSpec) { s.TTL = &v1alpha1.TemplateTTL{Default: "None", Max: "1h"} }),
-		"1m to 24h":                   template(func(s *v1alpha1.TemplateSpec) { s.Timeout = "25h" }),
-		"10m and more":                template(func(s *v1alpha1.TemplateSpec) { s.Drift = &v1alpha1.TemplateDrift{Every: "9m"} }),
-		"has the name of a claim":     template(func(s *v1alpha1.TemplateSpec) { s.Owner.Kind = "Claim" }),
-		"others have none":            template(func(s *v1alpha1.TemplateSpec) { s.Owner = v1alpha1.TemplateOwner{Kind: "Group", Claim: "team"} }),
-		"spec.retries":                template(func(s *v1alpha1.TemplateSpec) { s.Retries = new(int32(11)) }),
-		"spec.cost.currency":          template(func(s *v1alpha1.TemplateSpec) { s.Cost = &v1alpha1.TemplateCost{Hourly: "1", Currency: "eur"} }),
+		"the name of a Template must be":   smallTemplate("vpc"),
+		"tfe is reserved":                  smallTemplate("tfe.vpc"),
+		"FluxTerraform requires module":    template(func(s *v1alpha1.TemplateSpec) { s.Executor = v1alpha1.ExecutorHelm }),
+		"a pool excludes":                  template(func(s *v1alpha1.TemplateSpec) { s.Pool, s.Approval.Mode = &v1alpha1.TemplatePool{Size: 1}, "Plan" }),
+		"there is no expiry":               template(func(s *v1alpha1.TemplateSpec) { s.TTL = &v1alpha1.TemplateTTL{Default: "None", Max: "1h"} }),
+		"1m to 24h":                        template(func(s *v1alpha1.TemplateSpec) { s.Timeout = "25h" }),
+		"must be at least 10m":             template(func(s *v1alpha1.TemplateSpec) { s.Drift = &v1alpha1.TemplateDrift{Every: "9m"} }),
+		"claim is required for kind Claim": template(func(s *v1alpha1.TemplateSpec) { s.Owner.Kind = "Claim" }),
+		"not allowed for other kinds":      template(func(s *v1alpha1.TemplateSpec) { s.Owner = v1alpha1.TemplateOwner{Kind: "Group", Claim: "team"} }),
+		"spec.retries":                     template(func(s *v1alpha1.TemplateSpec) { s.Retries = new(int32(11)) }),
+		"spec.cost.currency":               template(func(s *v1alpha1.TemplateSpec) { s.Cost = &v1alpha1.TemplateCost{Hourly: "1", Currency: "eur"} }),
 		"exactly one of oci, helm": template(func(s *v1alpha1.TemplateSpec) {
 			s.Executor, s.Module, s.Chart = v1alpha1.ExecutorHelm, nil, &v1alpha1.Chart{}
 		}),
@@ -158,7 +158,7 @@ func TestInstanceKindsNeverChange(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*v1alpha1.InstanceSpec){
-		"template of an instance never changes": func(s *v1alpha1.InstanceSpec) { s.Template = "sandbox/app" },
+		"template of an Instance is immutable":  func(s *v1alpha1.InstanceSpec) { s.Template = "sandbox/app" },
 		"an owner is set once":                  func(s *v1alpha1.InstanceSpec) { s.Owner.ID = "ben" },
 		"createdBy is set once":                 func(s *v1alpha1.InstanceSpec) { s.CreatedBy = "ben" },
 		"claims and ttl are set with the owner": func(s *v1alpha1.InstanceSpec) { s.TTL = "1h" },
@@ -169,7 +169,7 @@ func TestInstanceKindsNeverChange(t *testing.T) {
 	}
 	other := approval.DeepCopy()
 	other.Spec.Plan = "another"
-	refused(other, "never changes")
+	refused(other, "is immutable")
 
 	stale := member.DeepCopy()
 	member.Spec.Owner, member.Spec.CreatedBy, member.Spec.TTL = made.Spec.Owner, "anna", "1h"

@@ -8,7 +8,7 @@ import (
 
 // ModuleEntry is what Modules and the modules of a Depot have in common.
 type ModuleEntry struct {
-	// NAMESPACE/NAME/SYSTEM, under which clients find the module.
+	// Address NAMESPACE/NAME/SYSTEM of the module for clients.
 	// +kubebuilder:validation:MaxLength=190
 	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z_-]+/[0-9A-Za-z_-]+/[0-9a-z]+$`
 	Address string `json:"address"`
@@ -18,25 +18,25 @@ type ModuleEntry struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Source string `json:"source"`
 
-	// Folder of the module in the repository. Empty: its top.
+	// Folder of the module in the repository. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Subdir string `json:"subdir,omitempty"`
 
-	// Of a git repository: only tags that start so are versions, and it is cut off.
+	// For a Git repository: only tags with this prefix are versions. The prefix is removed.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	TagPrefix string `json:"tagPrefix,omitempty"`
 
-	// Of a repository on GitHub: take releases in place of tags.
+	// For a GitHub repository: use releases instead of tags.
 	// +optional
 	Releases bool `json:"releases,omitempty"`
 
-	// Immutable, the default, or Editions: what becomes of an upstream version whose content changed.
+	// How to handle an upstream version whose content changed: Immutable (default) or Editions.
 	// +optional
 	Policy Policy `json:"policy,omitempty"`
 
-	// Rules of .terraformignore for files that are left out.
+	// Rules in the format of .terraformignore for files to leave out.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=atomic
@@ -46,14 +46,14 @@ type ModuleEntry struct {
 	EntrySpec `json:",inline"`
 }
 
-// ModuleSpec is what a Module wants.
-// +kubebuilder:validation:XValidation:rule="self.address == oldSelf.address",message="an address cannot change: make another Module"
+// ModuleSpec is the desired state of a Module.
+// +kubebuilder:validation:XValidation:rule="self.address == oldSelf.address",message="the address is immutable: create another Module"
 type ModuleSpec struct {
 	ModuleEntry `json:",inline"`
 	RunSpec     `json:",inline"`
 }
 
-// Module is a module of the registry, kept in step with its origin.
+// Module is a module in the registry, kept in sync with its origin.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -9,21 +9,21 @@ import (
 
 // ModuleKindSpec says how a module of the registry becomes a kind of the group apps.okara.dev.
 type ModuleKindSpec struct {
-	// What the kind is called. It cannot change.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="names cannot change: make another ModuleKind"
-	// +kubebuilder:validation:XValidation:rule="self.plural != 'instance'",message="the plural instance is taken: states of instances are called so"
+	// Names of the kind. They are immutable.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="names are immutable: create another ModuleKind"
+	// +kubebuilder:validation:XValidation:rule="self.plural != 'instance'",message="the plural instance is reserved for the states of Instances"
 	Names KindNames `json:"names"`
 
 	// The module that runs for each object.
 	// +kubebuilder:validation:XValidation:rule="has(self.address) != has(self.repository)",message="exactly one of address and repository"
 	Module KindModule `json:"module"`
 
-	// What of the module's inputs users see, and what they may write.
+	// Which inputs of the module users see, and which values they may set.
 	// +kubebuilder:validation:XValidation:rule="!has(self.expose) || !has(self.hide)",message="expose or hide, not both"
 	// +optional
 	Schema KindSchema `json:"schema,omitzero"`
 
-	// Inputs that users do not see, by name. They win over what an object says.
+	// Values of inputs that users do not see, by name. They override those of an object.
 	// +kubebuilder:validation:MaxProperties=100
 	// +optional
 	Values map[string]apiextensions.JSON `json:"values,omitempty"`
@@ -33,22 +33,22 @@ type ModuleKindSpec struct {
 	// +optional
 	Run KindRun `json:"run,omitzero"`
 
-	// What becomes of what was made when an object, or this definition, is deleted.
+	// What happens to the created resources when an object, or this definition, is deleted.
 	// +kubebuilder:default={}
 	// +optional
 	Deletion KindDeletion `json:"deletion,omitzero"`
 
-	// Which outputs users get, and how. Without include there is no Secret.
-	// +kubebuilder:validation:XValidation:rule="!has(self.status) || has(self.include) && self.status.all(name, name in self.include)",message="status names outputs of include only"
+	// Which outputs users get, and where. Without include no Secret is created.
+	// +kubebuilder:validation:XValidation:rule="!has(self.status) || has(self.include) && self.status.all(name, name in self.include)",message="status may only name outputs in include"
 	// +optional
 	Outputs KindOutputs `json:"outputs,omitzero"`
 
-	// Which newer versions objects take by themselves.
+	// Which newer versions objects upgrade to automatically.
 	// +kubebuilder:default={}
 	// +optional
 	Upgrade KindUpgrade `json:"upgrade,omitzero"`
 
-	// The card of the kind among the templates of the portal.
+	// The card of the kind in the portal's list of templates.
 	// +optional
 	Dashboard KindDashboard `json:"dashboard,omitzero"`
 }
@@ -60,12 +60,12 @@ type KindNames struct {
 	// +kubebuilder:validation:Pattern=`^[A-Z][0-9A-Za-z]*$`
 	Kind string `json:"kind"`
 
-	// Name in addresses, such as vpcs. The definition has the same name.
+	// Name in API paths, such as vpcs. The definition must have the same name.
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z]([-0-9a-z]*[0-9a-z])?$`
 	Plural string `json:"plural"`
 
-	// Name of one on the command line. Default the kind in small letters.
+	// Singular name on the command line. Default: the kind in lower case.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z]([-0-9a-z]*[0-9a-z])?$`
 	// +optional
@@ -88,7 +88,7 @@ type KindModule struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// In place of an address, a repository below the registry of the operator whose tags are the versions.
+	// Instead of an address: a repository below the operator's registry whose tags are the versions.
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[0-9a-z]+([._-]+[0-9a-z]+)*(/[0-9a-z]+([._-]+[0-9a-z]+)*)*$`
 	// +optional
@@ -99,21 +99,21 @@ type KindModule struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Folder of the module that runs, inside. Empty: its top.
+	// Folder of the root module in the module. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^(\./)?[0-9A-Za-z_.-]+(/[0-9A-Za-z_.-]+)*/?$`
-	// +kubebuilder:validation:XValidation:rule="!('..' in self.split('/'))",message="the path stays inside of the module"
+	// +kubebuilder:validation:XValidation:rule="!('..' in self.split('/'))",message="the path must be inside the module"
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// What a version must have to be taken.
+	// Requirements that a version must fulfil.
 	// +optional
 	Verify *KindVerify `json:"verify,omitempty"`
 }
 
-// KindVerify says who has to have signed a version.
+// KindVerify says which signature a version must have.
 type KindVerify struct {
-	// Public keys of cosign, in PEM. One of them has to have signed.
+	// Public keys of cosign, in PEM. A signature by one of them is required.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
 	// +kubebuilder:validation:items:MaxLength=4096
@@ -123,7 +123,7 @@ type KindVerify struct {
 
 // KindSchema says what spec of an object looks like.
 type KindSchema struct {
-	// JSON Schema of an object whose properties are inputs, in place of what the module says.
+	// JSON Schema of an object whose properties are the inputs, instead of the schema of the module.
 	// +optional
 	Inline *apiextensions.JSON `json:"inline,omitempty"`
 
@@ -133,19 +133,19 @@ type KindSchema struct {
 	// +optional
 	Expose []InputName `json:"expose,omitempty"`
 
-	// Inputs that users do not see; the module has to have a default for them.
+	// Inputs that users do not see. The module must have defaults for them.
 	// +kubebuilder:validation:MaxItems=200
 	// +listType=set
 	// +optional
 	Hide []InputName `json:"hide,omitempty"`
 
-	// Inputs that cannot change once an object is there.
+	// Inputs that cannot be changed after an object is created.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=set
 	// +optional
 	Immutable []InputName `json:"immutable,omitempty"`
 
-	// Rules in CEL about spec, which self is.
+	// CEL rules about spec, which is self.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
@@ -159,31 +159,31 @@ type InputName string
 
 // KindValidation is a rule about spec.
 type KindValidation struct {
-	// Expression of CEL that is true for what is valid, such as self.min <= self.max.
+	// CEL expression that is true for valid values, such as self.min <= self.max.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Rule string `json:"rule"`
 
-	// What users read where it is not.
+	// Message for users if the rule is violated.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// KindDeletion says what becomes of what was made.
+// KindDeletion says what happens to the created resources.
 type KindDeletion struct {
 	// Whether the infrastructure of an object is destroyed with it.
 	// +kubebuilder:default=true
 	// +optional
 	Destroy *bool `json:"destroy,omitempty"`
 
-	// What becomes of objects when this definition is deleted: Refuse waits until there are none; Keep removes them, and leaves their infrastructure and its states.
+	// What happens to objects when this definition is deleted: Refuse waits until there are none; Keep removes them, and keeps their infrastructure and states.
 	// +kubebuilder:default=Refuse
 	// +optional
 	Orphan OrphanPolicy `json:"orphan,omitempty"`
 }
 
-// OrphanPolicy says what becomes of objects whose definition goes.
+// OrphanPolicy says what happens to objects whose definition is deleted.
 // +kubebuilder:validation:Enum=Refuse;Keep
 type OrphanPolicy string
 
@@ -192,10 +192,10 @@ const OrphanKeep OrphanPolicy = "Keep"
 
 // KindOutputs says which outputs users get.
 type KindOutputs struct {
-	// Name of the Secret beside each object, in which {name} and {singular} stand for those of the object. Default {singular}-{name}-outputs.
+	// Name of the Secret in the namespace of each object; {name} and {singular} are replaced by those of the object. Default {singular}-{name}-outputs.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[0-9a-z{}.-]+$`
-	// +kubebuilder:validation:XValidation:rule="self.contains('{name}') && self.replace('{name}', '').replace('{singular}', '').matches('^[0-9a-z.-]*$')",message="it has {name} in it, and nothing else in braces than {singular}"
+	// +kubebuilder:validation:XValidation:rule="self.contains('{name}') && self.replace('{name}', '').replace('{singular}', '').matches('^[0-9a-z.-]*$')",message="it must contain {name}; besides that only {singular} is allowed in braces"
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
 
@@ -205,7 +205,7 @@ type KindOutputs struct {
 	// +optional
 	Include []InputName `json:"include,omitempty"`
 
-	// Outputs whose values are in status.outputValues too. Sensitive ones are left out.
+	// Outputs whose values are also shown in status.outputValues, without sensitive ones.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
@@ -213,19 +213,19 @@ type KindOutputs struct {
 
 	// Labels of the Secret.
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels okara.dev/ are the operator's"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels with the prefix okara.dev/ are reserved for the operator"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Who may read the Secret and the text of a plan, in the namespace of each object.
+	// Subjects that may read the Secret and the text of plans, in the namespace of each object.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
 	Readers []KindReader `json:"readers,omitempty"`
 }
 
-// KindReader is who may read outputs.
-// +kubebuilder:validation:XValidation:rule="has(self.namespace) == (self.kind == 'ServiceAccount')",message="a ServiceAccount has a namespace, users and groups have none"
+// KindReader is a subject that may read outputs.
+// +kubebuilder:validation:XValidation:rule="has(self.namespace) == (self.kind == 'ServiceAccount')",message="namespace is required for a ServiceAccount, and not allowed for users and groups"
 type KindReader struct {
 	// User, Group or ServiceAccount.
 	// +kubebuilder:validation:Enum=User;Group;ServiceAccount
@@ -243,14 +243,14 @@ type KindReader struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// KindUpgrade says which newer versions objects take by themselves.
+// KindUpgrade says which newer versions objects upgrade to automatically.
 type KindUpgrade struct {
-	// Of the versions that module.version allows: Manual none, Patch those that change only the patch number, Minor those of the same major number, Any every newer one.
+	// Automatic upgrades among the versions that module.version allows. Manual: none. Patch: only patch releases. Minor: releases of the same major version. Any: all newer versions.
 	// +kubebuilder:default=Manual
 	// +optional
 	Policy UpgradePolicy `json:"policy,omitempty"`
 
-	// Objects that take a change at a time. The rest waits, and stays as it is when one of them fails.
+	// Maximum number of objects that are changed at the same time. The rest waits, and is not changed if one of them fails.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -271,12 +271,12 @@ const (
 
 // KindDashboard is a card of the portal.
 type KindDashboard struct {
-	// What the card is called.
+	// Title of the card.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Title string `json:"title,omitempty"`
 
-	// Where it is listed.
+	// Category in which it is listed.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Category string `json:"category,omitempty"`
@@ -294,13 +294,13 @@ type KindDashboard struct {
 	// +optional
 	Tags []string `json:"tags,omitempty"`
 
-	// What it is for.
+	// Description of its purpose.
 	// +kubebuilder:validation:MaxLength=2000
 	// +optional
 	Description string `json:"description,omitempty"`
 }
 
-// ModuleKindStatus says what became of a definition.
+// ModuleKindStatus is the status of a definition.
 type ModuleKindStatus struct {
 	RunStatus `json:",inline"`
 
@@ -308,7 +308,7 @@ type ModuleKindStatus struct {
 	// +optional
 	Module *ResolvedModule `json:"module,omitempty"`
 
-	// An object of the kind to begin with, in YAML.
+	// An example object of the kind, in YAML.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	Example string `json:"example,omitempty"`
@@ -317,12 +317,12 @@ type ModuleKindStatus struct {
 	// +optional
 	Objects int32 `json:"objects,omitempty"`
 
-	// Number of objects that do not have what the definition says now.
+	// Number of objects that do not match the current definition yet.
 	// +optional
 	Outdated int32 `json:"outdated,omitempty"`
 }
 
-// ResolvedModule is a version of a module, as it was found in the registry.
+// ResolvedModule is a version of a module that was found in the registry.
 type ResolvedModule struct {
 	// The version.
 	Version string `json:"version"`
@@ -331,12 +331,12 @@ type ResolvedModule struct {
 	Digest string `json:"digest"`
 }
 
-// ModuleKind is a definition: it makes a module of the registry a kind of Kubernetes, whose objects tofu-controller runs.
+// ModuleKind defines a Kubernetes kind for a module in the registry. tofu-controller runs the module for each object of that kind.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=okkind,categories=okara
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.names.plural",message="metadata.name has to be spec.names.plural"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.names.plural",message="metadata.name must equal spec.names.plural"
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.names.kind`
 // +kubebuilder:printcolumn:name="Module",type=string,JSONPath=`.spec.module.address`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.module.version`

@@ -5,26 +5,26 @@ package v1alpha1
 import corev1 "k8s.io/api/core/v1"
 
 // KindRun says how the module runs for each object.
-// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix and namespace cannot change, since objects run under these names: make another ModuleKind"
+// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__) && has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix and namespace are immutable, since objects run under these names: create another ModuleKind"
 type KindRun struct {
-	// What the names of the objects of Flux begin with. An object's own name follows, and both together have at most 53 characters.
+	// Prefix of the names of the Flux objects. The object's name follows; both together have at most 53 characters.
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:Pattern=`^[a-z][0-9a-z-]*$`
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
-	// Dedicated: each object runs in a namespace of its own, okara-run-<uid>. Object: in its namespace, whose editors then read each plan and state token.
+	// Dedicated: each object runs in its own namespace, okara-run-<uid>. Object: it runs in the object's namespace, whose editors can then read each plan and state token.
 	// +kubebuilder:default=Dedicated
 	// +optional
 	Namespace RunNamespace `json:"namespace,omitempty"`
 
-	// Time between two looks at what was made.
+	// Interval between checks of the created resources.
 	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="1m and more"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
-	// What of a run waits for an Approval.
+	// What requires an Approval.
 	// +kubebuilder:default={}
 	// +optional
 	Approval RunApproval `json:"approval,omitzero"`
@@ -35,15 +35,15 @@ type KindRun struct {
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// Annotations of that account, where the operator makes it: a role at a cloud, say.
+	// Annotations of the account if the operator creates it, such as a role at a cloud provider.
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="annotations okara.dev/ are the operator's"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="annotations with the prefix okara.dev/ are reserved for the operator"
 	// +optional
 	AccountAnnotations map[string]string `json:"accountAnnotations,omitempty"`
 
 	// Labels of the objects of Flux.
 	// +kubebuilder:validation:MaxProperties=20
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels okara.dev/ are the operator's"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('okara.dev/'))",message="labels with the prefix okara.dev/ are reserved for the operator"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
@@ -51,13 +51,13 @@ type KindRun struct {
 	// +optional
 	Runner *Runner `json:"runner,omitempty"`
 
-	// Inputs whose values are in Secrets of the operator's namespace. They win over what an object says.
+	// Inputs with values from Secrets in the operator's namespace. They override those of an object.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
 	VarsFrom []InputsFrom `json:"varsFrom,omitempty"`
 
-	// What happens to resources that were changed outside of okara: Repair changes them back, Report says so, Ignore does not look.
+	// What happens if resources were changed outside of okara: Repair reverts the changes, Report reports them, Ignore does not detect them.
 	// +kubebuilder:default=Repair
 	// +optional
 	Drift RunDrift `json:"drift,omitempty"`
@@ -70,13 +70,13 @@ type KindRun struct {
 	// +optional
 	LockTimeout *Duration `json:"lockTimeout,omitempty"`
 
-	// How often a run that failed is tried again, until something changes. 0: without a bound.
+	// How often a failed run is retried until something changes. 0: unlimited.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Retries int32 `json:"retries,omitempty"`
 
-	// What has to answer once a run is done.
+	// Endpoints that must respond after a run.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
 	// +listMapKey=name
@@ -91,9 +91,9 @@ type RunNamespace string
 // NamespaceObject runs an object in the namespace of that object.
 const NamespaceObject RunNamespace = "Object"
 
-// RunApproval says whether plans wait.
+// RunApproval says whether plans require approval.
 type RunApproval struct {
-	// What waits for an Approval: None, or each Plan.
+	// What requires an Approval: None, or each Plan.
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Plan
 	// +optional
@@ -106,7 +106,7 @@ type RunDrift string
 
 // Runner is the pod in which a module runs.
 type Runner struct {
-	// Image of the runner. Default the one of tofu-controller.
+	// Image of the runner. Default: the one of tofu-controller.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Image string `json:"image,omitempty"`
@@ -116,17 +116,17 @@ type Runner struct {
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Taints that it bears.
+	// Tolerations of the pod.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// What it may use.
+	// Resource requirements of the pod.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// Its environment, besides what reaches the state. Secrets belong into varsFrom.
+	// Environment variables, besides those for the state. Secrets belong in varsFrom.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=map
 	// +listMapKey=name
@@ -136,7 +136,7 @@ type Runner struct {
 
 // EnvVar is a variable of the environment.
 type EnvVar struct {
-	// Name of the variable. Those of the state are the operator's.
+	// Name of the variable. Those for the state are reserved.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][0-9A-Za-z_]*$`
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('TF_HTTP_') && self != 'TF_ENCRYPTION'",message="the operator sets TF_HTTP_… and TF_ENCRYPTION"
@@ -148,12 +148,12 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 }
 
-// InputsFrom are inputs whose values a Secret has.
+// InputsFrom sets inputs from a Secret.
 type InputsFrom struct {
 	// The Secret, in the namespace of the operator. Its annotation okara.dev/use names input:PLURAL.
 	SecretRef SecretRef `json:"secretRef"`
 
-	// Which key has which input, by the name of the input.
+	// Maps the names of inputs to keys of the Secret.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=50
 	Keys map[string]SecretKey `json:"keys"`
@@ -170,7 +170,7 @@ type RunEncryption struct {
 	SecretRef SecretRef `json:"secretRef"`
 }
 
-// HealthCheck is something that has to answer.
+// HealthCheck is an endpoint that must respond.
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.address)",message="exactly one of url and address"
 type HealthCheck struct {
 	// Name of the check.
@@ -178,19 +178,19 @@ type HealthCheck struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// URL that has to answer. {{.NAME}} stands for an output.
+	// URL that must respond. {{.NAME}} is replaced by an output.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:MinLength=1
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// In place of a URL, HOST:PORT that has to accept a connection. {{.NAME}} stands for an output.
+	// Instead of a URL: HOST:PORT that must accept a connection. {{.NAME}} is replaced by an output.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:MinLength=1
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// How long it may take.
+	// Timeout.
 	// +kubebuilder:default="20s"
 	// +optional
 	Timeout *Duration `json:"timeout,omitempty"`

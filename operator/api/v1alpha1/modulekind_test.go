@@ -83,7 +83,7 @@ func TestModuleKinds(t *testing.T) {
 		t.Errorf("status: %v", err)
 	}
 	whole.Spec.Names.ShortNames = []string{"w"}
-	if err := c.Update(t.Context(), whole); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "make another ModuleKind") {
+	if err := c.Update(t.Context(), whole); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "create another ModuleKind") {
 		t.Errorf("other names: %v", err)
 	}
 	for name, change := range map[string]func(*v1alpha1.KindRun){
@@ -109,29 +109,29 @@ func TestModuleKindsRefused(t *testing.T) {
 		want   string
 		change func(*v1alpha1.ModuleKind)
 	}{
-		{"metadata.name has to be", func(k *v1alpha1.ModuleKind) { k.Name = "others" }},
-		{"is taken", func(k *v1alpha1.ModuleKind) { k.Name, k.Spec.Names.Plural = "instance", "instance" }},
+		{"metadata.name must equal", func(k *v1alpha1.ModuleKind) { k.Name = "others" }},
+		{"is reserved for", func(k *v1alpha1.ModuleKind) { k.Name, k.Spec.Names.Plural = "instance", "instance" }},
 		{"spec.names.kind", func(k *v1alpha1.ModuleKind) { k.Spec.Names.Kind = "vpc" }},
 		{"exactly one of", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Repository = "net/vpc" }},
 		{"exactly one of", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Address = "" }},
-		{"stays inside", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Path = "modules/../../x" }},
+		{"must be inside", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Path = "modules/../../x" }},
 		{"spec.module.path", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Path = "/etc" }},
 		{"spec.module.verify.keys", func(k *v1alpha1.ModuleKind) { k.Spec.Module.Verify = &v1alpha1.KindVerify{Keys: []string{}} }},
 		{"expose or hide", func(k *v1alpha1.ModuleKind) {
 			k.Spec.Schema = v1alpha1.KindSchema{Expose: []v1alpha1.InputName{"a"}, Hide: []v1alpha1.InputName{"b"}}
 		}},
 		{"spec.schema.immutable[0]", func(k *v1alpha1.ModuleKind) { k.Spec.Schema.Immutable = []v1alpha1.InputName{"A"} }},
-		{"1m and more", func(k *v1alpha1.ModuleKind) { k.Spec.Run.Interval = new(v1alpha1.Duration("59s")) }},
+		{"must be at least 1m", func(k *v1alpha1.ModuleKind) { k.Spec.Run.Interval = new(v1alpha1.Duration("59s")) }},
 		{"spec.run.prefix", func(k *v1alpha1.ModuleKind) { k.Spec.Run.Prefix = "1-" }},
-		{"are the operator's", func(k *v1alpha1.ModuleKind) { k.Spec.Run.Labels = map[string]string{v1alpha1.LabelManaged: ""} }},
+		{"are reserved for the operator", func(k *v1alpha1.ModuleKind) { k.Spec.Run.Labels = map[string]string{v1alpha1.LabelManaged: ""} }},
 		{"the operator sets", func(k *v1alpha1.ModuleKind) {
 			k.Spec.Run.Runner = &v1alpha1.Runner{Env: []v1alpha1.EnvVar{{Name: "TF_HTTP_PASSWORD"}}}
 		}},
 		{"exactly one of", func(k *v1alpha1.ModuleKind) { k.Spec.Run.HealthChecks = []v1alpha1.HealthCheck{{Name: "a"}} }},
-		{"it has {name}", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.SecretName = "outputs" }},
-		{"it has {name}", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.SecretName = "{name}-{kind}" }},
-		{"names outputs of include", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.Status = []v1alpha1.InputName{"a"} }},
-		{"a ServiceAccount has", func(k *v1alpha1.ModuleKind) {
+		{"it must contain {name}", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.SecretName = "outputs" }},
+		{"it must contain {name}", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.SecretName = "{name}-{kind}" }},
+		{"may only name outputs", func(k *v1alpha1.ModuleKind) { k.Spec.Outputs.Status = []v1alpha1.InputName{"a"} }},
+		{"is required for a ServiceAccount", func(k *v1alpha1.ModuleKind) {
 			k.Spec.Outputs.Readers = []v1alpha1.KindReader{{Kind: "ServiceAccount", Name: "a"}}
 		}},
 		{"spec.upgrade.policy", func(k *v1alpha1.ModuleKind) { k.Spec.Upgrade.Policy = "Major" }},

@@ -8,7 +8,7 @@ import (
 
 // ProviderEntry is what Providers and the providers of a Depot have in common.
 type ProviderEntry struct {
-	// [HOST/]NAMESPACE/TYPE of the provider that is mirrored. Without a host it is one of registry.opentofu.org.
+	// [HOST/]NAMESPACE/TYPE of the mirrored provider. The default host is registry.opentofu.org.
 	// +kubebuilder:validation:MaxLength=380
 	// +kubebuilder:validation:Pattern=`^([0-9A-Za-z.:-]+/)?[0-9A-Za-z_-]+/[0-9A-Za-z_-]+$`
 	Address string `json:"address"`
@@ -18,7 +18,7 @@ type ProviderEntry struct {
 	// +optional
 	Origin string `json:"origin,omitempty"`
 
-	// Platforms to take, such as linux_amd64. Empty: all that the origin has.
+	// Platforms to mirror, such as linux_amd64. Empty: all that the origin has.
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
@@ -33,14 +33,14 @@ type ProviderEntry struct {
 	EntrySpec `json:",inline"`
 }
 
-// ProviderSpec is what a Provider wants.
-// +kubebuilder:validation:XValidation:rule="self.address == oldSelf.address",message="an address cannot change: make another Provider"
+// ProviderSpec is the desired state of a Provider.
+// +kubebuilder:validation:XValidation:rule="self.address == oldSelf.address",message="the address is immutable: create another Provider"
 type ProviderSpec struct {
 	ProviderEntry `json:",inline"`
 	RunSpec       `json:",inline"`
 }
 
-// Provider is a provider that the registry mirrors, kept in step with its origin.
+// Provider is a provider that the registry mirrors, kept in sync with its origin.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -166,7 +166,7 @@ func TestObjectsRefused(t *testing.T) {
 	for o, want := range map[client.Object]string{
 		old:  `spec.policy: Unsupported value: "editions": supported values: "Immutable", "Editions"`,
 		both: "exactly one of", neither: "exactly one of", sourced: "a target has its own", kept: "a target has its own",
-		folder: "are for a module", platforms: "are for a provider",
+		folder: "are only allowed for a module", platforms: "are only allowed for a provider",
 	} {
 		o.SetNamespace(ns)
 		o.SetGenerateName("o-")
@@ -237,8 +237,8 @@ func TestImmutable(t *testing.T) {
 	other.Spec.Address, provider.Spec.Source = "net/other/aws", ""
 	targeted.Spec = smallVersion()
 	for o, want := range map[client.Object]string{
-		m: "make another Module", v: "make another Version",
-		other: "make another Version", targeted: "make another Version", provider: "make another Version",
+		m: "create another Module", v: "create another Version",
+		other: "create another Version", targeted: "create another Version", provider: "create another Version",
 	} {
 		if err := c.Update(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v", o, err)

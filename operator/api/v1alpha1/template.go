@@ -15,15 +15,15 @@ const (
 
 // TemplateSpec is the template block of okara serve, field for field, and the chart of
 // FluxHelm. Texts of inputs and connection are expressions, as there.
-// +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'FluxTerraform') && has(self.chart) == (self.executor == 'FluxHelm')",message="FluxTerraform runs a module, FluxHelm a chart: name that one"
-// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval.mode == 'None'",message="a pool excludes parameters and approval: its members are made before anybody chooses"
+// +kubebuilder:validation:XValidation:rule="has(self.module) == (self.executor == 'FluxTerraform') && has(self.chart) == (self.executor == 'FluxHelm')",message="FluxTerraform requires module, FluxHelm requires chart"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.parameters) && self.approval.mode == 'None'",message="a pool excludes parameters and approval, since its members are created in advance"
 type TemplateSpec struct {
 	// Title that users see instead of the name.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Title string `json:"title,omitempty"`
 
-	// What it is for.
+	// Description of its purpose.
 	// +kubebuilder:validation:MaxLength=4000
 	// +optional
 	Description string `json:"description,omitempty"`
@@ -33,17 +33,17 @@ type TemplateSpec struct {
 	// +optional
 	Icon string `json:"icon,omitempty"`
 
-	// Where the page of templates has it, such as aws/network.
+	// Category on the page of templates, such as aws/network.
 	// +kubebuilder:validation:MaxLength=100
 	// +optional
 	Category string `json:"category,omitempty"`
 
-	// Whether new instances are made.
+	// Whether new instances can be launched.
 	// +kubebuilder:default=true
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// Whether lists have it. A hidden one is launched by name.
+	// Whether it is listed. A hidden template can be launched by name.
 	// +kubebuilder:default=true
 	// +optional
 	Visible *bool `json:"visible,omitempty"`
@@ -56,31 +56,31 @@ type TemplateSpec struct {
 	// +optional
 	Chart *Chart `json:"chart,omitempty"`
 
-	// What runs it: FluxTerraform, with tofu-controller, or FluxHelm, with helm-controller.
+	// Executor: FluxTerraform, which uses tofu-controller, or FluxHelm, which uses helm-controller.
 	// +kubebuilder:default=FluxTerraform
 	// +kubebuilder:validation:Enum=FluxTerraform;FluxHelm
 	// +optional
 	Executor string `json:"executor,omitempty"`
 
-	// Whose an instance is.
+	// Who owns an instance.
 	// +kubebuilder:default={kind: User}
 	// +optional
 	Owner TemplateOwner `json:"owner,omitzero"`
 
-	// Globs over the names of groups that may own. None: every group.
+	// Globs for the names of groups that may own instances. Empty: every group.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=200
 	// +listType=set
 	// +optional
 	Groups []string `json:"groups,omitempty"`
 
-	// Most live instances of one owner. 0: no limit of the template.
+	// Maximum number of live instances per owner. 0: no limit by the template.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	PerOwner int32 `json:"perOwner,omitempty"`
 
-	// Most live instances of all. 0: no limit.
+	// Maximum number of live instances in total. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
@@ -91,22 +91,22 @@ type TemplateSpec struct {
 	// +optional
 	Approval TemplateApproval `json:"approval,omitzero"`
 
-	// How long an instance lives. None: as the operator's settings say.
+	// Lifetime of an instance. Empty: according to the operator's settings.
 	// +optional
 	TTL *TemplateTTL `json:"ttl,omitempty"`
 
-	// Instances that are made before anybody asks.
+	// Instances that are created in advance.
 	// +optional
 	Pool *TemplatePool `json:"pool,omitempty"`
 
-	// Inputs that users set, in the order of the form.
+	// Inputs that users can set, in the order of the form.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Parameters []TemplateParameter `json:"parameters,omitempty"`
 
-	// Inputs of the module, or values of the chart, that the template sets. A parameter that values of a chart name is there and nowhere else.
+	// Inputs of the module, or values of the chart, that the template sets. A parameter that is used in a chart's values is not set anywhere else.
 	// +optional
 	Inputs map[string]apiextensions.JSON `json:"inputs,omitempty"`
 
@@ -117,45 +117,45 @@ type TemplateSpec struct {
 	// +optional
 	Outputs []string `json:"outputs,omitempty"`
 
-	// How the result is reached.
+	// How users reach the result.
 	// +optional
 	Connection *TemplateConnection `json:"connection,omitempty"`
 
-	// Secrets of the operator's namespace whose keys are environment variables of the runs. For a chart: whose key values.yaml is below the other values.
+	// Secrets of the operator's namespace whose keys are environment variables of the runs. For a chart: Secrets whose key values.yaml has defaults for the values.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	// +optional
 	Credentials []string `json:"credentials,omitempty"`
 
-	// Longest time of one attempt, 1m to 24h.
+	// Maximum duration of one attempt, 1m to 24h.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="1m to 24h"
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
 
-	// How often an attempt that failed is repeated.
+	// How often a failed attempt is retried.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	// +optional
 	Retries *int32 `json:"retries,omitempty"`
 
-	// Whether owners may protect an instance from its end.
+	// Whether owners may protect an instance from expiry.
 	// +optional
 	Protection bool `json:"protection,omitempty"`
 
-	// How often an instance is compared with its state. None: never.
+	// How often an instance is checked for drift. Empty: never.
 	// +optional
 	Drift *TemplateDrift `json:"drift,omitempty"`
 
-	// Manual, or Auto: instances take newer versions by themselves.
+	// Manual, or Auto: instances are updated to newer versions automatically.
 	// +kubebuilder:default=Manual
 	// +kubebuilder:validation:Enum=Manual;Auto
 	// +optional
 	Update string `json:"update,omitempty"`
 
-	// How long before the expiry a notice is sent.
+	// How long before expiry notices are sent.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=set
 	// +optional
@@ -166,10 +166,10 @@ type TemplateSpec struct {
 	Cost *TemplateCost `json:"cost,omitempty"`
 }
 
-// TemplateOwner says whose an instance is.
-// +kubebuilder:validation:XValidation:rule="has(self.claim) == (self.kind == 'Claim')",message="kind Claim has the name of a claim, others have none"
+// TemplateOwner says who owns an instance.
+// +kubebuilder:validation:XValidation:rule="has(self.claim) == (self.kind == 'Claim')",message="claim is required for kind Claim, and not allowed for other kinds"
 type TemplateOwner struct {
-	// The User who asks, a Group of his, or whose tokens have the same value in a Claim.
+	// The requesting User, one of the user's Groups, or all users whose tokens have the same value in a Claim.
 	// +kubebuilder:default=User
 	// +kubebuilder:validation:Enum=User;Group;Claim
 	// +optional
@@ -182,9 +182,9 @@ type TemplateOwner struct {
 	Claim string `json:"claim,omitempty"`
 }
 
-// TemplateApproval says what of an instance waits.
+// TemplateApproval says what requires approval.
 type TemplateApproval struct {
-	// What waits for an Approval: None, each Request before anything is planned, or each Plan.
+	// What requires an Approval: None, each Request before anything is planned, or each Plan.
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Request;Plan
 	// +optional
@@ -198,12 +198,12 @@ type TemplateModule struct {
 	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z_-]+/[0-9A-Za-z_-]+/[0-9a-z]+$`
 	Address string `json:"address"`
 
-	// A constraint, a version, or sha256: and the digest of one. Empty: the highest release.
+	// A version, a constraint, or the digest of a version, sha256:HEX. Empty: the highest release.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Folder of the root module inside. Empty: its top.
+	// Folder of the root module in the module. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
 	Path string `json:"path,omitempty"`
@@ -215,26 +215,26 @@ type TemplateModule struct {
 type Lifetime string
 
 // TemplateTTL is the lifetime of instances.
-// +kubebuilder:validation:XValidation:rule="self.default != 'None' || !has(self.max) && !has(self.extend) && !has(self.extends) && !has(self.failed)",message="with default None there is no end, and nothing else to say of it"
+// +kubebuilder:validation:XValidation:rule="self.default != 'None' || !has(self.max) && !has(self.extend) && !has(self.extends) && !has(self.failed)",message="with default None there is no expiry, and no other field is allowed"
 type TemplateTTL struct {
-	// From when it is ready or claimed. None: no end.
+	// Default lifetime, from the time it is ready or claimed. None: it does not expire.
 	Default Lifetime `json:"default"`
 
-	// Longest, from creation or claim. Empty: no bound.
+	// Maximum lifetime, from creation or claim. Empty: unlimited.
 	// +optional
 	Max Duration `json:"max,omitempty"`
 
-	// By how much an owner extends. Empty: he cannot.
+	// How much an owner can extend the lifetime at a time. Empty: not at all.
 	// +optional
 	Extend Duration `json:"extend,omitempty"`
 
-	// How often. 0: as often as he likes.
+	// Maximum number of extensions. 0: unlimited.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Extends int32 `json:"extends,omitempty"`
 
-	// How long one stays that failed before it ever was ready.
+	// How long an instance is kept that failed before it was ever ready.
 	// +optional
 	Failed Duration `json:"failed,omitempty"`
 
@@ -245,31 +245,31 @@ type TemplateTTL struct {
 	OnExpire string `json:"onExpire,omitempty"`
 }
 
-// TemplatePool is how many instances are kept ready.
+// TemplatePool configures the instances that are kept ready.
 type TemplatePool struct {
-	// Instances that are kept ready to be claimed. kubectl scale sets it.
+	// Number of instances that are kept ready to be claimed. kubectl scale sets it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Size int32 `json:"size"`
 
-	// Most live instances of the template, waiting ones included. 0: no limit.
+	// Maximum number of live instances of the template, including waiting ones. 0: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Max int32 `json:"max,omitempty"`
 
-	// One that waited for longer is replaced.
+	// Instances that have waited for longer are replaced.
 	// +optional
 	MaxAge Duration `json:"maxAge,omitempty"`
 
-	// What who finds none gets: Create makes one on demand, Refuse none.
+	// What happens if the pool is empty: Create creates an instance on demand, Refuse refuses the request.
 	// +kubebuilder:default=Create
 	// +kubebuilder:validation:Enum=Create;Refuse
 	// +optional
 	WhenEmpty string `json:"whenEmpty,omitempty"`
 }
 
-// TemplateParameter opens one input, and may narrow it.
+// TemplateParameter lets users set one input, and may restrict its values.
 type TemplateParameter struct {
 	// Name of the input.
 	// +kubebuilder:validation:MinLength=1
@@ -281,33 +281,33 @@ type TemplateParameter struct {
 	// +optional
 	Title string `json:"title,omitempty"`
 
-	// More about it.
+	// Help text.
 	// +kubebuilder:validation:MaxLength=4000
 	// +optional
 	Help string `json:"help,omitempty"`
 
-	// Value if none is given. Empty: the default of the module.
+	// Default value. Empty: the default of the module.
 	// +optional
 	Default *apiextensions.JSON `json:"default,omitempty"`
 
-	// The values that it may have.
+	// Allowed values.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
 	Enum []apiextensions.JSON `json:"enum,omitempty"`
 
-	// A regular expression that a text has to match.
+	// A regular expression that a string must match.
 	// +kubebuilder:validation:MaxLength=1000
 	// +optional
 	Pattern string `json:"pattern,omitempty"`
 
-	// The least number, as text.
+	// The minimum, as a string.
 	// +kubebuilder:validation:Pattern=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	// +optional
 	Minimum string `json:"minimum,omitempty"`
 
-	// The greatest number, as text.
+	// The maximum, as a string.
 	// +kubebuilder:validation:Pattern=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	// +optional
@@ -317,17 +317,17 @@ type TemplateParameter struct {
 	// +optional
 	Update bool `json:"update,omitempty"`
 
-	// Whether a link may fill it in. Empty: unless its name is that of a secret.
+	// Whether a link may prefill it. Empty: yes, unless its name suggests a secret.
 	// +optional
 	Link *bool `json:"link,omitempty"`
 
-	// It counts only if each of these parameters, which stand before it, counts and has one of the values. Else it has its default. Empty: always.
+	// The parameter applies only if each of these preceding parameters applies and has one of the values. Otherwise it has its default. Empty: it always applies.
 	// +kubebuilder:validation:MaxProperties=10
 	// +optional
 	When map[string][]apiextensions.JSON `json:"when,omitempty"`
 }
 
-// TemplateConnection tells a person how to reach what was made.
+// TemplateConnection tells users how to reach the result.
 type TemplateConnection struct {
 	// Web, with a URL, or Instructions, with a message.
 	// +kubebuilder:default=Web
@@ -335,47 +335,47 @@ type TemplateConnection struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// An expression that makes an http or https URL.
+	// An expression that yields an http or https URL.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// An expression.
+	// An expression that yields the message.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// TemplateDrift says how often an instance is compared with its state.
+// TemplateDrift says how often an instance is checked for drift.
 type TemplateDrift struct {
-	// 10m and more.
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10m')",message="10m and more"
+	// Interval, at least 10m.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10m')",message="must be at least 10m"
 	Every Duration `json:"every"`
 
-	// Whether what differs is changed back.
+	// Whether drift is reverted.
 	// +optional
 	Remediate bool `json:"remediate,omitempty"`
 }
 
-// TemplateCost is for display.
+// TemplateCost is the displayed cost.
 type TemplateCost struct {
-	// What an hour costs, as text.
+	// Cost per hour, as a string.
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength=20
 	Hourly string `json:"hourly"`
 
-	// A code such as EUR.
+	// Currency code, such as EUR.
 	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
 	Currency string `json:"currency"`
 }
 
-// TemplateStatus is what the template means now.
+// TemplateStatus is the status of a template.
 type TemplateStatus struct {
-	// Generation that this status is about.
+	// Generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready, Reconciling and Stalled, as kstatus has them. Ready: instances can be made.
+	// Ready, Reconciling and Stalled, as kstatus has them. Ready: instances can be launched.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -385,7 +385,7 @@ type TemplateStatus struct {
 	// +optional
 	Source string `json:"source,omitempty"`
 
-	// Version that a launch gets now.
+	// Version that a launch currently gets.
 	// +optional
 	Version string `json:"version,omitempty"`
 
@@ -393,11 +393,11 @@ type TemplateStatus struct {
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// Digest of the template itself, by which instances know theirs.
+	// Digest of the template itself, by which instances identify it.
 	// +optional
 	Template string `json:"template,omitempty"`
 
-	// JSON Schema of the inputs of the module, by which parameters are checked; up to 32 KiB.
+	// JSON Schema of the module's inputs, which validates parameters; up to 32 KiB.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Inputs *apiextensions.JSON `json:"inputs,omitempty"`
@@ -406,7 +406,7 @@ type TemplateStatus struct {
 	// +optional
 	Outputs map[string]bool `json:"outputs,omitempty"`
 
-	// Versions that a launch may name, the highest first, and the one that it gets now.
+	// Versions that a launch may name, highest first, and the default one.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +optional
@@ -417,7 +417,7 @@ type TemplateStatus struct {
 	Pool *PoolStatus `json:"pool,omitempty"`
 }
 
-// TemplateVersion is a version that the template takes.
+// TemplateVersion is a version that the template allows.
 type TemplateVersion struct {
 	// The version.
 	Version string `json:"version"`
@@ -425,50 +425,50 @@ type TemplateVersion struct {
 	// Digest of its manifest.
 	Digest string `json:"digest"`
 
-	// Digest of the zip of a module.
+	// Digest of the module's zip archive.
 	// +optional
 	Archive string `json:"archive,omitempty"`
 
-	// Size of the zip in bytes.
+	// Size of the zip archive in bytes.
 	// +optional
 	Size int64 `json:"size,omitempty"`
 }
 
-// PoolStatus is what the operator remembers of a pool.
+// PoolStatus is the status of a pool.
 type PoolStatus struct {
-	// Instances that are ready to be claimed.
+	// Number of instances that are ready to be claimed.
 	Available int32 `json:"available"`
 
-	// Instances that are being made for it.
+	// Number of instances that are being created for the pool.
 	Coming int32 `json:"coming"`
 
-	// Instances of the pool that were claimed.
+	// Number of instances of the pool that were claimed.
 	Claimed int32 `json:"claimed"`
 
-	// Why no instance is made for it. Empty: it is not paused.
+	// Why no instances are created for the pool. Empty: it is not paused.
 	// +optional
 	Paused string `json:"paused,omitempty"`
 
-	// Instances that failed, one after the other.
+	// Number of consecutive instances that failed.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
-	// No instance is made for it before.
+	// No instance is created for the pool before this time.
 	// +optional
 	Backoff *metav1.Time `json:"backoff,omitempty"`
 
-	// Digests of template and module that the newest instances are made of.
+	// Digests of the template and module of the newest instances.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 }
 
-// Template says what may be launched. The object NAMESPACE.NAME is the template NAMESPACE/NAME. Only those of the namespace for instances count.
+// Template defines what users can launch. The object NAMESPACE.NAME is the template NAMESPACE/NAME. Only Templates in the namespace for instances are processed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.pool.size,statuspath=.status.pool.available
 // +kubebuilder:resource:shortName=oktpl,categories=okara
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?[.][a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$') && !self.metadata.name.startsWith('tfe.')",message="a Template is called NAMESPACE.NAME, each of a-z, 0-9 and single dashes, up to 40 characters; tfe is taken"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?[.][a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$') && !self.metadata.name.startsWith('tfe.')",message="the name of a Template must be NAMESPACE.NAME, each of at most 40 characters a-z, 0-9 and single dashes; tfe is reserved"
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Pool",type=integer,JSONPath=`.spec.pool.size`

@@ -17,9 +17,9 @@ type Chart struct {
 	// +optional
 	Git *ChartGit `json:"git,omitempty"`
 
-	// Secret of the namespace of the Template, by which the chart is fetched, in the form of
+	// Secret in the namespace of the Template for fetching the chart, in the format of
 	// source-controller: kubernetes.io/dockerconfigjson for oci, username and password for
-	// helm and git, or identity and known_hosts for git by ssh. None: it is fetched anonymously.
+	// helm and git, or identity and known_hosts for git by ssh. Empty: it is fetched anonymously.
 	// +optional
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
 }
@@ -32,7 +32,7 @@ type ChartOCI struct {
 	// +kubebuilder:validation:Pattern=`^oci://[^/ ]+/.+$`
 	URL string `json:"url"`
 
-	// Exact version, or a range as Helm has them.
+	// Exact version, or a range in Helm's syntax.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Version string `json:"version,omitempty"`
@@ -55,7 +55,7 @@ type ChartHelm struct {
 	// +kubebuilder:validation:MaxLength=128
 	Name string `json:"name"`
 
-	// Exact version, or a range as Helm has them.
+	// Exact version, or a range in Helm's syntax.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version"`
@@ -69,12 +69,12 @@ type ChartGit struct {
 	// +kubebuilder:validation:Pattern=`^(https|ssh)://.+$`
 	URL string `json:"url"`
 
-	// Folder of the chart. Empty: the top.
+	// Folder of the chart. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// Head of a branch.
+	// Branch whose head is used.
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
 	Branch string `json:"branch,omitempty"`
@@ -84,12 +84,12 @@ type ChartGit struct {
 	// +optional
 	Tag string `json:"tag,omitempty"`
 
-	// The highest tag of a range.
+	// Semver range whose highest tag is used.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Semver string `json:"semver,omitempty"`
 
-	// A commit, in full.
+	// Full hash of a commit.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
 	// +optional
 	Commit string `json:"commit,omitempty"`

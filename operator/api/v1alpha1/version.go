@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ListedState is how a version shall be listed.
+// ListedState is the desired listing state of a version.
 // +kubebuilder:validation:Enum=Active;Deprecated;Yanked
 type ListedState string
 
@@ -19,38 +19,38 @@ const (
 
 // VersionSpec is the desired state of a version.
 // +kubebuilder:validation:XValidation:rule="has(self.target) != has(self.address)",message="exactly one of target and address"
-// +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth) && !has(self.subdir) && !has(self.tagPrefix) && !has(self.platforms) && !has(self.deletionPolicy)",message="source, subdir, tagPrefix, platforms, auth and deletionPolicy are for an address: a target has its own"
-// +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.subdir) && !has(self.tagPrefix)",message="subdir and tagPrefix are for a module, which has a source"
-// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.platforms)",message="platforms are for a provider, which has no source"
-// +kubebuilder:validation:XValidation:rule="has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && (!has(self.address) || self.address == oldSelf.address) && has(self.source) == has(oldSelf.source) && self.version == oldSelf.version",message="target, address and version cannot change: make another Version"
+// +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth) && !has(self.subdir) && !has(self.tagPrefix) && !has(self.platforms) && !has(self.deletionPolicy)",message="source, subdir, tagPrefix, platforms, auth and deletionPolicy are only allowed with an address: a target has its own"
+// +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.subdir) && !has(self.tagPrefix)",message="subdir and tagPrefix are only allowed for a module, which has a source"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.platforms)",message="platforms are only allowed for a provider, which has no source"
+// +kubebuilder:validation:XValidation:rule="has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && (!has(self.address) || self.address == oldSelf.address) && has(self.source) == has(oldSelf.source) && self.version == oldSelf.version",message="target, address and version are immutable: create another Version"
 type VersionSpec struct {
 	// The Module or Provider of the same namespace that this is a version of.
 	// +optional
 	Target *Target `json:"target,omitempty"`
 
-	// In place of a target, for this one version alone: NAMESPACE/NAME/SYSTEM of a module, with its source, or [HOST/]NAMESPACE/TYPE of a provider. Without a host it is one of registry.opentofu.org.
+	// Instead of a target, for only this version: NAMESPACE/NAME/SYSTEM of a module, with its source, or [HOST/]NAMESPACE/TYPE of a provider. The default host is registry.opentofu.org.
 	// +kubebuilder:validation:MaxLength=380
 	// +kubebuilder:validation:Pattern=`^([0-9A-Za-z_.:-]+/)?[0-9A-Za-z_-]+/[0-9A-Za-z_-]+$`
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// Where the version of a module is, as in a Module. A provider is taken from the registry that its address names.
+	// Source of the module version, as in a Module. A provider is taken from the registry in its address.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Source string `json:"source,omitempty"`
 
-	// Folder of the module in the repository of an address. Empty: its top.
+	// Folder of the module in the repository. Empty: the top folder.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Subdir string `json:"subdir,omitempty"`
 
-	// What the tag of the module has before the version.
+	// Prefix of the module's tag before the version.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	TagPrefix string `json:"tagPrefix,omitempty"`
 
-	// Platforms to take of the provider of an address, such as linux_amd64. Empty: all that the origin has.
+	// Platforms of the provider to mirror, such as linux_amd64. Empty: all that the origin has.
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
@@ -58,24 +58,24 @@ type VersionSpec struct {
 	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
-	// Credential for the origin of an address. None: it is read anonymously.
+	// Credential for the origin. Empty: it is read anonymously.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
-	// What becomes of the version when this object with an address is deleted: Keep it, the default, Yank it, or Delete, which yanks it and removes its tag.
+	// What happens to the version when this object, if it has an address, is deleted: Keep it, the default, Yank it, or Delete, which yanks it and removes its tag.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// The version, as semantic versioning writes it.
+	// The semantic version.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-((0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?(\+([0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*))?$`
 	Version string `json:"version"`
 
-	// How the version shall be listed. Active takes back what was said of it. Empty: as the registry has it.
+	// Desired listing state. Active reverts a deprecation or yank. Empty: unchanged.
 	// +optional
 	State ListedState `json:"state,omitempty"`
 
-	// Why, shown to users.
+	// Reason, shown to users.
 	// +kubebuilder:validation:MaxLength=300
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -98,23 +98,23 @@ type Target struct {
 	Name string `json:"name"`
 }
 
-// VersionStatus is what the registry has of a version.
+// VersionStatus is the state of a version in the registry.
 type VersionStatus struct {
 	RunStatus `json:",inline"`
 
-	// What the registry has.
+	// State in the registry.
 	// +optional
 	State VersionState `json:"state,omitempty"`
 
-	// Digest of the manifest or index, as it was recorded when it was published.
+	// Digest of the manifest or index, recorded at publication.
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// Digest of the content, which does not change with the compressor.
+	// Digest of the content, which does not depend on the compression.
 	// +optional
 	ContentDigest string `json:"contentDigest,omitempty"`
 
-	// Size of what clients download; of a provider for all platforms together.
+	// Download size; for a provider the total of all platforms.
 	// +optional
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
@@ -130,12 +130,12 @@ type VersionStatus struct {
 	// +optional
 	Scans []Scan `json:"scans,omitempty"`
 
-	// There are more findings than are listed.
+	// Not all findings are listed.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// Scan is what a scan report says.
+// Scan summarizes a scan report.
 type Scan struct {
 	// Platform of a provider that was scanned, or source for the source repository. Empty: the module.
 	// +optional
@@ -159,7 +159,7 @@ type Scan struct {
 	// Number of low findings.
 	Low int32 `json:"low"`
 
-	// What was found, the worst first, at most 50 of all scans.
+	// Findings, most severe first, at most 50 across all scans.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +optional
@@ -168,31 +168,31 @@ type Scan struct {
 
 // Finding is one thing that a scanner found, in the words of its report.
 type Finding struct {
-	// How bad it is.
+	// Severity.
 	// +kubebuilder:validation:Enum=Low;Medium;High;Critical
 	Level string `json:"level"`
 
 	// Name of the rule, or of a vulnerability.
 	Rule string `json:"rule"`
 
-	// What it is about.
+	// Title of the finding.
 	// +optional
 	Title string `json:"title,omitempty"`
 
-	// File, with the line where the report names one.
+	// File, with the line if the report has it.
 	// +optional
 	File string `json:"file,omitempty"`
 
-	// Package with its version, of a vulnerability.
+	// Vulnerable package with its version.
 	// +optional
 	Package string `json:"package,omitempty"`
 
-	// Version of the package that does not have it.
+	// Version of the package that fixes it.
 	// +optional
 	Fixed string `json:"fixed,omitempty"`
 }
 
-// Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be made by hand, to have a say about an older one. One with an address in place of a target is taken from its origin by itself.
+// Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be created manually to control an older version. One with an address instead of a target is copied from its origin on its own.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
