@@ -70,7 +70,7 @@ func TestChartFlags(t *testing.T) {
 				args[i] = strings.ReplaceAll(args[i], "/etc/okara/config", dir)
 			}
 			code, out, errOut := command(t, append(args, "--kubeconfig=/dev/null")...)
-			if code != exitFailure || !strings.Contains(errOut, "no way to a cluster") {
+			if code != exitFailure || !strings.Contains(errOut, "no usable cluster configuration") {
 				t.Errorf("%s: %s %q: %d, %s%s", name, o.GetName(), args, code, out, errOut)
 			}
 		}

@@ -56,15 +56,15 @@ func (s *cleaner) Start(ctx context.Context) error {
 func (s *cleaner) cleanUp(ctx context.Context, count bool) {
 	var defs v1alpha1.ModuleKindList
 	if err := s.direct.List(ctx, &defs); err != nil {
-		s.log.Error("looking for what objects left", "error", err)
+		s.log.Error("looking for leftovers of deleted objects", "error", err)
 		return
 	}
 	orphans, err := s.objects.CleanUp(ctx, defs.Items)
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("looking for what objects left", "error", err)
+		s.log.Error("looking for leftovers of deleted objects", "error", err)
 	}
 	for _, o := range orphans {
-		s.log.Warn("a Terraform runs for an object that is gone: it is suspended; to destroy what it made, set spec.suspend to false and delete it", "namespace", o.Namespace, "name", o.Name)
+		s.log.Warn("a Terraform belongs to an object that no longer exists and has been suspended; to destroy its resources, set spec.suspend to false and delete it", "namespace", o.Namespace, "name", o.Name)
 	}
 	if !count {
 		return

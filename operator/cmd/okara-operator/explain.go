@@ -29,13 +29,13 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/explain"
 )
 
-const explainLong = `Tell on one page what an object waits for: what its conditions say, what runs for it and
-how that goes, its last events, and the commands that help. KIND is a kind of okara, or one
-that a ModuleKind makes, by any name that kubectl takes.
+const explainLong = `Explain on one page what an object waits for: its conditions, the state of its runs,
+its latest events, and the commands that help. KIND is a kind of okara, or one
+that a ModuleKind defines, by any name that kubectl accepts.
 
-It reads with the rights of the kubeconfig, and changes nothing. Of what these do not show,
-such as the objects of Flux, it says so. It ends with 0 whatever the object says, with 1
-where that cannot be read, and with 2 where an argument is wrong.`
+It reads with the rights of the kubeconfig, and changes nothing. It says which parts these
+rights do not show, such as the objects of Flux. The exit code is 0 if the object could be
+read, whatever its state, 1 if not, and 2 for an invalid argument.`
 
 const explainExample = `  okara-operator explain vpc prod -n tenant-acme
   okara-operator explain okinst abcdefghjk -n okara-instances
@@ -47,10 +47,10 @@ type explainFlags struct{ kubeconfig, namespace string }
 func newExplain() *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
-		Use: "explain KIND NAME", Short: "Tell what an object waits for", Long: explainLong, Example: explainExample,
+		Use: "explain KIND NAME", Short: "Explain what an object waits for", Long: explainLong, Example: explainExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("explain takes a kind and a name")
+				return usagef("explain requires a kind and a name")
 			}
 			return nil
 		},
@@ -72,7 +72,7 @@ func (f *explainFlags) explain(ctx context.Context, kind, name string, out io.Wr
 		f.namespace, _, err = loaded.Namespace()
 	}
 	if err != nil {
-		return &hintError{fmt.Errorf("no way to a cluster: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+		return &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
 	}
 	mapping, mapper, err := kindOf(config, kind)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *explainFlags) explain(ctx context.Context, kind, name string, out io.Wr
 		key.Namespace = f.namespace
 	}
 	if err := c.Get(ctx, key, o); apierrors.IsNotFound(err) {
-		return &hintError{err, "its namespace may be another one: name it with -n"}
+		return &hintError{err, "it may be in another namespace: specify it with -n"}
 	} else if err != nil {
 		return err
 	}

@@ -48,9 +48,9 @@ func TestExplain(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"module", "vpc", "-n", "default"}, exitFailure, "hint: its namespace may be another one"},
+		{[]string{"module", "vpc", "-n", "default"}, exitFailure, "hint: it may be in another namespace"},
 		{[]string{"secret", "vpc"}, exitFailure, `okara has no kind "secret"`},
-		{[]string{"module"}, exitUsage, "explain takes a kind and a name"},
+		{[]string{"module"}, exitUsage, "explain requires a kind and a name"},
 	} {
 		code, out, errOut := command(t, append([]string{"explain", "--kubeconfig", file}, c.args...)...)
 		if code != c.code || !strings.Contains(errOut, c.want) || out != "" {

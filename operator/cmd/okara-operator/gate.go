@@ -22,24 +22,24 @@ type gateSite struct {
 }
 
 func (s *gateSite) add(f *pflag.FlagSet) {
-	f.StringVar(&s.address, "plan-gate-address", "", "`ADDRESS` at which tofu-controller shows plans that wait for approval; empty: none can be approved")
-	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, whose certificates tofu-controller shows")
+	f.StringVar(&s.address, "plan-gate-address", "", "`ADDRESS` to which tofu-controller sends plans that wait for approval; empty: plans cannot be approved")
+	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, the authority of tofu-controller's certificate")
 	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
 }
 
 // check validates the flags.
 func (s *gateSite) check() error {
 	if (s.address == "") != (s.certificates == "") {
-		return usagef("--plan-gate-address and --plan-gate-certificates belong together, one is missing")
+		return usagef("--plan-gate-address and --plan-gate-certificates must be given together")
 	}
 	if _, port, err := net.SplitHostPort(s.address); s.address != "" && (err != nil || !isPort(port)) {
-		return usagef("--plan-gate-address %q is no [HOST]:PORT: write :9443, say", s.address)
+		return usagef("--plan-gate-address %q is not [HOST]:PORT: use :9443, for example", s.address)
 	}
 	if s.url == "" {
 		return nil
 	}
 	if s.address == "" || !isGateURL(s.url) {
-		return usagef("--plan-gate-url %q is no https://HOST[:PORT]%s of a plan gate", s.url, plangate.Path)
+		return usagef("--plan-gate-url %q is not https://HOST[:PORT]%s", s.url, plangate.Path)
 	}
 	return nil
 }

@@ -50,13 +50,13 @@ type runSite struct {
 }
 
 func (s *runSite) add(f *pflag.FlagSet) {
-	f.StringVar(&s.serve, "serve", "", "`URL` of okara serve, which keeps the states of runs; empty: nothing is run")
+	f.StringVar(&s.serve, "serve", "", "`URL` of okara serve, which stores the states of runs; empty: no modules are run")
 	f.StringVar(&s.cluster, "cluster", "", "`NAME` of the cluster, which names its states and the issuer of its runs, okara-operator.NAME")
-	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret of the operator's namespace by which modules are pulled where they do not lie in okara serve")
+	f.StringVar(&s.pullSecret, "pull-secret", "", "`NAME` of a Secret in the operator's namespace for pulling modules that are not in okara serve")
 	f.StringVar(&s.flux, "flux-namespace", "flux-system", "`NAMESPACE` of tofu-controller")
 	f.StringVar(&s.config, "config", "", "`FILE` in HCL with the blocks instances and quota, which the portal reads, too")
-	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` of users of the cluster: who is called PREFIX and a subject is that subject of the issuer at the portal, so that no one approves their own (repeatable; those called https://ISSUER#SUBJECT are known)")
-	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules though no admission policy of the chart bounds what this account writes: for trials")
+	f.StringArrayVar(&s.users, "user-issuer", nil, "`PREFIX=ISSUER` that maps users of the cluster, named PREFIX and a subject, to that subject of the issuer at the portal, so that users cannot approve their own requests (repeatable; https://ISSUER#SUBJECT is mapped by default)")
+	f.BoolVar(&s.unbounded, "unsafe-no-policies", false, "run modules even though no admission policy of the chart limits what this account may write: for trials only")
 	f.StringVar(&s.instances, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
 }
 
@@ -77,7 +77,7 @@ func (s *runSite) check() error {
 		return usagef("--user-issuer %v", err)
 	}
 	if wrong := validation.IsDNS1123Label(s.instances); len(wrong) > 0 {
-		return usagef("--instances-namespace %q is no name of a namespace: %s", s.instances, wrong[0])
+		return usagef("--instances-namespace %q is not a valid namespace name: %s", s.instances, wrong[0])
 	}
 	return nil
 }
@@ -86,14 +86,14 @@ func checkServe(server string) error {
 	u, err := url.Parse(server)
 	web := err == nil && (u.Scheme == "https" || u.Scheme == "http")
 	if !web || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
-		return usagef("--serve %q is no https://HOST[:PORT]", server)
+		return usagef("--serve %q is not https://HOST[:PORT]", server)
 	}
 	return nil
 }
 
 func checkCluster(name string) error {
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
-		return usagef("--cluster %q is no name of a cluster: %s", name, wrong[0])
+		return usagef("--cluster %q is not a valid cluster name: %s", name, wrong[0])
 	}
 	return nil
 }

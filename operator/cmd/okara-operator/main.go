@@ -92,7 +92,7 @@ func (e *hintError) Unwrap() error { return e.err }
 func newRoot() *cobra.Command {
 	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root := &cobra.Command{
-		Use: "okara-operator", Short: "Fill an OCI registry with what objects of Kubernetes say",
+		Use: "okara-operator", Short: "Fill an OCI registry from Kubernetes objects",
 		Version: buildinfo.Version(), SilenceErrors: true, SilenceUsage: true,
 		Args: noArgs, RunE: help,
 	}
@@ -116,5 +116,5 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasSubCommands() {
 		return usagef("unknown command %q", args[0])
 	}
-	return usagef("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+	return usagef("%s takes no arguments: %q", cmd.CommandPath(), args[0])
 }

@@ -28,15 +28,15 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/portalserve"
 )
 
-const portalLong = `Serve the JSON API of templates and instances and their pages over the Templates and
-Instances of one namespace. What somebody does there becomes an object, in the name of who
-logged in; the operator carries it out. The portal needs no registry and reads no Secret.
+const portalLong = `Serve the JSON API and the pages of templates and instances for the Templates and
+Instances of one namespace. User actions become objects, in the name of the user who is
+logged in, and the operator carries them out. The portal needs no registry and reads no Secrets.
 
---config names a file with the blocks of okara serve that say who may do what: tls, ui,
+--config names a file with the blocks of okara serve for access: tls, ui,
 token, issuer, rule, login, instances and quota. It is read again when it changes.
 
-SIGTERM and Ctrl-C end it with exit code 0, once running requests are answered. It ends
-with 2 where a flag or the file is wrong.`
+SIGTERM and Ctrl-C stop it with exit code 0, once requests in progress are answered. The
+exit code is 2 if a flag or the file is invalid.`
 
 const portalExample = `  okara-operator portal --config /etc/okara/portal.hcl`
 
@@ -58,12 +58,12 @@ func newPortal() *cobra.Command {
 		Use: "portal", Short: "Serve the API and the pages of instances", Long: portalLong, Args: noArgs, Example: portalExample,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.config == "" {
-				return usagef("no configuration is given: name it with --config FILE")
+				return usagef("no configuration given: specify it with --config FILE")
 			}
 			return portal(cmd.Context(), f, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "`FILE` in HCL that says who may do what")
+	cmd.Flags().StringVar(&f.config, "config", "", "HCL `FILE` with the configuration")
 	cmd.Flags().StringVar(&f.namespace, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")

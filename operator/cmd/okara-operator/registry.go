@@ -39,13 +39,13 @@ type registrySite struct {
 
 func (s *registrySite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that the objects fill")
-	f.StringArrayVar(&s.fronts, "front-end", nil, "`HOST[:PORT]` of an okara serve over that registry, which is no origin (repeatable)")
+	f.StringArrayVar(&s.fronts, "front-end", nil, "`HOST[:PORT]` of an okara serve for that registry, which must not be an origin (repeatable)")
 	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
 	f.BoolVar(&s.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
 	f.StringArrayVar(&s.allowed, "allow-origin", nil, "`HOST[:PORT]` at a private or loopback address that objects may name as origin (repeatable)")
 	f.StringVar(&s.scanner.Command, "scanner", "", "`COMMAND` that scans versions of objects with spec.scan: trivy, or one that writes SARIF to stdout")
 	f.StringVar(&s.scanner.Database, "scan-database", "", "`FOLDER` with trivy's offline database")
-	f.IntVar(&s.scanner.Jobs, "scan-jobs", 1, "`NUMBER` of objects that are scanned at a time")
+	f.IntVar(&s.scanner.Jobs, "scan-jobs", 1, "`NUMBER` of objects that are scanned concurrently")
 	f.StringVar(&s.scratch, "temp-dir", "", "`FOLDER` for temporary files (default the system's)")
 }
 
@@ -54,7 +54,7 @@ func userAgent() string { return "okara-operator/" + buildinfo.Version() }
 // check validates the flags.
 func (s *registrySite) check() error {
 	if s.registry == "" {
-		return usagef("no registry is given: name it with --registry HOST[:PORT][/PREFIX]")
+		return usagef("no registry given: specify it with --registry HOST[:PORT][/PREFIX]")
 	}
 	if _, _, err := s.layout(); err != nil {
 		return &usageError{err}
@@ -65,7 +65,7 @@ func (s *registrySite) check() error {
 	}{{"front-end", s.fronts}, {"allow-origin", s.allowed}} {
 		for _, host := range f.hosts {
 			if !isHost(host) {
-				return usagef("--%s %q is no HOST[:PORT]: give the name alone, without https:// and without a path", f.flag, host)
+				return usagef("--%s %q is not HOST[:PORT]: give only the name, without https:// or a path", f.flag, host)
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (s *registrySite) check() error {
 	}
 	if s.scratch != "" {
 		if info, err := os.Stat(s.scratch); err != nil || !info.IsDir() {
-			return usagef("--temp-dir %q is no folder: make it first", s.scratch)
+			return usagef("--temp-dir %q is not a folder: create it first", s.scratch)
 		}
 	}
 	return nil

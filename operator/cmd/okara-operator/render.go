@@ -24,24 +24,24 @@ import (
 // maxRuns is the maximum size of a file in bytes. An object in a cluster is smaller.
 const maxRuns = 4 << 20
 
-const renderLong = `Print what runs, definitions of kinds, their objects and Instances become. FILE has them as YAML
-documents; - is standard input. No cluster and no registry is asked, and no Secret is
-read.
+const renderLong = `Print the objects that the operator creates for runs, ModuleKinds, their objects and
+Instances. FILE holds YAML documents; - is standard input. No cluster or registry is
+contacted, and no Secret is read.
 
 A run, a document without a kind, becomes an OCIRepository and a Terraform, which
-tofu-controller applies with its state in okara. The Secrets that it names are yours to
-make. Delete the Terraform first and wait until it is gone: without its source nothing
+tofu-controller applies with its state in okara. You have to create the Secrets that it
+names. Delete the Terraform first and wait until it is gone: without its source nothing
 is destroyed.
 
 A ModuleKind becomes the CRD and the roles of its kind. Its inputs are those of the module
 in the folder of --module, or of spec.schema.inline. An object of such a kind, in the same
-or another FILE, becomes what the operator would make for it: where it runs, Secrets
-without their values, objects of Flux, and who reads its outputs. The object is held
-against the schema as an API server would. An Instance, with its Template, becomes what
-it is given at first, with the module of --module. All this is to be read, and compared in
-a pull request, not to be applied.
+or another FILE, becomes what the operator would create for it: its namespace, Secrets
+without their values, objects of Flux, and the readers of its outputs. The object is
+validated against the schema as by an API server. An Instance, with its Template, becomes
+what the operator creates first, with the module of --module. This output is for reading,
+and for comparing in a pull request; do not apply it.
 
-Exit codes: 0, 1 for a document that is wrong, and 2 for a wrong command line.`
+Exit codes: 0, 1 for an invalid document, and 2 for an invalid command line.`
 
 const renderExample = `  okara-operator render run.yaml | kubectl apply -f -
 
@@ -63,7 +63,7 @@ const renderExample = `  okara-operator render run.yaml | kubectl apply -f -
 func newRender() *cobra.Command {
 	var f renderFlags
 	cmd := &cobra.Command{
-		Use: "render FILE...", Short: "Print what runs, kinds and their objects become", Long: renderLong, Example: renderExample,
+		Use: "render FILE...", Short: "Print what the operator creates for runs, kinds and their objects", Long: renderLong, Example: renderExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("render takes files, or - for standard input")
@@ -104,7 +104,7 @@ func (f *renderFlags) render(files []string, stdin io.Reader, out io.Writer) err
 		docs = append(docs, more...)
 	}
 	if len(docs) == 0 {
-		return &hintError{fmt.Errorf("no document is in %s", strings.Join(files, ", ")), "`okara-operator render --help` shows what is rendered"}
+		return &hintError{fmt.Errorf("%s contains no document", strings.Join(files, ", ")), "`okara-operator render --help` shows what is rendered"}
 	}
 	known, err := f.defined(docs)
 	if err != nil {
@@ -200,7 +200,7 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 	}
 	src, err := io.ReadAll(io.LimitReader(from, maxRuns+1))
 	if err == nil && len(src) > maxRuns {
-		err = fmt.Errorf("%s has more than %d MiB", name, maxRuns>>20)
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxRuns>>20)
 	}
 	return src, err
 }

@@ -35,8 +35,8 @@ func (f *renderFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.serve, "serve", "", "`URL` of okara serve, which keeps the states of objects")
 	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster, which names their states")
 	flags.StringVar(&f.namespace, "namespace", "okara-system", "`NAMESPACE` of the operator, which has the Secrets that definitions name")
-	flags.StringVar(&f.module, "module", "", "`FOLDER` with the module of a ModuleKind, as okara publish takes it")
-	flags.StringVar(&f.version, "version", "", "`VERSION@DIGEST` of the module that objects run, where no status says it")
+	flags.StringVar(&f.module, "module", "", "`FOLDER` with the module of a ModuleKind, as for okara publish")
+	flags.StringVar(&f.version, "version", "", "`VERSION@DIGEST` of the module that objects run, if it is not in a status")
 	flags.BoolVar(&f.json, "json", false, "print one List as JSON")
 }
 
@@ -70,7 +70,7 @@ func (f *renderFlags) resolved() (*v1alpha1.ResolvedModule, error) {
 	text, sum, _ := strings.Cut(f.version, "@")
 	v, err := addr.ParseVersion(text)
 	if d, wrong := digest.Parse(sum); err != nil || wrong != nil || d.Algorithm() != digest.SHA256 {
-		return nil, usagef("--version %q is no VERSION@DIGEST, 1.4.0@sha256:… say: okara publish and okara show print it", f.version)
+		return nil, usagef("--version %q is not VERSION@DIGEST, such as 1.4.0@sha256:…: okara publish and okara show print it", f.version)
 	}
 	return &v1alpha1.ResolvedModule{Version: v.String(), Digest: sum}, nil
 }
@@ -121,7 +121,7 @@ func (f *renderFlags) kind(text []byte) (*kindspec.Kind, error) {
 func (f *renderFlags) describe(module, path string) (kindspec.Module, error) {
 	if f.module == "" {
 		return kindspec.Module{}, &hintError{fmt.Errorf("the inputs of module %s are not known", module),
-			"name the folder with its files by --module; a ModuleKind can have spec.schema.inline instead"}
+			"specify the folder with its files with --module, or set spec.schema.inline of the ModuleKind"}
 	}
 	tree := os.DirFS(f.module)
 	list, err := archive.List(context.Background(), tree, archive.Options{})

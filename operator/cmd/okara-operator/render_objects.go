@@ -62,13 +62,13 @@ func (f *renderFlags) objects(d document, all defined) ([]any, error) {
 	case d.kind.APIVersion == kindspec.Group+"/"+kindspec.Version:
 		return f.object(d, all.kinds[d.kind.Kind])
 	}
-	return nil, fmt.Errorf("%s %s is nothing that is rendered: runs, ModuleKinds, objects of their kinds, Templates and Instances are", d.kind.APIVersion, d.kind.Kind)
+	return nil, fmt.Errorf("cannot render %s %s: only runs, ModuleKinds, objects of their kinds, Templates and Instances can be rendered", d.kind.APIVersion, d.kind.Kind)
 }
 
 // object returns the objects that an object of a kind becomes.
 func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 	if k == nil {
-		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "name the file with its ModuleKind, too"}
+		return nil, &hintError{fmt.Errorf("no ModuleKind defines %s", d.kind.Kind), "also give the file with its ModuleKind"}
 	}
 	at, err := f.site(d.kind.Kind)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *renderFlags) object(d document, k *kindspec.Kind) ([]any, error) {
 		return nil, err
 	}
 	if o.GetNamespace() == "" {
-		return nil, fmt.Errorf("metadata.namespace: an object of %s has one", d.kind.Kind)
+		return nil, fmt.Errorf("metadata.namespace: an object of %s must have one", d.kind.Kind)
 	}
 	return at.object(k, &o)
 }
@@ -95,10 +95,10 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 	}
 	t := templates[strings.Replace(o.Spec.Template, "/", ".", 1)]
 	if t == nil {
-		return nil, &hintError{fmt.Errorf("template %q is not there", o.Spec.Template), "name the file with its Template, too"}
+		return nil, &hintError{fmt.Errorf("template %q is not among the documents", o.Spec.Template), "also give the file with its Template"}
 	}
 	if t.Spec.Module == nil {
-		return nil, fmt.Errorf("template %s installs a chart, and modules are rendered", o.Spec.Template)
+		return nil, fmt.Errorf("template %s installs a chart, but only modules can be rendered", o.Spec.Template)
 	}
 	at, err := f.site("Instance")
 	if err != nil {
@@ -122,14 +122,14 @@ func (f *renderFlags) instance(d document, templates map[string]*v1alpha1.Templa
 }
 
 func noVersion() error {
-	return &hintError{fmt.Errorf("no version of the module is chosen"), "name it by --version VERSION@DIGEST, which okara publish and okara show print"}
+	return &hintError{fmt.Errorf("no version of the module is chosen"), "specify it with --version VERSION@DIGEST, which okara publish and okara show print"}
 }
 
 // site returns the operator settings that are required to render objects.
 func (f *renderFlags) site(kind string) (operatorSite, error) {
 	for _, flag := range []struct{ name, value string }{{"registry", f.registry}, {"serve", f.serve}, {"cluster", f.cluster}} {
 		if flag.value == "" {
-			return operatorSite{}, usagef("an object of %s needs --%s, as the operator has it", kind, flag.name)
+			return operatorSite{}, usagef("an object of %s needs --%s, with the operator's value", kind, flag.name)
 		}
 	}
 	host, layout, err := (&registrySite{registry: f.registry}).layout()

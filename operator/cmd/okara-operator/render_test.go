@@ -28,9 +28,9 @@ func TestRender(t *testing.T) {
 		code          int
 	}{
 		{renderFirst + renderSecond, "", exitOK},
-		{renderFirst + strings.Replace(renderSecond, "name: two", "name: two.x", 1), `document 2: name: "two.x" has to be a label of DNS`, exitFailure},
+		{renderFirst + strings.Replace(renderSecond, "name: two", "name: two.x", 1), `document 2: name: "two.x" must be a DNS label`, exitFailure},
 		{renderFirst + "nmae: x\n", `document 1: error unmarshaling JSON: while decoding JSON: json: unknown field "nmae"`, exitFailure},
-		{strings.Repeat("#", maxRuns+1), "has more than 4 MiB", exitFailure},
+		{strings.Repeat("#", maxRuns+1), "is larger than 4 MiB", exitFailure},
 	} {
 		file := filepath.Join(t.TempDir(), "runs.yaml")
 		if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
@@ -98,7 +98,7 @@ func TestRenderInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ change, to, want string }{
-		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" is not there"},
+		{"template: sandbox/vpc", "template: sandbox/other", "template \"sandbox/other\" is not among the documents"},
 		{"name: cidr", "name: other", "parameter other"},
 		{"region-${id}", "region-${nothing}", "nothing"},
 		{"address: net/vpc/aws", "address: vpc", "vpc"},
@@ -162,22 +162,22 @@ func TestRenderKindRefuses(t *testing.T) {
 		{kindArgs(without("--registry")...), "needs --registry", exitUsage},
 		{kindArgs(without("--serve")...), "needs --serve", exitUsage},
 		{kindArgs(without("--cluster")...), "needs --cluster", exitUsage},
-		{kindArgs(without("--version")...), "hint: name it by --version", exitFailure},
-		{append(siteArgs(), "render", "testdata/vpcs.yaml"), "hint: name the folder with its files by --module", exitFailure},
+		{kindArgs(without("--version")...), "hint: specify it with --version", exitFailure},
+		{append(siteArgs(), "render", "testdata/vpcs.yaml"), "hint: specify the folder with its files with --module", exitFailure},
 		{append(siteArgs(), "render", "testdata/prod.yaml"), "no ModuleKind defines VPC", exitFailure},
 		{append(siteArgs(), "render", "testdata/vpcs.yaml", "testdata/vpcs.yaml", "--module", "../../internal/kindspec/testdata/vpc"), "defined twice", exitFailure},
-		{[]string{"render", os.DevNull}, "no document is in " + os.DevNull, exitFailure},
-		{append(kindArgs(), "--version", "1.4.0"), "is no VERSION@DIGEST", exitUsage},
-		{append(kindArgs(), "--serve", "okara"), "is no https://", exitUsage},
+		{[]string{"render", os.DevNull}, os.DevNull + " contains no document", exitFailure},
+		{append(kindArgs(), "--version", "1.4.0"), "is not VERSION@DIGEST", exitUsage},
+		{append(kindArgs(), "--serve", "okara"), "is not https://", exitUsage},
 		{append(kindArgs(), "--registry", "https://r"), "r", exitUsage},
-		{append(kindArgs(), "--cluster", "A"), "is no name of a cluster", exitUsage},
+		{append(kindArgs(), "--cluster", "A"), "is not a valid cluster name", exitUsage},
 		{append(kindArgs(siteArgs()...), "--module", t.TempDir()), "modules/vpc", exitFailure},
 		{written("10.10.0.0/16", "[1]"), "spec.cidr", exitFailure},
 		{written("region:", "regoin:"), "spec.regoin", exitFailure},
 		{written("region: eu-central-1", ""), "spec.region", exitFailure},
 		{written(", namespace: tenant-acme", ""), "metadata.namespace", exitFailure},
 		{written("name: prod", "name: Prod"), "a name begins with a letter", exitFailure},
-		{written("apps.okara.dev/v1alpha1", "apps/v1"), "nothing that is rendered", exitFailure},
+		{written("apps.okara.dev/v1alpha1", "apps/v1"), "cannot render apps/v1", exitFailure},
 	} {
 		code, out, errOut := command(t, c.args...)
 		if code != c.code || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "hint: ") {

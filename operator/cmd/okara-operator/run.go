@@ -38,19 +38,20 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/verdict"
 )
 
-const runLong = `Start the controllers of Depots, Modules, Providers, Versions and AccessRules. Of several
-replicas one leads, and the next takes over when it ends. The registry is reached with the credentials that okara itself would
-use: a file that DOCKER_CONFIG or REGISTRY_AUTH_FILE names, or a credential helper.
+const runLong = `Start the controllers of Depots, Modules, Providers, Versions and AccessRules. With several
+replicas one is the leader, and another takes over when it stops. The registry is accessed
+with the credentials that okara itself would use: a file that DOCKER_CONFIG or
+REGISTRY_AUTH_FILE names, or a credential helper.
 
-What objects name as origins is asked only at public addresses. --allow-origin
-names hosts at private addresses that it may be, too.
+Origins that objects name are contacted only at public addresses. --allow-origin
+names hosts at private addresses that are allowed, too.
 
 With --serve it also runs the Instances of one namespace, and without --watch the
-objects of the kinds that ModuleKinds make, by tofu-controller, with their states in
+objects of the kinds that ModuleKinds define, by tofu-controller, with their states in
 that okara serve.
 
-SIGTERM and Ctrl-C let it end what it does and give its lease back, with exit code
-0. It ends with 1 where it fails or loses its lease, with 2 where a flag is wrong.`
+On SIGTERM and Ctrl-C it finishes its work and releases its lease, with exit code
+0. The exit code is 1 if it fails or loses its lease, and 2 if a flag is invalid.`
 
 const runExample = `  # in a cluster
   okara-operator run --registry registry.example.com/platform
@@ -90,12 +91,12 @@ func newRun() *cobra.Command {
 	f.gate.add(cmd.Flags())
 	f.runs.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
-	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which has the lease, and whose objects may use every address (default that of its service account)")
-	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` whose tokens okara serve takes, as its configuration names it, which AccessRules may name (repeatable)")
-	cmd.Flags().StringSliceVar(&f.watch, "watch", nil, "`NAMESPACE` whose objects are looked at (repeatable; default all)")
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which holds the lease, and whose objects may use every address (default that of its service account)")
+	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` in the configuration of okara serve that AccessRules may name (repeatable)")
+	cmd.Flags().StringSliceVar(&f.watch, "watch", nil, "`NAMESPACE` whose objects are processed (repeatable; default all)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-address", ":8080", "`ADDRESS` that serves /metrics; 0: none")
 	cmd.Flags().StringVar(&f.health, "health-address", ":8081", "`ADDRESS` that serves /healthz and /readyz; 0: none")
-	cmd.Flags().DurationVar(&f.lease, "lease", time.Minute, "time after which another replica takes over when the leader is gone")
+	cmd.Flags().DurationVar(&f.lease, "lease", time.Minute, "time after which another replica takes over from a leader that is gone")
 	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "log each run")
 	return cmd
 }
@@ -117,12 +118,12 @@ func (f *flags) check() error {
 	}
 	for _, name := range names {
 		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
-			return usagef("%q is no name of a namespace: %s", name, wrong[0])
+			return usagef("%q is not a valid namespace name: %s", name, wrong[0])
 		}
 	}
 	for _, a := range []struct{ flag, address string }{{"metrics-address", f.metrics}, {"health-address", f.health}} {
 		if _, port, err := net.SplitHostPort(a.address); a.address != "0" && (err != nil || !isPort(port)) {
-			return usagef("--%s %q is no [HOST]:PORT: write :8080, say, or 0 for none", a.flag, a.address)
+			return usagef("--%s %q is not [HOST]:PORT: use :8080, for example, or 0 to disable it", a.flag, a.address)
 		}
 	}
 	if f.lease < time.Second {
@@ -185,7 +186,7 @@ func connect(f *flags) (*rest.Config, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, &hintError{fmt.Errorf("no way to a cluster: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
+		return nil, &hintError{fmt.Errorf("no usable cluster configuration: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
 	}
 	if f.namespace == "" {
 		if f.namespace, _, err = loaded.Namespace(); err != nil {
@@ -239,7 +240,7 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("the objects of the cluster are not read yet")
+			return errors.New("the objects of the cluster have not been read yet")
 		}
 		return nil
 	})

@@ -107,8 +107,8 @@ status:
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(run, event, other).Build(), Now: now}
 	const want = `VPC tenant-acme/prod is not Ready: DestroyFailed, since 10m
     destroying failed 5 times
-  It stays like this until something is changed.
-  It is being deleted, and kept by okara.dev/run.
+  It stays like this until you change something.
+  It is being deleted, but kept by okara.dev/run.
 
   phase      Destroying
   version    1.4.0
@@ -122,9 +122,9 @@ Its last events:
   2m    Warning  DestroyFailed: destroying failed 5 times
 
 What helps:
-  mend what the message says, then
+  fix what the message says, then
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme --overwrite okara.dev/requestedAt="$(date)"   # asks for another try now
-  or give it up, which leaves what it made to you:
+  or abandon it, which leaves its resources to you:
   kubectl annotate vpc.apps.okara.dev/prod -n tenant-acme okara.dev/abandon=prod
   kubectl describe terraform.infra.contrib.fluxcd.io/vpc-prod -n okara-run-u-1
 `
@@ -145,7 +145,7 @@ status:
 `)
 	e := &Explainer{Client: fake.NewClientBuilder().Build(), Now: time.Now()}
 	got := e.Explain(t.Context(), o)
-	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`, "if that stays so: kubectl get pods"} {
+	for _, want := range []string{"This is about generation 2; the object is at 3.", "kind: Approval", `plan: "1.4.0-14f2.9c41", generation: 3`, "if this persists: kubectl get pods"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, got)
 		}
@@ -192,7 +192,7 @@ func TestExplainUnseen(t *testing.T) {
 	e := &Explainer{Client: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), Now: time.Now()}
 	for kind, elsewhere := range map[string]bool{"Template": true, "Instance": true, "Module": false} {
 		got := e.Explain(t.Context(), object(t, "apiVersion: okara.dev/v1alpha1\nkind: "+kind+"\nmetadata: {name: a, namespace: team-a}\n"))
-		if !strings.Contains(got, "has not looked at it yet") || !strings.Contains(got, "--watch") || strings.Contains(got, "--instances-namespace") != elsewhere {
+		if !strings.Contains(got, "has not processed it yet") || !strings.Contains(got, "--watch") || strings.Contains(got, "--instances-namespace") != elsewhere {
 			t.Errorf("%s", got)
 		}
 	}

@@ -21,17 +21,17 @@ func needsDecision(reason string) bool {
 func helpOf(reason string) []string {
 	switch reason {
 	case v1alpha1.ReasonFailed, "Retry":
-		return []string{"the message says what failed; mend that, and", again}
+		return []string{"the message says what failed; fix that, and", again}
 	case v1alpha1.ReasonRateLimited:
-		return []string{"wait, or give the object a credential of its own: spec.auth.secretRef"}
+		return []string{"wait, or give the object its own credential: spec.auth.secretRef"}
 	case v1alpha1.ReasonInvalid, v1alpha1.ReasonSchemaInvalid:
 		return []string{"the message names the field", "kubectl edit {ref}{in}"}
 	case v1alpha1.ReasonAddressNotAllowed:
 		return []string{"an administrator:", "kubectl annotate namespace {namespace} " + v1alpha1.AnnotationAddresses + "='module:net/**'"}
 	case v1alpha1.ReasonAddressTaken, v1alpha1.ReasonNameTaken:
-		return []string{"the message names who has it, or the name that another one has: rename one of the two, or delete the other"}
+		return []string{"the message names the other object, or the name that is already used: rename one of the two, or delete the other"}
 	case v1alpha1.ReasonSecretNotAllowed:
-		return []string{"who owns the Secret annotates it as the message says:", "kubectl annotate secret NAME{in} --overwrite " + v1alpha1.AnnotationUse + "=WHAT"}
+		return []string{"the owner of the Secret has to annotate it as the message says:", "kubectl annotate secret NAME{in} --overwrite " + v1alpha1.AnnotationUse + "=WHAT"}
 	case v1alpha1.ReasonSecretMissing:
 		return []string{"kubectl get secret{in}"}
 	case v1alpha1.ReasonNamespaceNotAllowed:
@@ -39,7 +39,7 @@ func helpOf(reason string) []string {
 	case v1alpha1.ReasonSourceNotAllowed:
 		return []string{"name a public address, or ask an administrator for --allow-origin"}
 	case v1alpha1.ReasonScannerMissing:
-		return []string{"an administrator starts the operator with --scanner; or take spec.scan out"}
+		return []string{"an administrator starts the operator with --scanner; or remove spec.scan"}
 	case v1alpha1.ReasonIssuerUnknown:
 		return []string{"an administrator adds it to okara serve, and as --issuer of the operator"}
 	case v1alpha1.ReasonTooManyRules:
@@ -60,11 +60,11 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonHeld, v1alpha1.ReasonPlanned, reasonRequested:
 		return []string{"it has to be approved or rejected"}
 	case v1alpha1.ReasonEntriesFailed:
-		return []string{"each entry says of itself what it waits for:"}
+		return []string{"each entry says what it waits for:"}
 	case v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonRefused, v1alpha1.ReasonRejected:
-		return []string{"what was asked for is refused, and the message says why: change it back, or make another object"}
+		return []string{"the request was refused, and the message says why: revert the change, or create another object"}
 	case v1alpha1.ReasonNotVerified:
-		return []string{"have a key of module.verify.keys sign the version: okara sign"}
+		return []string{"sign the version with a key of module.verify.keys: okara sign"}
 	case v1alpha1.ReasonModuleTooLarge:
 		return []string{"leave files out with .terraformignore, and publish another version"}
 	case v1alpha1.ReasonSchemaNarrowed, v1alpha1.ReasonObjectsExist:
@@ -72,18 +72,18 @@ func helpOfRuns(reason string) []string {
 	case v1alpha1.ReasonExecutorMissing:
 		return []string{"install the controller of Flux that the message names", "kubectl get crd | grep toolkit.fluxcd.io"}
 	case v1alpha1.ReasonUpgradeStopped:
-		return []string{"mend the object that the message names, or take the change of the definition back"}
+		return []string{"fix the object that the message names, or revert the change of the definition"}
 	case v1alpha1.ReasonDestroyFailed:
 		return []string{
-			"mend what the message says, then", again,
-			"or give it up, which leaves what it made to you:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAbandon + "={name}",
+			"fix what the message says, then", again,
+			"or abandon it, which leaves its resources to you:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAbandon + "={name}",
 		}
 	case v1alpha1.ReasonStateExists, v1alpha1.ReasonStateNotOwned:
-		return []string{"an administrator, if the state shall be this object's:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAdopt + "=true"}
+		return []string{"an administrator, if this object is to own the state:", "kubectl annotate {ref}{in} " + v1alpha1.AnnotationAdopt + "=true"}
 	case v1alpha1.ReasonOutputsConflict:
 		return []string{"rename the Secret that the message names, or set outputs.secretName of the ModuleKind"}
 	case "StateLocked":
-		return []string{"okara state locks   # who has it", "an administrator breaks it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
+		return []string{"okara state locks   # shows the holder", "an administrator breaks it: kubectl annotate {ref}{in} " + v1alpha1.AnnotationUnlock + "=ID"}
 	case "PlanGateMissing":
 		return []string{"start the operator with --plan-gate-address, or set operator.planGate.secret of the chart"}
 	}

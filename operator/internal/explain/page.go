@@ -87,11 +87,11 @@ func (p *page) heading() {
 	ready := all[v1alpha1.ConditionReady]
 	switch {
 	case ready == (fluxobj.Condition{}):
-		p.line("%s: the operator has not looked at it yet", name(p.o))
+		p.line("%s: the operator has not processed it yet", name(p.o))
 		p.help = append(p.help, pods,
-			"with --watch it looks at the namespaces that it names only")
+			"with --watch it processes only the namespaces that are given there")
 		if kind := p.o.GetKind(); kind == "Template" || kind == "Instance" {
-			p.help = append(p.help, "Templates and Instances count in one namespace: okara-instances, or that of --instances-namespace")
+			p.help = append(p.help, "Templates and Instances are processed in only one namespace: okara-instances, or that of --instances-namespace")
 		}
 	case ready.True():
 		p.line("%s is Ready since %s", name(p.o), p.since(ready.Since))
@@ -102,16 +102,16 @@ func (p *page) heading() {
 	switch {
 	case ready.Generation != 0 && ready.Generation != p.o.GetGeneration():
 		p.line("  This is about generation %d; the object is at %d.", ready.Generation, p.o.GetGeneration())
-		p.help = append(p.help, "if that stays so: "+pods)
+		p.help = append(p.help, "if this persists: "+pods)
 	case !ready.True() && needsDecision(ready.Reason):
 		p.line("  It waits for an approval or a rejection.")
 	case all[v1alpha1.ConditionStalled].True():
-		p.line("  It stays like this until something is changed.")
+		p.line("  It stays like this until you change something.")
 	case all[v1alpha1.ConditionReconciling].True():
-		p.line("  The operator goes on by itself.")
+		p.line("  The operator continues automatically.")
 	}
 	if p.o.GetDeletionTimestamp() != nil {
-		p.line("  It is being deleted, and kept by %s.", cmp.Or(strings.Join(p.o.GetFinalizers(), ", "), "nothing"))
+		p.line("  It is being deleted, but kept by %s.", cmp.Or(strings.Join(p.o.GetFinalizers(), ", "), "nothing"))
 	}
 	for _, kind := range []string{v1alpha1.ConditionWaiting, v1alpha1.ConditionAwaitingApproval, v1alpha1.ConditionDrifted, v1alpha1.ConditionUpdateAvailable} {
 		if c := all[kind]; c.True() {

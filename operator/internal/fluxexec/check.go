@@ -45,13 +45,13 @@ func (s *Spec) check() error {
 // checkObjects checks what all runs have in common.
 func checkObjects(namespace, name string, drift Drift) error {
 	if len(name) > maxName || len(validation.IsDNS1035Label(name)) > 0 {
-		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", name, maxName)
+		return fieldf("name", "%q must be a DNS label that starts with a letter, of at most %d characters", name, maxName)
 	}
 	if len(validation.IsDNS1123Label(namespace)) > 0 {
-		return fieldf("namespace", "%q is no name of a namespace", namespace)
+		return fieldf("namespace", "%q is not a valid namespace name", namespace)
 	}
 	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftIgnore}, drift) {
-		return fieldf("drift", "%q is none of %s, %s and %s", drift, DriftRepair, DriftReport, DriftIgnore)
+		return fieldf("drift", "%q must be %s, %s or %s", drift, DriftRepair, DriftReport, DriftIgnore)
 	}
 	return nil
 }
@@ -69,13 +69,13 @@ func (s *Spec) checkTimes() error {
 // checkWays checks the approval mode, the outputs, the gate and the health checks.
 func (s *Spec) checkWays() error {
 	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
-		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
+		return fieldf("approval", "%q must be %s, %s or %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
 	}
 	if s.Approval == ApprovalNone && s.Drift == DriftIgnore {
-		return fieldf("drift", "a run that applies nothing compares, or it would do nothing at all")
+		return fieldf("drift", "a run that applies nothing has to detect drift, or it would do nothing")
 	}
 	if len(s.Outputs) > 0 && s.OutputsSecret == "" {
-		return fieldf("outputs", "name a Secret for them in outputsSecret")
+		return fieldf("outputs", "outputs need a Secret: set outputsSecret")
 	}
 	if s.Gate != "" {
 		u, err := url.Parse(s.Gate)
@@ -95,20 +95,20 @@ func (s *Spec) checkWays() error {
 func (s *Spec) checkVariables() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		if !variable.MatchString(name) {
-			return fieldf("variables", "%q is no name of a variable", name)
+			return fieldf("variables", "%q is not a valid variable name", name)
 		}
 	}
 	for i, from := range s.VariablesFrom {
 		field := fmt.Sprintf("variablesFrom[%d]", i)
 		if (from.Secret == "") == (from.ConfigMap == "") || len(from.Keys) == 0 {
-			return fieldf(field, "a Secret or a ConfigMap, and which variable has which of its keys")
+			return fieldf(field, "requires a Secret or a ConfigMap, and the key of each variable")
 		}
 		for _, name := range slices.Sorted(maps.Keys(from.Keys)) {
 			if !variable.MatchString(name) {
-				return fieldf(field+".keys", "%q is no name of a variable", name)
+				return fieldf(field+".keys", "%q is not a valid variable name", name)
 			}
 			if len(validation.IsConfigMapKey(from.Keys[name])) > 0 {
-				return fieldf(field+".keys", "%q is no key of a Secret", from.Keys[name])
+				return fieldf(field+".keys", "%q is not a valid key of a Secret", from.Keys[name])
 			}
 		}
 	}
@@ -126,10 +126,10 @@ func (s *Spec) checkRunner() error {
 	for i, env := range s.Runner.Env {
 		field := fmt.Sprintf("runner.env[%d].name", i)
 		if len(validation.IsEnvVarName(env.Name)) > 0 {
-			return fieldf(field, "%q is no name of a variable of the environment", env.Name)
+			return fieldf(field, "%q is not a valid environment variable name", env.Name)
 		}
 		if own.MatchString(env.Name) {
-			return fieldf(field, "%s is not for you to set", env.Name)
+			return fieldf(field, "%s is reserved", env.Name)
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func (s *Spec) checkNames() error {
 	}
 	for _, n := range names {
 		if n.name != "" && len(validation.IsDNS1123Subdomain(n.name)) > 0 {
-			return fieldf(n.field, "%q is no name of an object", n.name)
+			return fieldf(n.field, "%q is not a valid object name", n.name)
 		}
 	}
 	return nil
@@ -182,16 +182,16 @@ func (m Module) check() error {
 		return fieldf("module.repository", "%v", err)
 	}
 	if d, err := digest.Parse(m.Digest); err != nil || d.Algorithm() != digest.SHA256 {
-		return fieldf("module.digest", "%q is no digest: okara publish, okara list and okara show print that of a version", m.Digest)
+		return fieldf("module.digest", "%q is not a digest: okara publish, okara list and okara show print that of a version", m.Digest)
 	}
 	if m.Size > MaxModule {
-		return fieldf("module.size", "the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(m.Size)/(1<<20), MaxModule>>20)
+		return fieldf("module.size", "the module is %.1f MiB, but tofu-controller's runner accepts at most %d MiB: exclude files with .tfignore", float64(m.Size)/(1<<20), MaxModule>>20)
 	}
 	if m.Path != "" && !staysInside(m.Path) {
-		return fieldf("module.path", "%q does not stay inside of the module", m.Path)
+		return fieldf("module.path", "%q is outside the module", m.Path)
 	}
 	if !slices.Contains([]string{"", "generic", "aws", "azure", "gcp"}, m.Provider) {
-		return fieldf("module.provider", "%q is none of aws, azure and gcp", m.Provider)
+		return fieldf("module.provider", "%q must be aws, azure or gcp", m.Provider)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (e *Executor) live(ctx context.Context, a about) (fluxobj.Client, *unstruct
 // objects returns the objects of a work as the API server accepts them.
 func objects(w Work) (source, main *unstructured.Unstructured, err error) {
 	if w.about().uid == "" {
-		return nil, nil, fieldf("uid", "what is the run made for?")
+		return nil, nil, fieldf("uid", "the UID of the run's object is required")
 	}
 	from, to, err := w.build()
 	if err != nil {

@@ -87,11 +87,11 @@ func (r *Release) check() error {
 		return err
 	}
 	if len(validation.IsDNS1123Subdomain(r.ServiceAccountName)) > 0 {
-		return fieldf("serviceAccountName", "%q is no account: helm-controller would act as itself, which may do anything", r.ServiceAccountName)
+		return fieldf("serviceAccountName", "%q is not a service account: helm-controller would use its own, unlimited rights", r.ServiceAccountName)
 	}
 	var values map[string]json.RawMessage
 	if len(r.Values) > 0 && json.Unmarshal(r.Values, &values) != nil {
-		return fieldf("values", "they are no object")
+		return fieldf("values", "they are not an object")
 	}
 	return r.Chart.check()
 }
@@ -105,13 +105,13 @@ func (c Chart) check() error {
 			return fieldf("chart.http.url", "%q is no https://HOST/PATH", c.HTTP.URL)
 		}
 		if c.HTTP.Chart == "" || strings.ContainsAny(c.HTTP.Chart, "/\\") {
-			return fieldf("chart.http.chart", "%q is no name of a chart", c.HTTP.Chart)
+			return fieldf("chart.http.chart", "%q is not a valid chart name", c.HTTP.Chart)
 		}
 		return nil
 	case c.Git != nil && c.OCI == nil && c.HTTP == nil:
 		return c.Git.check()
 	}
-	return fieldf("chart", "one of oci, http and git")
+	return fieldf("chart", "exactly one of oci, http and git is required")
 }
 
 func (o *OCI) check() error {
@@ -123,11 +123,11 @@ func (o *OCI) check() error {
 		return fieldf("chart.oci.repository", "%v", err)
 	}
 	if set(o.Digest, o.Semver) != 1 {
-		return fieldf("chart.oci", "one of digest and semver")
+		return fieldf("chart.oci", "exactly one of digest and semver is required")
 	}
 	if o.Digest != "" {
 		if _, err := digest.Parse(o.Digest); err != nil {
-			return fieldf("chart.oci.digest", "%q is no digest", o.Digest)
+			return fieldf("chart.oci.digest", "%q is not a digest", o.Digest)
 		}
 	}
 	return nil
@@ -138,13 +138,13 @@ func (g *Git) check() error {
 		return fieldf("chart.git.url", "%q is no https://HOST/PATH and no ssh://USER@HOST/PATH", g.URL)
 	}
 	if g.Path != "" && !staysInside(g.Path) {
-		return fieldf("chart.git.path", "%q does not stay inside of the repository", g.Path)
+		return fieldf("chart.git.path", "%q is outside the repository", g.Path)
 	}
 	if g.Commit != "" && !isCommit(g.Commit) {
-		return fieldf("chart.git.commit", "%q is no commit in full", g.Commit)
+		return fieldf("chart.git.commit", "%q is not a full commit hash", g.Commit)
 	}
 	if set(g.Branch, g.Tag, g.Semver, g.Commit) > 1 {
-		return fieldf("chart.git", "at most one of branch, tag, semver and commit")
+		return fieldf("chart.git", "at most one of branch, tag, semver and commit is allowed")
 	}
 	return nil
 }

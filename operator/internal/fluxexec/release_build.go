@@ -37,7 +37,7 @@ const annotationReset = "reconcile.fluxcd.io/resetAt"
 type AccountError struct{ Namespace, Name string }
 
 func (e *AccountError) Error() string {
-	return fmt.Sprintf("ServiceAccount %s is gone from namespace %s: make it again with its rights, or what the release installed would stay", e.Name, e.Namespace)
+	return fmt.Sprintf("ServiceAccount %s is missing in namespace %s: recreate it with its rights, or the resources of the release would remain", e.Name, e.Namespace)
 }
 
 func (r Release) about() about {

@@ -70,7 +70,7 @@ func (h RunNamespace) role() string {
 func EnsureNamespace(ctx context.Context, c client.Client, name string, uid types.UID, labels map[string]string) error {
 	_, err := Write(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, uid, func(ns *corev1.Namespace) error {
 		if ns.DeletionTimestamp != nil {
-			return fmt.Errorf("namespace %s is being deleted, and is made anew then", name)
+			return fmt.Errorf("namespace %s is being deleted, and will be recreated afterwards", name)
 		}
 		if ns.Labels == nil {
 			ns.Labels = map[string]string{}

@@ -33,7 +33,7 @@ const annotationSum = "okara.dev/applied"
 type MissingError struct{ Kind schema.GroupKind }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("no kind %s: install the controller of Flux that it belongs to", e.Kind)
+	return fmt.Sprintf("the cluster has no kind %s: install the Flux controller that provides it", e.Kind)
 }
 
 // Encode converts a value that encodes as JSON to an object of the cluster.

@@ -213,7 +213,7 @@ func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) 
 	from := &corev1.Secret{}
 	err := r.Client.Get(ctx, c.From, from)
 	if apierrors.IsNotFound(err) {
-		return nil, lacks("Secret %s%s is not there", c.From.Name, c.Where)
+		return nil, lacks("Secret %s%s does not exist", c.From.Name, c.Where)
 	}
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (r *Runner) values(ctx context.Context, c Copy) (map[string][]byte, error) 
 	agrees := func(use string) bool { return strings.TrimSpace(use) == c.Use }
 	if !slices.ContainsFunc(strings.Split(from.Annotations[v1alpha1.AnnotationUse], ","), agrees) {
 		return nil, &verdict.Problem{
-			Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf("Secret %s does not agree: annotate it %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), After: soon,
+			Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf("Secret %s does not allow this use: annotate it with %s=%s", c.From.Name, v1alpha1.AnnotationUse, c.Use), After: soon,
 		}
 	}
 	if c.Keys == nil {

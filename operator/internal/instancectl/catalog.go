@@ -119,7 +119,7 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*template.Entry,
 	}
 	source, ok := sourceOf(&o, version)
 	if !ok {
-		return nil, &template.FieldError{Path: "/version", Text: "the template does not take this version now"}
+		return nil, &template.FieldError{Path: "/version", Text: "the template does not accept this version now"}
 	}
 	pinned := *e
 	pinned.Source = source
@@ -199,7 +199,7 @@ func (s Settings) entry(o *v1alpha1.Template) *template.Entry {
 	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case o.Status.ObservedGeneration != o.Generation || ready == nil:
-		e.Problem = "the operator has not looked at it yet"
+		e.Problem = "the operator has not processed it yet"
 		e.Unseen = true
 	case ready.Status != "True" && ready.Reason == v1alpha1.ReasonFailed: // the message may name hosts
 		e.Problem = "what it runs cannot be read now"
@@ -229,7 +229,7 @@ func schemaOf(t *template.Template, inputs json.RawMessage, outputs map[string]b
 	}
 	for _, p := range t.Parameters {
 		if s.Sensitive(p.Name) {
-			return nil, fmt.Errorf("template %s: parameter %s: the module calls it sensitive, and whoever reads an Instance would see it: set it by a Secret of credentials", t.Name, p.Name)
+			return nil, fmt.Errorf("template %s: parameter %s: the module marks it as sensitive, and every reader of an Instance would see it: set it with a Secret in credentials", t.Name, p.Name)
 		}
 	}
 	return s, nil

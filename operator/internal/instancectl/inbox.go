@@ -94,7 +94,7 @@ func (k *inbox) launch(o *v1alpha1.Instance, r *lifecycle.Record, handled *v1alp
 	case ok && e.Digest != "" && e.Problem != "" && r == nil:
 		return unheard(o, fmt.Sprintf("Template %s: %s", objectName(o.Spec.Template), e.Problem))
 	case o.Spec.Owner == nil:
-		return unheard(o, "owner and createdBy say whose it is: only the operator makes members of a pool")
+		return unheard(o, "set owner and createdBy: only the operator creates members of a pool")
 	case !ok || e.Digest == "":
 		return unheard(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
 	}
@@ -332,7 +332,7 @@ func document(objects []v1alpha1.Instance, pools map[string]*lifecycle.Pool, clo
 	}
 	for _, v := range lifecycle.Check(d) {
 		if d.Records[v.ID] != nil && !slices.Contains([]string{"limits", "end"}, v.Rule) {
-			broken[v.ID] = fmt.Errorf("Instance %s: its record cannot be: %s %s", v.ID, v.Rule, v.Text)
+			broken[v.ID] = fmt.Errorf("Instance %s: its record is invalid: %s %s", v.ID, v.Rule, v.Text)
 			delete(d.Records, v.ID)
 		}
 	}

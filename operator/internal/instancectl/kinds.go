@@ -51,7 +51,7 @@ func kindDoc(def *v1alpha1.ModuleKind) api.Kind {
 	switch ready := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady); {
 	case def.Status.Example != "": // its CRD exists, even if a later change failed
 	case ready == nil:
-		out.Invalid = "the operator has not looked at it yet"
+		out.Invalid = "the operator has not processed it yet"
 	case ready.Status != metav1.ConditionTrue:
 		out.Invalid = ready.Message
 	}

@@ -111,7 +111,7 @@ func (s *Store) make(ctx context.Context, c lifecycle.Command, e lifecycle.Creat
 		if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
 			return answer, err
 		}
-		return lifecycle.Answer{}, fmt.Errorf("%w: instance %s is there, and not to be read yet", lifecycle.ErrNoLeader, id)
+		return lifecycle.Answer{}, fmt.Errorf("%w: instance %s exists, but cannot be read yet", lifecycle.ErrNoLeader, id)
 	}
 	if err != nil {
 		return lifecycle.Answer{}, failed(id, err)

@@ -32,7 +32,7 @@ func ParseUsers(list []string) (Users, error) {
 		prefix, issuer, ok := strings.Cut(known, "=")
 		u, err := url.Parse(issuer)
 		if !ok || err != nil || u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("%q is no PREFIX=ISSUER: write oidc:=https://idp.example.com, say", known)
+			return nil, fmt.Errorf("%q is not PREFIX=ISSUER, for example oidc:=https://idp.example.com", known)
 		}
 		all = append(all, userIssuer{prefix, issuer})
 	}

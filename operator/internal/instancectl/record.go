@@ -104,13 +104,13 @@ func verdictOf(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) v
 	v := verdict.Verdict{Reason: string(phaseOf(r.Phase)), Message: text.Head(r.Reason)}
 	refused := h != nil && h.Refused != "" && h.RefusedGeneration == o.Generation
 	if refused && r.Phase.Live() && o.DeletionTimestamp == nil {
-		return verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonRefused, Message: "the last change is refused, and it is as it was: " + h.Refused}
+		return verdict.Verdict{State: verdict.Stalled, Reason: v1alpha1.ReasonRefused, Message: "the last change was refused, and nothing was changed: " + h.Refused}
 	}
 	switch r.Phase {
 	case lifecycle.Ready, lifecycle.Available:
 		v.State = verdict.Ready
 		if requestsChange(r) {
-			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "what it asks for waits for an Approval of plan " + o.Status.Plan + ", and it is as it was"}
+			v = verdict.Verdict{Reason: v1alpha1.ConditionAwaitingApproval, Message: "the requested change waits for an Approval of plan " + o.Status.Plan + ", and nothing was changed yet"}
 		}
 	case lifecycle.Failed, lifecycle.DestroyFailed, lifecycle.Rejected:
 		v.State = verdict.Stalled

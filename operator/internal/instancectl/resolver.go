@@ -112,7 +112,7 @@ func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
 		return err
 	}
 	if len(module.Inputs) > maxInputs {
-		return invalid{fmt.Errorf("the inputs of module %s %s are described by %d bytes, at most %d", source.Module, source.Version, len(module.Inputs), maxInputs)}
+		return invalid{fmt.Errorf("the schema of the inputs of module %s %s has %d bytes, at most %d are allowed", source.Module, source.Version, len(module.Inputs), maxInputs)}
 	}
 	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
 		return invalid{err}

@@ -98,7 +98,7 @@ func TestRefusedIsNotReady(t *testing.T) {
 		t.Errorf("%+v", s.all()[id].Status)
 	}
 	change(func(o *v1alpha1.Instance) { o.Spec.Version = "9.9.9" })
-	const why = "does not take this version"
+	const why = "does not accept this version"
 	s.run(leader, "the version is refused", s.says(id, v1alpha1.ConditionStalled, why))
 	s.told("Warning Refused ")
 	ask("again")

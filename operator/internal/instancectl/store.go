@@ -176,7 +176,7 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 		case o.Status.Record != nil && o.Status.Handled != nil && took(o):
 			return d, o, nil
 		case time.Now().After(end):
-			return nil, nil, fmt.Errorf("%w: the operator has not taken notice of what was asked of instance %s before", lifecycle.ErrNoLeader, id)
+			return nil, nil, fmt.Errorf("%w: the operator has not processed the previous request to instance %s yet", lifecycle.ErrNoLeader, id)
 		}
 		select {
 		case <-ctx.Done():

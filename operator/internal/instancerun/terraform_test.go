@@ -428,7 +428,7 @@ func TestTerraformPlans(t *testing.T) {
 func TestCredentialsAgree(t *testing.T) {
 	s := newSite(t)
 	s.a.Template.Credentials = []string{"other"}
-	if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "does not agree") {
+	if _, err := s.exec.Run(t.Context(), s.a); err == nil || !strings.Contains(err.Error(), "does not allow this use") {
 		t.Error(err)
 	}
 	if s.terraform() != nil {

@@ -53,13 +53,13 @@ func (d *definitions) serve(ctx context.Context, def *v1alpha1.ModuleKind, n now
 	}
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensions.NamesAccepted && c.Status == apiextensions.ConditionFalse {
-			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind has a name of spec.names: " + c.Message, Retry: true}
+			return nil, &verdict.Problem{Reason: v1alpha1.ReasonNameTaken, Message: "another kind already uses a name in spec.names: " + c.Message, Retry: true}
 		}
 	}
 	if established(crd) {
 		return crd, wrong
 	}
-	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server is taking up the kind", Retry: true})
+	return nil, cmp.Or[error](wrong, &verdict.Problem{Reason: v1alpha1.ReasonRunning, Message: "the API server does not serve the kind yet", Retry: true})
 }
 
 // established reports whether the API server serves a CRD, or did. If it never did, objects

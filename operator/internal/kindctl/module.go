@@ -51,17 +51,17 @@ func (d *definitions) current(ctx context.Context, def *v1alpha1.ModuleKind) (no
 	}
 	n := now{versions: versions}
 	if len(versions) == 0 {
-		return n, &verdict.Problem{Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("no version of module %s is %q", nameOf(m), m.Version), Retry: true}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonVersionMissing, Message: fmt.Sprintf("no version of module %s matches %q", nameOf(m), m.Version), Retry: true}
 	}
 	found, err := d.Modules.Version(ctx, m, versions[0])
 	if err != nil {
 		return n, err
 	}
 	if had := def.Status.Module; had != nil && had.Version == found.Version && had.Digest != found.Digest {
-		return n, &verdict.Problem{Reason: v1alpha1.ReasonDigestMismatch, Message: fmt.Sprintf("tag %s is %s now, %s was resolved: not taken; see okara depot status", found.Version, found.Digest, had.Digest)}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonDigestMismatch, Message: fmt.Sprintf("tag %s is now %s, but %s was resolved: refused; see okara depot status", found.Version, found.Digest, had.Digest)}
 	}
 	if found.Size > fluxexec.MaxModule {
-		return n, &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
+		return n, &verdict.Problem{Reason: v1alpha1.ReasonModuleTooLarge, Message: fmt.Sprintf("the module is %.1f MiB, but tofu-controller's runner accepts at most %d MiB: exclude files with .tfignore", float64(found.Size)/(1<<20), fluxexec.MaxModule>>20)}
 	}
 	if had, ok := d.made[def.Name]; ok && had.kind.Definition.UID == def.UID && had.generation == def.Generation && had.found.Digest == found.Digest {
 		n.made = had

@@ -83,7 +83,7 @@ func (r Registry) Version(ctx context.Context, m v1alpha1.KindModule, v addr.Ver
 		return Version{}, err
 	}
 	if found.Tar == nil {
-		return Version{}, fmt.Errorf("version %s has no archive that Flux takes: publish it again with okara", v)
+		return Version{}, fmt.Errorf("version %s has no archive that Flux can use: publish it again with okara", v)
 	}
 	if err := r.verify(ctx, m, found, v); err != nil {
 		return Version{}, err

@@ -62,7 +62,7 @@ func (d *definitions) rollOut(ctx context.Context, def *v1alpha1.ModuleKind, k *
 	if w.failed == "" || len(w.waiting) == 0 {
 		return nil, w.wrong
 	}
-	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait as they were: mend it, or the definition", w.failed, len(w.waiting))}, nil
+	return &verdict.Problem{Reason: v1alpha1.ReasonUpgradeStopped, Message: fmt.Sprintf("%s failed with the change, and %d objects wait unchanged: fix the object or the definition", w.failed, len(w.waiting))}, nil
 }
 
 // batch determines the progress of a rollout.
@@ -203,7 +203,7 @@ func under(o *unstructured.Unstructured) error {
 		Conditions []metav1.Condition `json:"conditions"`
 		Phase      string             `json:"phase"`
 	}{verdict.Conditions(o), "Updating"}
-	verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: "it takes what changed"}.Set(&s.Conditions, o.GetGeneration())
+	verdict.Verdict{Reason: v1alpha1.ReasonRunning, Message: "it is being updated"}.Set(&s.Conditions, o.GetGeneration())
 	return verdict.WriteStatus(o, &s)
 }
 

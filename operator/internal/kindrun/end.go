@@ -87,7 +87,7 @@ func (x ending) tries(ctx context.Context, now fluxexec.Status) error {
 		return nil
 	}
 	line, _, _ := strings.Cut(now.Message, "\n")
-	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
+	return errors.Join(x.failed(fmt.Sprintf("destroying failed %d times, next try in 24h: %s", d.Failures, line)), x.Executor.Cancel(ctx, x.want.Run))
 }
 
 // abandon gives up what was made outside: the Terraform is deleted without a run, and the
@@ -96,7 +96,7 @@ func (x ending) abandon(ctx context.Context) (time.Duration, error) {
 	if gone, err := x.runner.Abandon(ctx, x.asked()); err != nil || !gone {
 		return pending, err
 	}
-	x.event("Abandoned", "the state %s/%s stays, and all that it names", x.Access.StateName(x.access.Namespace), x.access.Workspace)
+	x.event("Abandoned", "the state %s/%s and its resources stay", x.Access.StateName(x.access.Namespace), x.access.Workspace)
 	return x.clean(ctx)
 }
 

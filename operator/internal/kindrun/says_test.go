@@ -153,7 +153,7 @@ func TestSaysThatASecretOfTheOperatorIsMissing(t *testing.T) {
 	}
 	s.there(o, o.GetNamespace(), o.GetName())
 	s.says(o, false, v1alpha1.ReasonFailed)
-	if c := s.ready(o); !strings.Contains(c.Message, "the pull Secret of the operator, registry, is not there") || s.condition(o, v1alpha1.ConditionReconciling) != "True" {
+	if c := s.ready(o); !strings.Contains(c.Message, "the pull Secret of the operator, registry, does not exist") || s.condition(o, v1alpha1.ConditionReconciling) != "True" {
 		t.Errorf("the status is %+v", o.Object["status"])
 	}
 }

@@ -74,7 +74,7 @@ func (k *Kind) root() (*apiextensions.JSONSchemaProps, error) {
 		},
 		XValidations: apiextensions.ValidationRules{{
 			Rule:    fmt.Sprintf("size(self.metadata.name) <= %d && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", long),
-			Message: fmt.Sprintf("a name begins with a letter, has small letters, digits and - only, and at most %d characters", long),
+			Message: fmt.Sprintf("a name begins with a letter, and has only lower-case letters, digits and -, and at most %d characters", long),
 		}},
 	}
 	if len(spec.Required) > 0 {
@@ -109,16 +109,16 @@ func statusSchema() apiextensions.JSONSchemaProps {
 	conditions := list(32, condition, "Ready, Reconciling and Stalled, as kstatus has them, and what else holds.")
 	conditions.XListType = new("map")
 	conditions.XListMapKeys = []string{"type"}
-	return object("What became of the object.", map[string]apiextensions.JSONSchemaProps{
-		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status is about."},
+	return object("Status of the object.", map[string]apiextensions.JSONSchemaProps{
+		"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation that this status describes."},
 		"lastHandledRequest": text(256, "Last value of the annotation "+v1alpha1.AnnotationRequest+" that led to a run."),
 		"conditions":         conditions,
-		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: the conditions in a word. Ready only while Ready is true, Failed only while Stalled is."),
+		"phase":              text(64, "Requested, Planned, Provisioning, Updating, Ready, Failed, Destroying, DestroyFailed or Rejected: summary of the conditions in one word. Ready only while the condition Ready is true, Failed only while Stalled is true."),
 		"module": object("The version that runs.", map[string]apiextensions.JSONSchemaProps{
 			"version": text(128, ""), "digest": text(128, ""),
 		}),
-		"uid":                 text(64, "UID by which what was made for it is known. A backup that brings the object back gives it another one of its own."),
-		"definition":          text(128, "What of the definition this object has; it changes with each change that the operator rolls out."),
+		"uid":                 text(64, "UID that identifies everything that was created for it. An object restored from a backup has a different UID itself."),
+		"definition":          text(128, "Revision of the definition that this object has; it changes with each change that the operator rolls out."),
 		"rollout":             text(192, "The change that is being applied, or the one that failed."),
 		"namespace":           text(63, "Namespace in which it runs."),
 		"updateAvailable":     text(128, "A newer version that the definition allows."),
@@ -127,14 +127,14 @@ func statusSchema() apiextensions.JSONSchemaProps {
 		"applied":             text(64, "Digest of what was applied last, of this object and its definition."),
 		"pendingApproval":     {Type: "boolean", Description: "A plan waits for an Approval."},
 		"plan": object("The plan that waits.", map[string]apiextensions.JSONSchemaProps{
-			"pending": text(256, "What an Approval has to name."), "since": text(64, "Since when it waits. One that is older than a day is made again."), "summary": text(1024, "What it would do."), "configMap": text(253, "ConfigMap with its text."),
+			"pending": text(256, "ID to be named in the Approval."), "since": text(64, "Since when it waits. A plan that is older than a day is replaced."), "summary": text(1024, "Summary of its changes."), "configMap": text(253, "ConfigMap with its text."),
 		}),
-		"replanned": text(64, "When a plan was made again that had waited for too long."),
-		"destroy": object("Tries to destroy what it made.", map[string]apiextensions.JSONSchemaProps{
-			"failures": {Type: "integer", Format: "int32", Description: "Those that failed, one after the other."}, "failedAt": text(64, "When the last one did."),
+		"replanned": text(64, "When a plan that had waited for too long was last replaced."),
+		"destroy": object("Attempts to destroy its resources.", map[string]apiextensions.JSONSchemaProps{
+			"failures": {Type: "integer", Format: "int32", Description: "Number of consecutive failed attempts."}, "failedAt": text(64, "Time of the last failure."),
 		}),
 		"outputs":       outputs,
-		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that everybody may see."},
+		"outputValues":  {Type: "object", XPreserveUnknownFields: new(true), Description: "Values of the outputs that every reader of the object may see."},
 		"outputsSecret": text(253, "Secret beside this object that has the outputs."),
 	})
 }

@@ -33,7 +33,7 @@ func Described(d artifact.ModuleDescription, folder string) (Module, error) {
 	all := slices.Concat([]artifact.DescribedModule{d.Root}, d.Submodules, d.Examples)
 	i := slices.IndexFunc(all, func(m artifact.DescribedModule) bool { return m.Path == folder })
 	if i < 0 {
-		return Module{}, fieldf("spec.module.path", "the description of the module knows no folder %s: it has its top, modules/… and examples/…", folder)
+		return Module{}, fieldf("spec.module.path", "the description of the module has no folder %s: it has the root, modules/… and examples/…", folder)
 	}
 	m := Module{Inputs: all[i].Inputs, Outputs: map[string]bool{}}
 	for _, o := range all[i].Outputs {
@@ -103,7 +103,7 @@ func (k *Kind) checkOutputs() error {
 				return fieldf(list.field, "the module has no output %s", name)
 			}
 			if sensitive && list.field == "spec.outputs.status" {
-				return fieldf(list.field, "the output %s is sensitive: a status shows it to everybody who sees the object", name)
+				return fieldf(list.field, "the output %s is sensitive: a status would show it to every reader of the object", name)
 			}
 		}
 	}

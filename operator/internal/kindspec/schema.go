@@ -49,12 +49,12 @@ func inputsOf(from string, src json.RawMessage) (map[string]input, *translator, 
 	d.UseNumber()
 	var whole map[string]any
 	if err := d.Decode(&whole); err != nil {
-		return nil, nil, fieldf(from, "no JSON Schema of an object: %v", err)
+		return nil, nil, fieldf(from, "not a JSON Schema of an object: %v", err)
 	}
 	t := &translator{root: whole}
 	properties, ok := whole["properties"].(map[string]any)
 	if !ok && whole["properties"] != nil {
-		return nil, nil, fieldf(from, "properties is no object")
+		return nil, nil, fieldf(from, "properties is not an object")
 	}
 	if len(properties) > maxInputs {
 		return nil, nil, fieldf(from, "%d inputs, at most %d", len(properties), maxInputs)
@@ -81,13 +81,13 @@ func names(path string, v any) ([]string, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fieldf(path, "no list of names")
+		return nil, fieldf(path, "not a list of names")
 	}
 	var all []string
 	for _, v := range list {
 		name, ok := v.(string)
 		if !ok {
-			return nil, fieldf(path, "no list of names")
+			return nil, fieldf(path, "not a list of names")
 		}
 		all = append(all, name)
 	}
@@ -126,7 +126,7 @@ func (k *Kind) inputs() error {
 	k.shown = map[string]visibleInput{}
 	for _, name := range slices.Sorted(maps.Keys(visible)) {
 		if !inputName.MatchString(name) {
-			return fieldf(from+"."+name, "it cannot be a field: a name has small letters, digits and _ only; hide it, or set it in spec.values")
+			return fieldf(from+"."+name, "it cannot be a field: a name has only lower-case letters, digits and _; hide it, or set it in spec.values")
 		}
 		props, err := t.schema(from+"."+name, visible[name].schema, 0, nil)
 		if err != nil {
@@ -265,7 +265,7 @@ type visibleInput struct {
 // Secret reaches the module as a string.
 func secretProps(path string, of *apiextensions.JSONSchemaProps) (apiextensions.JSONSchemaProps, error) {
 	if of.Type == "array" || of.Type == "object" {
-		return apiextensions.JSONSchemaProps{}, fieldf(path, "what a Secret has is a string, and the module wants an %s: hide it", of.Type)
+		return apiextensions.JSONSchemaProps{}, fieldf(path, "a Secret holds a string, but the module expects an %s: hide it", of.Type)
 	}
 	text := func(limit int64, description string) apiextensions.JSONSchemaProps {
 		return apiextensions.JSONSchemaProps{Type: "string", MinLength: new(int64(1)), MaxLength: new(limit), Description: description}
@@ -305,11 +305,11 @@ func (k *Kind) spec() (apiextensions.JSONSchemaProps, error) {
 		}
 		field, ok := cel.Escape(in.field)
 		if !ok {
-			return props, fieldf("spec.schema.immutable", "%s is no name that a rule can have", name)
+			return props, fieldf("spec.schema.immutable", "a rule cannot use the name %s", name)
 		}
 		props.XValidations = append(props.XValidations, apiextensions.ValidationRule{
 			Rule:      fmt.Sprintf("has(self.%[1]s) == has(oldSelf.%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.%[1]s)", field),
-			Message:   in.field + " cannot change: delete the object and make another",
+			Message:   in.field + " cannot change: delete the object and create another",
 			FieldPath: "." + in.field,
 		})
 	}
@@ -327,5 +327,5 @@ func asSchema(path string, v any) (map[string]any, error) {
 		}
 		return nil, fieldf(path, "a schema that accepts nothing")
 	}
-	return nil, fieldf(path, "no JSON Schema")
+	return nil, fieldf(path, "not a JSON Schema")
 }

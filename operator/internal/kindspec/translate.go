@@ -115,7 +115,7 @@ func typeOf(path string, in map[string]any) (kind string, nullable bool, err err
 		}
 		return kind, nullable, nil
 	}
-	return "", false, fieldf(path, "type is no name of a type")
+	return "", false, fieldf(path, "type is not the name of a type")
 }
 
 // node is one schema that is being translated.
@@ -235,7 +235,7 @@ func (n *node) fillObject() error {
 	}
 	switch object, ok := properties.(map[string]any); {
 	case closed && !ok:
-		return fieldf(n.path, "properties is no object")
+		return fieldf(n.path, "properties is not an object")
 	case closed && hasMore && len(object) > 0:
 		return fieldf(n.path, "properties and additionalProperties: an object has names that are known, a map does not")
 	case closed && !hasMore:
@@ -271,7 +271,7 @@ func (n *node) properties(object map[string]any) error {
 	}
 	for _, name := range n.out.Required {
 		if _, ok := n.out.Properties[name]; !ok {
-			return fieldf(n.path, "%s is required, and no property", name)
+			return fieldf(n.path, "%s is required, but is not a property", name)
 		}
 	}
 	return nil
@@ -295,7 +295,7 @@ func (n *node) values() error {
 	list, ok := n.take("enum")
 	values, isList := list.([]any)
 	if ok && !isList {
-		return fieldf(n.path, "enum is no list")
+		return fieldf(n.path, "enum is not a list")
 	}
 	if constant, ok := n.take("const"); ok {
 		values = []any{constant}
@@ -364,7 +364,7 @@ func (n *node) count(key string, to **int64) error {
 		return err
 	}
 	if *f < 0 || *f != math.Trunc(*f) || *f > 1<<53 {
-		return fieldf(n.path, "%s is no count", key)
+		return fieldf(n.path, "%s is not a count", key)
 	}
 	*to = new(int64(*f))
 	return nil
@@ -377,11 +377,11 @@ func (n *node) number(key string, to **float64) error {
 	}
 	number, ok := v.(json.Number)
 	if !ok {
-		return fieldf(n.path, "%s is no number", key)
+		return fieldf(n.path, "%s is not a number", key)
 	}
 	f, err := strconv.ParseFloat(string(number), 64)
 	if err != nil {
-		return fieldf(n.path, "%s is no number that can be held", key)
+		return fieldf(n.path, "%s is out of range", key)
 	}
 	*to = &f
 	return nil
@@ -391,7 +391,7 @@ func (n *node) text(key string, to *string) error {
 	v, ok := n.take(key)
 	text, isText := v.(string)
 	if ok && !isText {
-		return fieldf(n.path, "%s is no text", key)
+		return fieldf(n.path, "%s is not a string", key)
 	}
 	*to = text
 	return nil

@@ -52,7 +52,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "plans are posted", http.StatusMethodNotAllowed)
+		http.Error(w, "only POST is allowed", http.StatusMethodNotAllowed)
 		return
 	}
 	select {
@@ -87,7 +87,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(a); err != nil {
-		g.log.Debug("an answer was not taken", "error", err)
+		g.log.Debug("a response was not delivered", "error", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 		return answer{}, err
 	}
 	if live.GetUID() != p.Metadata.UID {
-		return answer{Message: "the plan is of a Terraform that is gone"}, nil
+		return answer{Message: "the plan belongs to a Terraform that no longer exists"}, nil
 	}
 	if live.GetDeletionTimestamp() != nil || p.Spec.Force || p.Spec.ApprovePlan == "auto" {
 		return answer{Passed: true}, nil
@@ -122,7 +122,7 @@ func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
 	}
 	gated.Refused = true
 	g.log.Info("a plan was refused", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name)
-	return answer{Message: "the plan is another than the approved one: the world, or the object, has changed since; a new plan follows, which can be approved"}, g.write(ctx, live, gated)
+	return answer{Message: "the plan differs from the approved one, since the resources or the object have changed; a new plan follows, which can be approved"}, g.write(ctx, live, gated)
 }
 
 // write records what the gate saw.
@@ -138,7 +138,7 @@ func (g *Gate) write(ctx context.Context, live *unstructured.Unstructured, seen 
 		return err
 	}
 	if err := g.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(owner)); err != nil {
-		return fmt.Errorf("note the plan: %w", err)
+		return fmt.Errorf("recording the plan: %w", err)
 	}
 	return nil
 }

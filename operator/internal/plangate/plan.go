@@ -50,7 +50,7 @@ type plan struct {
 	Outputs   any    `json:"output_changes"`
 }
 
-var errNoPlan = errors.New("it has no plan of tofu: the webhook needs payloadType SpecAndPlan")
+var errNoPlan = errors.New("it contains no tofu plan: the webhook needs payloadType SpecAndPlan")
 
 // parse reads a payload. Numbers keep their notation.
 func parse(body []byte) (*payload, error) {
@@ -64,10 +64,10 @@ func parse(body []byte) (*payload, error) {
 		return nil, fmt.Errorf("it is not the JSON of a Terraform: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has something behind the Terraform")
+		return nil, errors.New("it has data after the Terraform")
 	}
 	if p.Metadata.Namespace == "" || p.Metadata.Name == "" || p.Metadata.UID == "" || p.Metadata.Generation < 1 {
-		return nil, errors.New("it does not say of which Terraform it is")
+		return nil, errors.New("it does not identify its Terraform")
 	}
 	if p.Status.Plan == nil || p.Status.Plan.Version == "" {
 		return nil, errNoPlan
@@ -88,7 +88,7 @@ func shallow(body []byte) error {
 		case quoted:
 		case c == '{' || c == '[':
 			if depth++; depth > maxDepth {
-				return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
+				return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
 			}
 		case c == '}' || c == ']':
 			depth--

@@ -91,13 +91,13 @@ func (s *Settings) login(p *access.Policy) (*access.Login, error) {
 	}
 	switch {
 	case in.Mode != "direct":
-		return nil, wrong(in.Range, "a portal gives no tokens: mode is \"direct\", and tools get theirs from the issuer")
+		return nil, wrong(in.Range, "a portal issues no tokens: mode must be \"direct\", and tools get their tokens from the issuer")
 	case s.PublicURL == "":
-		return nil, wrong(in.Range, "login needs public_url, which the issuer sends browsers back to")
+		return nil, wrong(in.Range, "login needs public_url, to which the issuer redirects browsers")
 	}
 	i := slices.IndexFunc(p.Issuers, func(i access.Issuer) bool { return i.URL == in.Issuer })
 	if i < 0 {
-		return nil, wrong(in.Range, "a direct login needs a block issuer %q, or its tokens are refused", in.Issuer)
+		return nil, wrong(in.Range, "a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer)
 	}
 	var err error
 	if p.NotBefore, err = syntax.Instant(in.Range, "not_before", in.NotBefore); err != nil {

@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 	}
 	for len(list("clara")) == 0 { // until the cache has the kind
 	}
-	if one := s.ask("clara", "GET", "/api/v1/kinds/vpcs", "", 200); one["invalid"] != "the operator has not looked at it yet" {
+	if one := s.ask("clara", "GET", "/api/v1/kinds/vpcs", "", 200); one["invalid"] != "the operator has not processed it yet" {
 		t.Errorf("before the operator: %v", one)
 	}
 	def.Status.Example = "kind: VPC\nspec:\n  cidr: \"\"\n"

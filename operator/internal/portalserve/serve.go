@@ -104,10 +104,10 @@ func (p *Portal) again() {
 		return
 	}
 	if _, err := p.use(src); err != nil {
-		p.o.Logger.Error("the configuration has a mistake, and the one before counts on", "error", err)
+		p.o.Logger.Error("the configuration is invalid, and the previous one remains in effect", "error", err)
 		return
 	}
-	p.o.Logger.Info("the configuration was read again")
+	p.o.Logger.Info("the configuration was reloaded")
 }
 
 // Close makes /readyz answer 503 and ends streams. Other requests are still answered.

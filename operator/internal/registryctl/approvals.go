@@ -105,7 +105,7 @@ func (r approvalObjects) publish(ctx context.Context, e *entry, v *v1alpha1.Vers
 		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
 	}
 	if a.Generation != 0 && a.Generation != v.Generation {
-		return stale("it is of generation %d, the Version is at %d: look at it again", a.Generation, v.Generation), nil
+		return stale("it is for generation %d, but the Version is at %d: review it again", a.Generation, v.Generation), nil
 	}
 	version, err := addr.ParseVersion(v.Spec.Version)
 	if err != nil {

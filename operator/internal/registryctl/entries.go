@@ -302,7 +302,7 @@ func (r *entries) event(o client.Object, kind, reason, message string) {
 // remove carries out the deletion policy.
 func (r *entries) remove(ctx context.Context, e *entry) error {
 	if e.status.ObservedGeneration != e.GetGeneration() { // else the status says how the last try ended
-		if err := e.ends(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted, and its versions as spec.deletionPolicy says"}); err != nil {
+		if err := e.ends(ctx, r, r.events, verdict.Verdict{Reason: v1alpha1.ReasonDestroying, Message: "it is being deleted; its versions are handled as spec.deletionPolicy says"}); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func TestSecretsHaveToAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	message := s.says(m, false, v1alpha1.ReasonSecretNotAllowed)
-	if want := "Secret forge does not agree: annotate it okara.dev/use="; !strings.HasPrefix(message, want) || !stalled(m) {
+	if want := "Secret forge does not allow this use: annotate it with okara.dev/use="; !strings.HasPrefix(message, want) || !stalled(m) {
 		t.Errorf("%q, stalled %t", message, stalled(m))
 	}
 	if s.runs.Load() != 0 || s.out.asked.Load() != 0 {

@@ -114,7 +114,7 @@ func (f *found) fill(s *v1alpha1.EntryStatus) {
 func (e *entry) unmatched() verdict.Verdict {
 	what := "the origin has no release"
 	if e.spec.Versions != "" {
-		what = fmt.Sprintf("no version at the origin is %q", e.spec.Versions)
+		what = fmt.Sprintf("no version at the origin matches %q", e.spec.Versions)
 	}
 	return verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonVersionMissing, Message: what}
 }
@@ -138,7 +138,7 @@ func (f *found) verdict() verdict.Verdict {
 	}
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonSynced, Message: "the registry has what the origin offers"}
 	if waiting > 0 {
-		v.Message = fmt.Sprintf("the registry has what the origin offers, but for %d that are held back", waiting)
+		v.Message = fmt.Sprintf("the registry has what the origin offers, except for versions that are held back: %d", waiting)
 	}
 	return v
 }

@@ -81,7 +81,7 @@ func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })
 	if len(c.Hosts) == 0 || secret.Type == corev1.SecretTypeServiceAccountToken || made(secret) {
 		return c, &verdict.Problem{Reason: v1alpha1.ReasonSecretNotAllowed, Message: fmt.Sprintf(
-			"Secret %s does not agree: annotate it %s=HOST with the host of the origin, such as github.com", secret.Name, v1alpha1.AnnotationUse)}
+			"Secret %s does not allow this use: annotate it with %s=HOST, the host of the origin, such as github.com", secret.Name, v1alpha1.AnnotationUse)}
 	}
 	text := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
 	c.Token = text(keyToken)

@@ -39,8 +39,8 @@ func TestCredentialOfASecret(t *testing.T) {
 		{"no key", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: "secret-text"}, "not a PEM private key"},
 		{"known hosts", "git.example.com", corev1.SecretTypeSSHAuth, map[string]string{keySSH: ssh, keyKnown: "git.example.com ssh-ed25519 secret-text"}, "the known hosts"},
 		{"nothing", "git.example.com", "", map[string]string{"password": "secret-text"}, "none of the keys token, githubAppID and ssh-privatekey"},
-		{"it does not agree", "", "", map[string]string{keyToken: "secret-text"}, "annotate it okara.dev/use=HOST"},
-		{"an account", "git.example.com", corev1.SecretTypeServiceAccountToken, map[string]string{keyToken: "secret-text"}, "does not agree"},
+		{"it does not agree", "", "", map[string]string{keyToken: "secret-text"}, "annotate it with okara.dev/use=HOST"},
+		{"an account", "git.example.com", corev1.SecretTypeServiceAccountToken, map[string]string{keyToken: "secret-text"}, "does not allow this use"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{v1alpha1.AnnotationUse: c.use}}, Type: c.kind, Data: map[string][]byte{}}

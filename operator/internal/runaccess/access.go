@@ -94,7 +94,7 @@ func (a *Access) where() Where {
 
 func (a *Access) check(r Run) error {
 	if len(validation.IsDNS1123Label(r.RunNamespace)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
-		return fmt.Errorf("run %q in namespace %q: they have to be labels of DNS", r.Name, r.RunNamespace)
+		return fmt.Errorf("run %q in namespace %q: both must be DNS labels", r.Name, r.RunNamespace)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byt
 	case err != nil:
 		return nil, fmt.Errorf("okara serve: %s %s: %w", method, a.Address(r), err)
 	case len(b) > maxState:
-		return nil, fmt.Errorf("okara serve: %s %s: the answer is larger than a state may be", method, a.Address(r))
+		return nil, fmt.Errorf("okara serve: %s %s: the response exceeds the maximum size of a state", method, a.Address(r))
 	case resp.StatusCode == http.StatusNoContent:
 		return nil, nil
 	case resp.StatusCode == http.StatusOK:

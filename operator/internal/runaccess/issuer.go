@@ -57,7 +57,7 @@ type Issuer struct {
 // NewIssuer returns an issuer. It makes no request.
 func NewIssuer(o IssuerOptions) (*Issuer, error) {
 	if wrong := validation.IsDNS1123Label(o.Cluster); len(wrong) > 0 {
-		return nil, fmt.Errorf("cluster %q is no label of DNS: it %s", o.Cluster, wrong[0])
+		return nil, fmt.Errorf("cluster %q is not a DNS label: it %s", o.Cluster, wrong[0])
 	}
 	if o.Client == nil || o.Namespace == "" {
 		return nil, errors.New("issuer of run tokens: a client and a namespace are needed")
@@ -90,11 +90,11 @@ var workspace = regexp.MustCompile(`^[a-z0-9]+(?:[.-][a-z0-9]+)*$`)
 func (r Run) check() error {
 	switch {
 	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
-		return fmt.Errorf("run token: %q is no name of a namespace", r.Namespace)
+		return fmt.Errorf("run token: %q is not a valid namespace name", r.Namespace)
 	case r.UID == "" || len(validation.IsDNS1123Subdomain(string(r.UID))) > 0:
-		return fmt.Errorf("run token: %q is no UID", r.UID)
+		return fmt.Errorf("run token: %q is not a UID", r.UID)
 	case len(r.Workspace) > validation.DNS1123SubdomainMaxLength || !workspace.MatchString(r.Workspace):
-		return fmt.Errorf("run token: %q is no name of a workspace", r.Workspace)
+		return fmt.Errorf("run token: %q is not a valid workspace name", r.Workspace)
 	}
 	if r.Module != "" {
 		if _, err := addr.ParseModule(r.Module); err != nil {

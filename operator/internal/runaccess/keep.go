@@ -32,7 +32,7 @@ func (i *Issuer) Start(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := i.Keep(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "the keys of run tokens were not looked at")
+			ctrl.LoggerFrom(ctx).Error(err, "the keys of run tokens could not be checked")
 		}
 		select {
 		case <-ctx.Done():
@@ -74,7 +74,7 @@ func (i *Issuer) change(ctx context.Context, how func(ring) (ring, error)) (ring
 	_, err := fluxobj.Write(ctx, i.o.Client, s, "", func(s *corev1.Secret) (err error) {
 		if stored, ok := s.Data[KeysKey]; ok {
 			if keys, err = parseRing(stored); err != nil {
-				return fmt.Errorf("Secret %s/%s, %s: %w: delete the Secret, and there are new ones", i.o.Namespace, KeysSecret, KeysKey, err)
+				return fmt.Errorf("Secret %s/%s, %s: %w: delete the Secret to have new ones created", i.o.Namespace, KeysSecret, KeysKey, err)
 			}
 		}
 		if keys, err = how(keys); err != nil {

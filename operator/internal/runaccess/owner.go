@@ -16,7 +16,7 @@ import (
 type StateExistsError struct{ State, Workspace string }
 
 func (e *StateExistsError) Error() string {
-	return fmt.Sprintf(`state %s has a workspace %s of an earlier object: an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
+	return fmt.Sprintf(`state %s already has a workspace %s of an earlier object: to adopt it, an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
 }
 
 // NotOwnerError says that the state of an object that has run belongs to another object
@@ -33,9 +33,9 @@ func (e *NotOwnerError) Error() string {
 	case e.Deleted:
 		what = "was deleted"
 	case e.Owner == "":
-		what = "has no owner any more"
+		what = "no longer has an owner"
 	}
-	return fmt.Sprintf("workspace %s of state %s %s: this object was restored from a backup, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
+	return fmt.Sprintf("workspace %s of state %s %s: this object was restored from a backup, or also exists in another cluster of this name; it is not run", e.Workspace, e.State, what)
 }
 
 // Check returns nil while the object of a run owns its state, and otherwise a

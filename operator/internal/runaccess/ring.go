@@ -39,12 +39,12 @@ func parseRing(b []byte) (ring, error) {
 	}
 	var r ring
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, errors.New("it is no list of keys") // the cause may quote a key
+		return nil, errors.New("it is not a list of keys") // the cause may quote a key
 	}
 	for _, k := range r {
 		private, ok := k.JWK.Key.(*ecdsa.PrivateKey)
 		if !ok || private.Curve != elliptic.P256() || k.JWK.KeyID == "" || !k.JWK.Valid() {
-			return nil, errors.New("it has something else than private keys for ES256")
+			return nil, errors.New("it contains keys other than ES256 private keys")
 		}
 	}
 	return r, nil

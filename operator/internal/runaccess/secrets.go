@@ -97,14 +97,14 @@ func (a *Access) pullSecret(ctx context.Context, r Run, token string) ([]byte, e
 	s := &corev1.Secret{}
 	err := a.o.Client.Get(ctx, a.o.PullSecret, s)
 	if apierrors.IsNotFound(err) { // callers would take NotFound for the object of the run
-		return nil, fmt.Errorf("the pull Secret of the operator, %s, is not there", a.o.PullSecret.Name)
+		return nil, fmt.Errorf("the pull Secret of the operator, %s, does not exist", a.o.PullSecret.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the pull Secret of the operator: %w", err)
 	}
 	b, ok := s.Data[corev1.DockerConfigJsonKey]
 	if !ok {
-		return nil, fmt.Errorf("the pull Secret of the operator, %s, has no %s: make it with kubectl create secret docker-registry", a.o.PullSecret.Name, corev1.DockerConfigJsonKey)
+		return nil, fmt.Errorf("the pull Secret of the operator, %s, has no %s: create it with kubectl create secret docker-registry", a.o.PullSecret.Name, corev1.DockerConfigJsonKey)
 	}
 	return b, nil
 }

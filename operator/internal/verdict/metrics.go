@@ -24,7 +24,7 @@ import (
 // Warnings counts the Warning events of an operator, by kind and reason.
 func Warnings() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "okara_operator_warnings_total", Help: "Times that something went wrong with an object, by its kind and the reason.",
+		Name: "okara_operator_warnings_total", Help: "Number of failures of objects, by kind and reason.",
 	}, []string{"kind", "reason"})
 }
 
