@@ -155,7 +155,7 @@ func TestVersionsDataRefuses(t *testing.T) {
 	_, a := p.readData("okara_module_versions", object{"address": "acme/network/aws", "registry": host})
 	says(t, a, "nothing is published in "+host+"/modules/acme/network/aws", "Hint: `okara list`")
 	_, a = p.readData("okara_module_versions", object{"address": "acme/cloud", "registry": host})
-	says(t, a, "is no address of a module", "acme/network/aws")
+	says(t, a, "is not an address of a module", "acme/network/aws")
 	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud"})
 	says(t, a, "HOST[:PORT][/PREFIX]", "OKARA_REGISTRY")
 	_, a = p.readData("okara_provider_versions", object{"address": "acme/cloud", "registry": host, "plain_http": true, "insecure": true})

@@ -32,7 +32,7 @@ func warning(err error) diag.Diagnostic {
 func message(err error) (summary, detail string) {
 	remedy := states.Remedy(err)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok && e.Held.ID != "" {
-		remedy += "\nhint: this tool ends it, too: terraform force-unlock " + text.ShellWord(e.Held.ID)
+		remedy += "\nhint: this also breaks the lock: terraform force-unlock " + text.ShellWord(e.Held.ID)
 	}
 	if !strings.Contains(remedy, "\nhint: ") {
 		if h := hint(err); h != "" {
@@ -55,13 +55,13 @@ func hint(err error) string {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return "log in with `okara login HOST` or `docker login HOST`; `okara auth explain REPOSITORY` shows which credentials are used"
 	case errors.Is(err, oci.ErrDenied):
-		return "check that the repository or its project is there, and what the account may do in it; `okara auth explain REPOSITORY` shows which credentials are used"
+		return "check that the repository or its project exists, and that the account has the necessary rights; `okara auth explain REPOSITORY` shows which credentials are used"
 	case errors.Is(err, oci.ErrRateLimited):
-		return "wait and repeat the command; many registries allow more to those who are logged in"
+		return "wait and repeat the command; many registries have higher limits for authenticated users"
 	case answered(err):
-		return "the registry itself answers so: look at its log, and repeat the command"
+		return "the registry itself returned this error: check its log, and repeat the command"
 	case errors.Is(err, oci.ErrUnavailable):
-		return "check the host name, the port and the network; ca_file names a private CA, plain_http = true speaks http"
+		return "check the host name, the port and the network; ca_file names a private CA, plain_http = true uses http"
 	case errors.Is(err, envelope.ErrKey):
 		return "name a key that it was sealed for in encryption; `okara state keys` shows the keys of every version"
 	}

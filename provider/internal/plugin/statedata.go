@@ -35,7 +35,7 @@ func (*stateData) Metadata(_ context.Context, req datasource.MetadataRequest, re
 func (*stateData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	attributes := dataAttributes()
 	maps.Copy(attributes, map[string]schema.Attribute{
-		"workspace":         schema.StringAttribute{Optional: true, MarkdownDescription: "whose state is read; `default` without it"},
+		"workspace":         schema.StringAttribute{Optional: true, MarkdownDescription: "workspace whose state is read; default: `default`"},
 		"outputs":           schema.DynamicAttribute{Computed: true, MarkdownDescription: "an object of the outputs that are not sensitive"},
 		"sensitive_outputs": schema.DynamicAttribute{Computed: true, Sensitive: true, MarkdownDescription: "an object of the sensitive outputs"},
 		"version":           schema.Int64Attribute{Computed: true, MarkdownDescription: "the number of the version that was read"},
@@ -107,7 +107,7 @@ func outputs(state []byte) (open, sensitive types.Dynamic, err error) {
 	for name, o := range all {
 		value, err := output(o.Value, o.Type)
 		if err != nil {
-			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool writes its outputs anew", name, err)
+			return open, sensitive, fmt.Errorf("output %q of this state cannot be read: %w\nhint: `okara state show` shows the state; an apply by the tool rewrites its outputs", name, err)
 		}
 		parts[o.Sensitive][name] = value
 	}
@@ -128,7 +128,7 @@ func output(value, typ json.RawMessage) (cty.Value, error) {
 		return cty.NilVal, errors.New("it has no type")
 	}
 	if states.Levels(typ) > maxLevels || states.Levels(value) > maxLevels {
-		return cty.NilVal, fmt.Errorf("it nests more than %d levels", maxLevels)
+		return cty.NilVal, fmt.Errorf("it is nested more than %d levels deep", maxLevels)
 	}
 	t, err := ctyjson.UnmarshalType(typ)
 	if err != nil {

@@ -61,7 +61,7 @@ func (*stateStore) Metadata(_ context.Context, req statestore.MetadataRequest, r
 // Schema contains the arguments of backend "oci".
 func (*stateStore) Schema(_ context.Context, _ statestore.SchemaRequest, resp *statestore.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Keeps states, their versions and their locks in an OCI registry. Experimental: the protocol may change, what is stored does not.",
+		MarkdownDescription: "Keeps states, their versions and their locks in an OCI registry. Experimental: the protocol may change, but the stored data will not.",
 		Attributes:          storeAttributes(),
 	}
 }

@@ -107,7 +107,7 @@ func typeOf(t cty.Type) (attr.Type, error) {
 	case t.IsTupleType():
 		return tupleType(t)
 	}
-	return nil, fmt.Errorf("a %s is nothing that a data source can return", t.FriendlyName())
+	return nil, fmt.Errorf("a data source cannot return a %s", t.FriendlyName())
 }
 
 func objectType(t cty.Type) (attr.Type, error) {

@@ -36,16 +36,16 @@ func (d *versionsData) Metadata(_ context.Context, req datasource.MetadataReques
 // Schema contains the registry, and the address of the module or provider.
 func (d *versionsData) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Lists what is published of a " + d.of + " in an OCI registry.",
+		MarkdownDescription: "Lists the published versions of a " + d.of + " in an OCI registry.",
 		Attributes: map[string]schema.Attribute{
 			"address":    schema.StringAttribute{Required: true, MarkdownDescription: "of it, such as `" + d.example() + "`"},
-			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; without it the variable `OKARA_REGISTRY` has it"},
+			"registry":   schema.StringAttribute{Optional: true, MarkdownDescription: "`HOST[:PORT][/PREFIX]`; default: the variable `OKARA_REGISTRY`"},
 			"ca_file":    schema.StringAttribute{Optional: true, MarkdownDescription: "PEM file of certificate authorities to trust besides the system's"},
 			"insecure":   schema.BoolAttribute{Optional: true, MarkdownDescription: "do not verify TLS certificates"},
 			"plain_http": schema.BoolAttribute{Optional: true, MarkdownDescription: "speak http to a registry that is not on loopback"},
-			"versions":   schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "highest first, without those that were withdrawn"},
-			"latest":     schema.StringAttribute{Computed: true, MarkdownDescription: "the highest of `versions` that is no pre-release and not deprecated; null if there is none"},
-			"deprecated": schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "what is said about the deprecated ones of `versions`"},
+			"versions":   schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "highest first, without withdrawn ones"},
+			"latest":     schema.StringAttribute{Computed: true, MarkdownDescription: "the highest of `versions` that is neither a pre-release nor deprecated; null if there is none"},
+			"deprecated": schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "messages of the deprecated ones of `versions`"},
 		},
 	}
 }
@@ -90,7 +90,7 @@ func (d *versionsData) repository(config tfsdk.Config) (*oci.Repo, error) {
 		return nil, err
 	}
 	if (it.Kind == addr.KindModule) != (d.of == addr.KindModule) {
-		return nil, fmt.Errorf("%q is no address of a %s\nhint: one is written %s", address, d.of, d.example())
+		return nil, fmt.Errorf("%q is not an address of a %s\nhint: the format is %s", address, d.of, d.example())
 	}
 	host, prefix, client, err := d.registry(o)
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *versionsData) registry(o object) (host, prefix string, client oci.Optio
 	}
 	host, prefix, err = addr.SplitRegistry(cmp.Or(name, os.Getenv("OKARA_REGISTRY")))
 	if err != nil {
-		return "", "", oci.Options{}, fmt.Errorf("%w\nhint: name it with registry, or with the variable OKARA_REGISTRY", err)
+		return "", "", oci.Options{}, fmt.Errorf("%w\nhint: set registry, or the variable OKARA_REGISTRY", err)
 	}
 	a := backendblock.New(".")
 	if err := setAll(a, "", o); err != nil {
@@ -131,7 +131,7 @@ type listed struct {
 func list(ctx context.Context, r *oci.Repo) (listed, error) {
 	tags, err := r.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
-		return listed{}, fmt.Errorf("nothing is published in %s: %w\nhint: `okara list` shows what is there", r, oci.ErrNotFound)
+		return listed{}, fmt.Errorf("nothing is published in %s: %w\nhint: `okara list` shows what is published", r, oci.ErrNotFound)
 	}
 	if err != nil {
 		return listed{}, fmt.Errorf("listing the versions in %s: %w", r, err)
