@@ -96,7 +96,7 @@ func TestBadUsage(t *testing.T) {
 		{"publish module MODULE https://REGISTRY/net/vpc/aws 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
 		{"publish provider DIR acme 1.0.0 --registry REGISTRY", cli.ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: "},
 		{"list net/vpc --registry REGISTRY", cli.ExitNotFound, "nothing is published in REGISTRY/providers/net/vpc", "a module has three parts, NAMESPACE/NAME/SYSTEM"},
-		{"show net/none/aws --registry REGISTRY", cli.ExitNotFound, "nothing is published in", "`okara list` shows what is there"},
+		{"show net/none/aws --registry REGISTRY", cli.ExitNotFound, "nothing is published in", "`okara list` shows what is published"},
 		{"show net/vpc/aws --registry REGISTRY/other", cli.ExitNotFound, "nothing is published in REGISTRY/other/modules/net/vpc/aws", "`okara list`"},
 		{"list net/vpc/aws/extra --registry REGISTRY", cli.ExitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara list"},
 		{"mirror acme --registry REGISTRY", cli.ExitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: okara mirror"},

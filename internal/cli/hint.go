@@ -38,7 +38,7 @@ func (a *App) classHint(err error) string {
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return a.refusedHint(err)
 	case errors.Is(err, oci.ErrRateLimited):
-		return "wait and repeat the command; many registries allow more to those who are logged in (`okara login HOST`)"
+		return "wait and repeat the command; many registries have higher limits for authenticated users (`okara login HOST`)"
 	case isAny(err, syscall.ENOSPC, syscall.EDQUOT):
 		return "free space on this machine, or name another directory for temporary files with TMPDIR"
 	}
@@ -59,7 +59,7 @@ func (a *App) classHint(err error) string {
 	case errors.Is(err, statebackend.ErrNotState):
 		return "a state file is what `tofu state pull` and `okara state pull` print"
 	case hasType[*depot.UnpublishedError](err):
-		return "`okara list` shows what is there; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+		return "`okara list` shows what is published; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
 	}
 	return ""
 }

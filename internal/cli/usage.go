@@ -114,7 +114,7 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	case len(args) < len(needed):
 		return UsageError("missing: %s", strings.Join(needed[len(args):], ", "))
 	case len(wanted) == 0:
-		err := UsageError("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+		err := UsageError("%s takes no arguments: %q", cmd.CommandPath(), args[0])
 		if cmd.Flags().Lookup("config") != nil {
 			err = WithHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
 		}

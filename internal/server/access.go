@@ -191,7 +191,7 @@ func (s *Settings) login() (*access.Login, error) {
 		return nil, syntax.WrongAt(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
 	}
 	if s.PublicURL == "" {
-		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
+		return nil, syntax.WrongAt(in.Range, errors.New("login needs public_url, to which the issuer redirects browsers"))
 	}
 	if in.SecretFile != "" {
 		b, err := files.ReadLimited(in.SecretFile, files.MaxSecret)
@@ -216,7 +216,7 @@ func (in *Login) checkDirect(s *Settings) error {
 		return syntax.WrongAt(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !s.accepts(in.Issuer) {
-		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
+		return syntax.WrongAt(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens would be refused", in.Issuer))
 	}
 	return nil
 }

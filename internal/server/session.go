@@ -36,7 +36,7 @@ func (s *Settings) checkSessions() error {
 	case ui.ClientID != "" && !direct:
 		return syntax.WrongAt(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
 	case ui.ClientID != "" && s.PublicURL == "":
-		return syntax.WrongAt(ui.Range, errors.New("client_id needs public_url, which the issuer sends browsers back to"))
+		return syntax.WrongAt(ui.Range, errors.New("client_id needs public_url, to which the issuer redirects browsers"))
 	}
 	return nil
 }
