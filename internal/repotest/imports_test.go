@@ -3,10 +3,9 @@
 package repotest_test
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"slices"
 	"strings"
@@ -46,26 +45,43 @@ func rows(t *testing.T, table string) []row {
 }
 
 type pkg struct {
-	name string // without the path of the root module
-
-	ImportPath   string
-	Dir          string
-	Doc          string
-	GoFiles      []string
-	Imports      []string
-	TestImports  []string
-	XTestImports []string
+	name        string // the folder
+	files       []string
+	documented  bool
+	imports     []string
+	testImports []string
 }
 
-// imports lists the imports of p. For a test package they include those of its tests.
-func (p pkg) imports() []string {
-	if slices.Contains(testOnly, p.name) {
-		return p.allImports()
+// add records a file and its imports. A test package's files count as code.
+func (p *pkg) add(name string, f *ast.File) {
+	imports := &p.imports
+	if strings.HasSuffix(name, "_test.go") {
+		if !slices.Contains(testOnly, p.name) {
+			imports = &p.testImports
+		}
+	} else {
+		p.files = append(p.files, name)
+		p.documented = p.documented || f.Doc != nil
 	}
-	return p.Imports
+	for _, spec := range f.Imports {
+		if imported := strings.Trim(spec.Path.Value, "\"`"); !slices.Contains(*imports, imported) {
+			*imports = append(*imports, imported)
+		}
+	}
 }
 
-func (p pkg) allImports() []string { return slices.Concat(p.Imports, p.TestImports, p.XTestImports) }
+func (p *pkg) allImports() []string { return slices.Concat(p.imports, p.testImports) }
+
+// our lists the packages of this repository among imports.
+func our(imports []string) []string {
+	var list []string
+	for _, imported := range imports {
+		if name, ok := strings.CutPrefix(imported, module+"/"); ok {
+			list = append(list, name)
+		}
+	}
+	return list
+}
 
 func TestImports(t *testing.T) {
 	table, libs := rows(t, allowed), rows(t, libraries)
@@ -76,12 +92,17 @@ func TestImports(t *testing.T) {
 			continue
 		}
 		may := table[i].expand(table)
-		for _, imported := range p.imports() {
-			our, ok := strings.CutPrefix(imported, module+"/")
-			if !ok {
-				checkLibrary(t, libs, p.name, imported)
-			} else if our != p.name && !slices.Contains(may, our) {
-				t.Errorf("%s must not import %s: %s", p.name, our, table[i].reason)
+		for _, imported := range our(p.imports) {
+			if imported != p.name && !slices.Contains(may, imported) {
+				t.Errorf("%s must not import %s: %s", p.name, imported, table[i].reason)
+			}
+		}
+		for _, imported := range p.imports {
+			checkLibrary(t, libs, p.name, imported)
+		}
+		for _, right := range table[i].pkgs {
+			if right != "*" && right[0] != '!' && !slices.Contains(our(p.imports), right) {
+				t.Errorf("%s does not import %s: take that line away", p.name, right)
 			}
 		}
 	}
@@ -110,7 +131,7 @@ func (r row) expand(table []row) []string {
 // any library, since no user gets them.
 func checkLibrary(t *testing.T, libs []row, name, imported string) {
 	t.Helper()
-	if slices.Contains(testOnly, name) || standard(imported) {
+	if slices.Contains(testOnly, name) || standard(imported) || within(imported, module) {
 		return
 	}
 	r, ok := library(libs, imported)
@@ -150,20 +171,15 @@ func TestPlatformApart(t *testing.T) {
 		if within(p.name, "instances") || within(p.name, "operator") || slices.Contains(testOnly, p.name) {
 			continue
 		}
-		var found []string
-		for _, imported := range p.allImports() {
-			if our, ok := strings.CutPrefix(imported, module+"/"); ok && within(our, "instances") && !slices.Contains(found, our) {
-				found = append(found, our)
+		found := our(p.allImports())
+		for _, imported := range found {
+			if within(imported, "instances") && !slices.Contains(known[p.name], imported) {
+				t.Errorf("%s must not import %s: the core knows nothing of the platform, which comes in by server.Extension", p.name, imported)
 			}
 		}
-		for _, our := range found {
-			if !slices.Contains(known[p.name], our) {
-				t.Errorf("%s must not import %s: the core knows nothing of the platform, which comes in by server.Extension", p.name, our)
-			}
-		}
-		for _, our := range known[p.name] {
-			if !slices.Contains(found, our) {
-				t.Errorf("%s does not import %s: take that line away", p.name, our)
+		for _, right := range known[p.name] {
+			if !slices.Contains(found, right) {
+				t.Errorf("%s does not import %s: take that line away", p.name, right)
 			}
 		}
 		delete(known, p.name)
@@ -243,56 +259,34 @@ func TestLibraryTable(t *testing.T) {
 // TestPackageComments requires a comment for each package.
 func TestPackageComments(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.Doc == "" && len(p.GoFiles) > 0 {
-			t.Errorf("%s has no package comment", p.ImportPath)
+		if !p.documented && len(p.files) > 0 {
+			t.Errorf("%s has no package comment", p.name)
 		}
-		if len(p.GoFiles) > 0 && !slices.Contains(p.GoFiles, "doc.go") {
-			t.Errorf("%s has no doc.go: a package's design is found there", p.ImportPath)
+		if len(p.files) > 0 && !slices.Contains(p.files, "doc.go") {
+			t.Errorf("%s has no doc.go: a package's design is found there", p.name)
 		}
 	}
 }
 
-// packages lists the packages of all modules of the repository.
-func packages(t *testing.T) []pkg {
+// packages lists the packages of all modules of the repository. It reads every file,
+// for whatever system or build tag: go list would see those of one build only.
+func packages(t *testing.T) []*pkg {
 	t.Helper()
-	var list []pkg
-	for _, dir := range modules(t) {
-		cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
-		cmd.Dir = path.Join("../..", dir)
-		out, err := cmd.Output()
+	var list []*pkg
+	for _, name := range tracked(t) {
+		if path.Ext(name) != ".go" || slices.Contains(strings.Split(name, "/"), "testdata") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.ImportsOnly|parser.ParseComments)
 		if err != nil {
-			if e, ok := errors.AsType[*exec.ExitError](err); ok {
-				t.Fatalf("go list in %s: %v\n%s", dir, err, e.Stderr)
-			}
 			t.Fatal(err)
 		}
-		dec := json.NewDecoder(strings.NewReader(string(out)))
-		for {
-			var p pkg
-			if err := dec.Decode(&p); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			p.name = strings.TrimPrefix(p.ImportPath, module+"/")
-			list = append(list, p)
+		dir := path.Dir(name)
+		i := slices.IndexFunc(list, func(p *pkg) bool { return p.name == dir })
+		if i < 0 {
+			i, list = len(list), append(list, &pkg{name: dir})
 		}
+		list[i].add(path.Base(name), file)
 	}
 	return list
-}
-
-// modules lists the folders of the modules that contain code. Modules that only pin the
-// version of a tool contain none.
-func modules(t *testing.T) []string {
-	t.Helper()
-	files := tracked(t)
-	var dirs []string
-	for _, name := range files {
-		if path.Base(name) == "go.mod" && !slices.Contains(strings.Split(name, "/"), "testdata") {
-			dirs = append(dirs, path.Dir(name))
-		}
-	}
-	return slices.DeleteFunc(dirs, func(dir string) bool {
-		return dir != "." && !slices.ContainsFunc(files, func(f string) bool { return path.Ext(f) == ".go" && within(f, dir) })
-	})
 }

@@ -101,7 +101,6 @@ operator/internal/instancectl: objects of a cluster are the document of the mach
 	oci
 	internal/addr
 	instances/lifecycle
-	instances/portal
 	instances/api
 	internal/text
 	instances/run
@@ -116,7 +115,6 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	internal/addr
 	internal/catalog
 	instances/lifecycle
-	instances/portal
 	instances/run
 	operator/api/v1alpha1
 	operator/internal/fluxexec

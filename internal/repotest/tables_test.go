@@ -92,13 +92,10 @@ statebackend: a state store is a repository with rules; nothing above it may mat
 	statebackend/internal/protocol
 	oci
 	oci/artifact
-	internal/addr
-	internal/envelope
 	internal/text
 statebackend/format: what states look like in a repository; who may write which is the store's
 	oci
 	oci/artifact
-	internal/addr
 	internal/text
 statebackend/internal/protocol: the lock is a pure machine: what the tags of a workspace are called, and which errors pass, is all it knows of a registry
 	statebackend/format
@@ -106,7 +103,6 @@ statebackend/internal/protocol: the lock is a pure machine: what the tags of a w
 statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend/format
 	oci
-	oci/artifact
 	statebackend
 	internal/httpserve
 	internal/states
@@ -126,7 +122,6 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/states
 	internal/text
 	internal/service
-	internal/syntax
 statebackend/tfe/variables: records beside the states of a repository; who may see them is the caller's
 	statebackend/format
 	oci
@@ -137,23 +132,19 @@ statebackend/tfe/variables: records beside the states of a repository; who may s
 statebackend/s3facade: a protocol over a Store
 	statebackend/format
 	oci
-	oci/artifact
 	statebackend
 	internal/files
-	internal/states
 statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
 	statebackend/format
 	oci
 	oci/artifact
 	statebackend
-	internal/addr
 statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
 	internal/text
 	statebackend/format
 	oci
 	oci/artifact
 	statebackend
-	internal/addr
 credentials: it fills oci.CredentialFunc and nothing else; a token goes over https, or stays on this machine
 	oci
 	internal/netaddr
@@ -172,9 +163,7 @@ oci/artifact/evidence: what is attached to a version, as it is stored; whether i
 	internal/text
 internal/sample: made-up content of a server to try; it publishes as a client does
 	oci
-	oci/artifact
 	oci/artifact/evidence
-	internal/access
 	internal/statictoken
 	internal/rights
 	internal/addr
@@ -269,7 +258,6 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
-	internal/jobs
 	internal/netaddr
 	internal/files
 	internal/search
@@ -318,7 +306,6 @@ internal/jobs: a queue in a repository; what its jobs do is their handlers' affa
 	internal/text
 internal/lockfile: hashes of what depot could mirror, for what a configuration requires
 	oci
-	oci/artifact
 	internal/addr
 	internal/depot
 	internal/description
@@ -359,7 +346,6 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	oci
 	internal/addr
 	internal/cache
-	internal/files
 	internal/httpserve
 	internal/syntax
 	internal/text
@@ -374,8 +360,6 @@ internal/backendblock: values in, a Store out; what is written in files is its c
 	internal/envelope
 	internal/httpserve
 internal/bridge: it runs a tool beside a facade over the Store that a backend block describes
-	oci
-	oci/artifact
 	statebackend
 	statebackend/s3facade
 	internal/addr
@@ -401,7 +385,6 @@ internal/bundle: files that carry what depot published; how a registry is reache
 	internal/trust
 internal/pieces: what belongs to one version of what depot published; who may have it is decided elsewhere
 	oci
-	oci/artifact
 	oci/artifact/evidence
 	internal/addr
 	internal/depot
@@ -468,13 +451,10 @@ instances/run: what an executor is, and what an attempt leaves in the registry
 	instances/lifecycle
 	instances/template
 	oci
-	oci/artifact
 instances: it mounts the platform into a server, as an extension that the core knows by an interface
 	instances/templatesource
-	instances/internal/prices
 	instances/internal/records
 	oci
-	oci/artifact
 	statebackend
 	statebackend/tfe
 	internal/access
@@ -514,7 +494,6 @@ instances/settings: the blocks of a file that are about instances, and what they
 instances/internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	statebackend/format
 	oci
-	oci/artifact
 	statebackend
 	internal/files
 	instances/lifecycle
@@ -536,7 +515,6 @@ instances/portal: the API of instances over a store that is passed in
 	instances/internal/span
 	internal/rights
 	internal/addr
-	internal/catalog
 	internal/httpserve
 	instances/lifecycle
 	instances/template
@@ -579,14 +557,12 @@ instances/commands: commands of instances and templates; what they share with ok
 	instances/templatesource
 	instances/internal/records
 	oci
-	oci/artifact
 	statebackend
 	instances/api
 	instances/internal/portalclient
 	instances/internal/ledger
 	instances/internal/localexec
 	instances/template
-	instances/portal
 	instances/internal/sandbox
 	instances/internal/plantext
 	instances/internal/span
@@ -621,7 +597,6 @@ internal/web: it puts the pages together, and has those of who runs the server; 
 internal/web/site: the frame of all pages, and their words; it knows no set of pages
 	statebackend/format
 	oci
-	oci/artifact
 	internal/access
 	internal/rights
 	internal/addr
@@ -633,7 +608,6 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 	oci
 	oci/artifact
 	oci/artifact/evidence
-	internal/access
 	internal/rights
 	internal/addr
 	internal/archive
@@ -652,7 +626,6 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 internal/web/statepages: pages of states over what is known of them, which comes in
 	statebackend/format
 	oci
-	oci/artifact
 	internal/access
 	internal/rights
 	internal/addr
@@ -708,7 +681,6 @@ provider/cmd/terraform-provider-okara: it starts the provider; what it does is a
 provider/internal/plugin: the protocol of plugins over a Store; as few packages as states, locks and versions take
 	credentials
 	oci
-	oci/artifact
 	oci/artifact/evidence
 	statebackend
 	internal/addr
