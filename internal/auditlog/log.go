@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/seed-141914ff/okara/internal/taglog"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -48,7 +49,7 @@ type Log struct {
 	all       *reader
 	decisions ring
 	flight    singleflight.Group // for reads
-	keepOld   bool               // the registry deletes no tags; used by remove
+	old       *taglog.Expiry     // of parts; used by remove
 	life      context.Context    // of reads, which continue after their caller has gone
 	end       context.CancelFunc
 
@@ -74,7 +75,7 @@ func New(o Options) *Log {
 			*f = func() {}
 		}
 	}
-	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer), reported: map[Alteration]bool{}}
+	t := &Log{o: o, own: newKeeper(o.Repo, o.Sealer), old: taglog.New(o.Repo, o.Logger, "old changes of the server"), reported: map[Alteration]bool{}}
 	t.life, t.end = context.WithCancel(context.Background())
 	t.all = newReader(o.Repo, o.Sealer, t.own.newest)
 	t.own.dropped = o.Dropped
@@ -202,21 +203,7 @@ func (t *Log) remove(ctx context.Context) error {
 	t.mu.Lock()
 	gone := t.state.gone
 	t.mu.Unlock()
-	for _, tag := range gone[:min(len(gone), removeAtOnce)] {
-		if t.keepOld {
-			return nil
-		}
-		err := t.o.Repo.Untag(ctx, tag)
-		if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
-			t.o.Logger.Info("the registry deletes no tags, so it keeps old changes of the server", "reason", err)
-			t.keepOld = true
-			return nil
-		}
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+	return t.old.Expire(ctx, gone[:min(len(gone), removeAtOnce)]...)
 }
 
 // View is what is known of the changes of all processes.

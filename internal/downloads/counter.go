@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/taglog"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -46,7 +47,7 @@ type Counter struct {
 	now  func() time.Time
 	id   string // of this process, in its tags
 
-	keepOld bool // the registry deletes no tags; used only by read
+	old *taglog.Expiry // used only by read
 
 	mu      sync.Mutex            // guards the fields below
 	days    map[string]*dayCounts // counts of this process, by tag; old ones until they are written
@@ -74,7 +75,7 @@ func New(o Options) *Counter {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	return &Counter{
-		repo: o.Repo, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[Counted]struct{}{},
+		repo: o.Repo, log: o.Logger, old: taglog.New(o.Repo, o.Logger, "old counts of downloads"), now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[Counted]struct{}{},
 		own: tally{}, settled: tally{}, merged: map[string]bool{}, recent: map[string]map[Counted]int64{}, changes: tally{},
 	}
 }
@@ -249,7 +250,7 @@ func (c *Counter) read(ctx context.Context) error {
 		t.fold(dayOf(c.now()) - Days + 1)
 	}
 	c.mu.Unlock()
-	return errors.Join(err, c.remove(ctx, old))
+	return errors.Join(err, c.old.Expire(ctx, old[:min(len(old), removedAtOnce)]...))
 }
 
 // settledBefore returns the day before which counts no longer change.
@@ -299,23 +300,4 @@ func addAll(t tally, tag string, by map[Counted]int64) {
 	for what, n := range by {
 		t.add(what, dayOf(at), n)
 	}
-}
-
-// remove deletes expired tags, if the registry deletes tags.
-func (c *Counter) remove(ctx context.Context, old []string) error {
-	for _, tag := range old[:min(len(old), removedAtOnce)] {
-		if c.keepOld {
-			return nil
-		}
-		err := c.repo.Untag(ctx, tag)
-		if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
-			c.log.Info("the registry deletes no tags, so it keeps old counts of downloads", "reason", err)
-			c.keepOld = true
-			return nil
-		}
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return fmt.Errorf("delete %s: %w", tag, err)
-		}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/taglog"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -100,8 +101,8 @@ type Queue struct {
 	counted  func(Counts)
 	wake     chan struct{} // there may be a job to start
 
-	ends     map[string]time.Time // by tag: when jobs ended; used only by look
-	keepEnds bool                 // the registry deletes no tags; used only by look
+	ends map[string]time.Time // by tag: when jobs ended; used only by look
+	old  *taglog.Expiry       // likewise
 
 	mu     sync.Mutex          // guards the fields below and the content of open
 	open   map[string]*openJob // by tag, including jobs of a kind without handler
@@ -137,6 +138,7 @@ func New(o Options) *Queue {
 	}
 	return &Queue{
 		repo: o.Repo, handlers: o.Handlers, counted: o.Counted, log: o.Logger, now: o.Now,
+		old:  taglog.New(o.Repo, o.Logger, "jobs that have ended"),
 		wake: make(chan struct{}, 1), open: map[string]*openJob{}, ends: map[string]time.Time{},
 	}
 }
@@ -320,7 +322,7 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 	}
 	for _, tag := range tags {
 		job := endedJobTag(tag)
-		if job == "" || q.keepEnds {
+		if job == "" || q.old.Refused() {
 			continue
 		}
 		at, known := q.ends[tag]
@@ -341,16 +343,8 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 		if !known || q.now().Sub(at) < kept {
 			continue
 		}
-		for _, old := range slices.Concat([]string{job}, tries[job], []string{tag}) {
-			err := q.repo.Untag(ctx, old)
-			if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
-				q.log.Info("queue: the registry deletes no tags, so it keeps jobs that have ended", "reason", err)
-				q.keepEnds = true
-				return nil
-			}
-			if err != nil && !errors.Is(err, oci.ErrNotFound) {
-				return err
-			}
+		if err := q.old.Expire(ctx, slices.Concat([]string{job}, tries[job], []string{tag})...); err != nil {
+			return err
 		}
 		delete(q.ends, tag)
 	}

@@ -291,16 +291,21 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/scan
 	internal/trust
 	internal/text
+internal/taglog: what a tag records, and when it expires, is the caller's
+	oci
 internal/downloads: counts under tags; who counts what is the caller's
+	internal/taglog
 	internal/text
 	oci
 	oci/artifact
 internal/auditlog: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
+	internal/taglog
 	oci
 	oci/artifact
 	internal/access
 	internal/text
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
+	internal/taglog
 	oci
 	oci/artifact
 	internal/text
