@@ -3,7 +3,7 @@
 CHAOS   ?= 30m
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-.PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube mutants year vuln models screenshots recording release-check
+.PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube core-alone mutants year vuln models screenshots recording release-check
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
 	cd internal/e2e && go run ./instances
 demo-kube: build $(TOFU)
@@ -43,6 +43,8 @@ interop-kube: build $(TOFU) # ten minutes of builds at first
 	$(MAKE) -C operator etcd kube-apiserver controllers
 	cd operator && $(OPERATOR) && \
 		OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig ./internal/pages
+core-alone: tools # the tests of the core, in a tree without the folder instances
+	OKARA_TEST_CORE=1 go test -count=1 -timeout 2h -run TestCoreAlone -v ./internal/repotest
 mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec

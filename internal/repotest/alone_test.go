@@ -4,9 +4,12 @@ package repotest_test
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,16 +33,22 @@ func addInstances(_, _ *cobra.Command, _ *cli.Registries) {}
 `
 )
 
-// TestCoreAlone compiles okara without the file that mounts instances: no other part of
-// the core may need a package of that platform.
+// TestCoreAlone compiles okara without the folder instances, and without the file that
+// mounts it: no other part of the core may need a package of that platform. With
+// OKARA_TEST_CORE it runs the tests of the core there, except those of [mounts].
 func TestCoreAlone(t *testing.T) {
-	replaced, err := filepath.Abs(filepath.Join("../..", mountFile))
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	overlay, stub := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "instances.go")
-	doc, err := json.Marshal(map[string]map[string]string{"Replace": {replaced: stub}})
+	overlay, stub := filepath.Join(t.TempDir(), "overlay.json"), filepath.Join(t.TempDir(), "instances.go")
+	replace := map[string]string{filepath.Join(root, mountFile): stub}
+	for _, name := range tracked(t) {
+		if within(name, "instances") && path.Ext(name) == ".go" {
+			replace[filepath.Join(root, name)] = "" // as if there were no such file
+		}
+	}
+	doc, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,17 +57,29 @@ func TestCoreAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-overlay", overlay, "./cmd/okara")
-	cmd.Dir = "../.."
-	var errOut strings.Builder
-	cmd.Stderr = &errOut
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, errOut.String())
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -overlay="+overlay)
+	goTool(t, io.Discard, "list", "-export", "-deps", "./cmd/okara")
+	if os.Getenv("OKARA_TEST_CORE") == "" {
+		return
 	}
-	for needed := range strings.FieldsSeq(string(out)) {
-		if our, ok := strings.CutPrefix(needed, module+"/"); ok && within(our, "instances") {
-			t.Errorf("the core needs %s without mounting it", our)
+	var all strings.Builder
+	goTool(t, &all, "list", "./...")
+	args := []string{"test", "-vet=off", "-timeout", "30m"}
+	apart := rows(t, mounts+"internal/repotest: it is about the whole tree")
+	for p := range strings.FieldsSeq(all.String()) {
+		if !slices.ContainsFunc(apart, func(r row) bool { return p == module+"/"+r.name }) {
+			args = append(args, p)
 		}
+	}
+	goTool(t, os.Stdout, args...)
+}
+
+// goTool runs go in the root module.
+func goTool(t *testing.T, out io.Writer, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("go %s: %v", args[0], err)
 	}
 }
