@@ -66,6 +66,7 @@ func explore(s *setup, limit int) (int, string) {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}
 	stack := []*world{newWorld(s)}
+	var spare []*world // whose memory is used again: most of the time went into allocating it
 	var key []byte
 	for len(stack) > 0 && len(seen) < limit {
 		w := stack[len(stack)-1]
@@ -81,8 +82,11 @@ func explore(s *setup, limit int) (int, string) {
 			}
 		}
 		for _, a := range acts {
-			next := w.clone()
-			next.past = &past{w.past, a}
+			if len(spare) == 0 {
+				spare = append(spare, &world{})
+			}
+			next := w.clone(spare[len(spare)-1])
+			next.past = nil
 			next.do(a)
 			key = next.key(key[:0])
 			h := maphash.Bytes(seed, key)
@@ -90,8 +94,11 @@ func explore(s *setup, limit int) (int, string) {
 				continue
 			}
 			seen[h] = struct{}{}
+			next.past = &past{w.past, a}
+			spare = spare[:len(spare)-1]
 			stack = append(stack, next)
 		}
+		spare = append(spare, w)
 	}
 	return len(seen), ""
 }

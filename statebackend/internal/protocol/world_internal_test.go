@@ -86,6 +86,7 @@ type entry struct {
 type update struct {
 	entry
 	remove bool
+	after  []entry // listPrefix: all tags with it
 }
 
 type stage uint8
@@ -172,13 +173,16 @@ func newWorld(s *setup) *world {
 	return w
 }
 
-func (w *world) clone() *world {
-	c := *w
-	c.clients, c.people = slices.Clone(w.clients), slices.Clone(w.people)
-	c.late = slices.Clip(w.late)
-	c.order = slices.Clip(w.order)
-	c.versions, c.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
-	return &c
+// clone returns a copy of w in the memory of spare, a world that is not used any more.
+func (w *world) clone(spare *world) *world {
+	clients := append(spare.clients[:0], w.clients...)
+	people := append(spare.people[:0], w.people...)
+	*spare = *w
+	spare.clients, spare.people = clients, people
+	spare.late = slices.Clip(w.late)
+	spare.order = slices.Clip(w.order)
+	spare.versions, spare.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
+	return spare
 }
 
 func (w *world) lockID(i int) string {

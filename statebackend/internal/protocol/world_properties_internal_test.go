@@ -15,6 +15,7 @@ import (
 func (w *world) update(u update) {
 	w.tags = applied(w.tags, u)
 	if w.lists == listPrefix {
+		u.after = w.tags
 		w.order = append(w.order, u)
 	}
 	t, ok := format.ParseStateTag(u.tag)

@@ -34,11 +34,10 @@ func (w *world) readClaim(c ClaimID) (joined bool, s Status) {
 // list returns the content of a list, or takes one more step of reading.
 func (w *world) list(c *client, n int) ([]string, bool) {
 	if w.lists == listPrefix {
-		var tags []entry
-		for _, u := range w.order[:n] {
-			tags = applied(tags, u)
+		if n == 0 {
+			return nil, true
 		}
-		return names(tags), true
+		return names(w.order[n-1].after), true
 	}
 	if w.lists == listLag {
 		tags := names(w.tags)
