@@ -106,7 +106,7 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend
 	internal/httpserve
 	internal/states
-statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, files and syntax read what is uploaded to be run
+statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive and files read what is uploaded to be run
 	statebackend/format
 	statebackend/tfe/variables
 	oci
