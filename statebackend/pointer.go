@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
@@ -60,7 +61,7 @@ func (s *reader) behind(ctx context.Context, l tagNames, m format.StateManifest)
 	if newest <= m.N || s.findings.stuck() {
 		return newest > m.N, nil
 	}
-	if err := sleep(ctx, protocol.Pause{Min: listedPause * 5}); err != nil {
+	if err := text.Wait(ctx, listedPause*5); err != nil {
 		return false, err
 	}
 	again, err := s.fetchState(ctx, l.pointer(), l.workspace)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
@@ -133,7 +134,7 @@ func (r *records) listed(ctx context.Context, l tagNames) (format.StateManifest,
 		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
 			return m, err
 		}
-		if err := sleep(ctx, protocol.Pause{Min: next}); err != nil {
+		if err := text.Wait(ctx, next); err != nil {
 			return m, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/format"
 	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
@@ -435,18 +436,11 @@ func definiteRead(err error) error {
 	return err
 }
 
-// sleep waits; it returns early with the context's error.
+// sleep waits for as long as p says; it returns early with the context's error.
 func sleep(ctx context.Context, p protocol.Pause) error {
 	d := p.Min
 	if p.Max > p.Min {
 		d += rand.N(p.Max - p.Min)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return text.Wait(ctx, d)
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/statebackend/internal/protocol"
 )
 
 // The time for which the release of a lock is retried while its registry is away, and
@@ -32,7 +32,7 @@ func (l *Lock) UnlockRetrying(ctx context.Context) error {
 			l.s.o.Logger.WarnContext(ctx, "the registry is away; the release of the lock is tried for a minute",
 				"repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 		}
-		if sleep(ctx, protocol.Pause{Min: next}) != nil {
+		if text.Wait(ctx, next) != nil {
 			break
 		}
 		err = l.Unlock(ctx)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/taglog"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -163,13 +164,9 @@ func (c *Counter) Run(ctx context.Context) {
 		if errors.Is(err, oci.ErrUnavailable) {
 			wait = countRetry
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if text.Wait(ctx, wait) != nil {
 			c.Finish(ctx)
 			return
-		case <-t.C:
 		}
 	}
 }

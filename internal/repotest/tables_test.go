@@ -131,6 +131,7 @@ statebackend/tfe/variables: records beside the states of a repository; who may s
 	internal/text
 statebackend/s3facade: a protocol over a Store
 	statebackend/format
+	internal/text
 	oci
 	statebackend
 	internal/files

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -80,12 +81,8 @@ func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.D
 		if err == nil || !oci.Passing(err) || errors.Is(err, statebackend.ErrLockLost) || time.Since(begin)+pause > wait {
 			return v, err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if text.Wait(ctx, pause) != nil {
 			return v, err
-		case <-t.C:
 		}
 	}
 }

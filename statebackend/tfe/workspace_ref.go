@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/format"
@@ -371,10 +372,8 @@ func (f *finder) renew(ctx context.Context, began time.Time) error {
 			f.s.o.Renew()
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := text.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -124,10 +124,8 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 		if out.err != nil || errors.Is(err, oci.ErrCorrupt) {
 			return "", err
 		}
-		select { // the stream broke: the server stopped, or an hour has passed
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(followPause):
+		if err := text.Wait(ctx, followPause); err != nil { // the stream broke: the server stopped, or an hour has passed
+			return "", err
 		}
 	}
 }

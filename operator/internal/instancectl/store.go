@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
@@ -178,10 +179,8 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 		case time.Now().After(end):
 			return nil, nil, fmt.Errorf("%w: the operator has not processed the previous request to instance %s yet", lifecycle.ErrNoLeader, id)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := text.Wait(ctx, 50*time.Millisecond); err != nil {
+			return nil, nil, err
 		}
 	}
 }
