@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,7 +122,4 @@ func findingOf(f scan.Finding) v1alpha1.Finding {
 }
 
 // cut bounds a text of a finding, because a status has many.
-func cut(s string) string {
-	const limit = 200 // bytes
-	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
-}
+func cut(s string) string { return text.Clip(s, 200) }
