@@ -4,8 +4,6 @@ package repotest_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"go/types"
 	"path"
 	"slices"
@@ -75,19 +73,15 @@ statebackend/internal/protocol: the lock; it knows which errors of a registry pa
 func TestPure(t *testing.T) {
 	table := rows(t, pure)
 	found := map[string]bool{}
-	for _, name := range tracked(t) {
-		i := slices.IndexFunc(table, func(r row) bool { return r.name == path.Dir(name) })
-		if i < 0 || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+	for s := range sources(t, 0) {
+		i := slices.IndexFunc(table, func(r row) bool { return r.name == path.Dir(s.name) })
+		if i < 0 || s.test {
 			continue
 		}
 		found[table[i].name] = true
-		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, used := range impure(file) {
+		for _, used := range impure(s.File) {
 			if !slices.Contains(table[i].pkgs, used) {
-				t.Errorf("%s must not use %s: %s is pure: %s", name, used, table[i].name, table[i].reason)
+				t.Errorf("%s must not use %s: %s is pure: %s", s.name, used, table[i].name, table[i].reason)
 			}
 		}
 	}

@@ -3,9 +3,7 @@
 package repotest_test
 
 import (
-	"go/ast"
 	"go/parser"
-	"go/token"
 	"path"
 	"slices"
 	"strings"
@@ -53,17 +51,16 @@ type pkg struct {
 }
 
 // add records a file and its imports. A test package's files count as code.
-func (p *pkg) add(name string, f *ast.File) {
+func (p *pkg) add(s source) {
 	imports := &p.imports
-	if strings.HasSuffix(name, "_test.go") {
-		if !slices.Contains(testOnly, p.name) {
-			imports = &p.testImports
-		}
-	} else {
-		p.files = append(p.files, name)
-		p.documented = p.documented || f.Doc != nil
+	if s.test && !slices.Contains(testOnly, p.name) {
+		imports = &p.testImports
 	}
-	for _, spec := range f.Imports {
+	if !s.test {
+		p.files = append(p.files, path.Base(s.name))
+		p.documented = p.documented || s.Doc != nil
+	}
+	for _, spec := range s.Imports {
 		if imported := strings.Trim(spec.Path.Value, "\"`"); !slices.Contains(*imports, imported) {
 			*imports = append(*imports, imported)
 		}
@@ -273,20 +270,13 @@ func TestPackageComments(t *testing.T) {
 func packages(t *testing.T) []*pkg {
 	t.Helper()
 	var list []*pkg
-	for _, name := range tracked(t) {
-		if path.Ext(name) != ".go" || slices.Contains(strings.Split(name, "/"), "testdata") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.ImportsOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir := path.Dir(name)
+	for s := range sources(t, parser.ImportsOnly|parser.ParseComments) {
+		dir := path.Dir(s.name)
 		i := slices.IndexFunc(list, func(p *pkg) bool { return p.name == dir })
 		if i < 0 {
 			i, list = len(list), append(list, &pkg{name: dir})
 		}
-		list[i].add(path.Base(name), file)
+		list[i].add(s)
 	}
 	return list
 }

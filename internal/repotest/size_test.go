@@ -5,8 +5,6 @@ package repotest_test
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"go/types"
 	"maps"
 	"path"
@@ -22,24 +20,19 @@ import (
 func TestSizes(t *testing.T) {
 	const fileGuide, testGuide, funcGuide, methodGuide = 400, 600, 60, 3
 	var lengths []int
-	for _, name := range tracked(t) {
-		if !strings.HasSuffix(name, ".go") {
-			continue
-		}
-		src, test := read(t, name), strings.HasSuffix(name, "_test.go")
+	for s := range sources(t, 0) {
 		guide := fileGuide
-		if test {
+		if s.test {
 			guide = testGuide
 		}
-		if n := bytes.Count(src, []byte("\n")); n > guide {
-			t.Logf("%s: %d lines (guide %d)", name, n, guide)
+		if n := bytes.Count(s.text, []byte("\n")); n > guide {
+			t.Logf("%s: %d lines (guide %d)", s.name, n, guide)
 		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
-		if err != nil || test {
+		if s.test {
 			continue
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
+		fset := s.fset
+		ast.Inspect(s.File, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				lines := fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1
@@ -68,22 +61,18 @@ const generated = "operator/api/v1alpha1/zz_generated.deepcopy.go"
 // TestLimits fails for a package that is too large.
 func TestLimits(t *testing.T) {
 	rooms := map[string]*room{}
-	for _, name := range tracked(t) {
-		if name == generated || strings.Contains(name, "/testdata/") || !strings.HasSuffix(name, ".go") {
+	for s := range sources(t, 0) {
+		if s.name == generated {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir := path.Dir(name)
+		dir := path.Dir(s.name)
 		if rooms[dir] == nil {
 			rooms[dir] = &room{methods: map[string][]string{}, interfaces: map[string]int{}, aliases: map[string]string{}}
 		}
-		if strings.HasSuffix(name, "_test.go") {
-			rooms[dir].sleeps += sleeps(file)
+		if s.test {
+			rooms[dir].sleeps += sleeps(s.File)
 		} else {
-			rooms[dir].add(file)
+			rooms[dir].add(s.File)
 		}
 	}
 	left := exceptions(t)
@@ -261,16 +250,12 @@ func exceptions(t *testing.T) map[string]int {
 func TestCommandsThin(t *testing.T) {
 	const limit = 25
 	commands := 0
-	for _, name := range tracked(t) {
-		if !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "instances/commands/") || !strings.HasSuffix(name, ".go") {
+	for s := range sources(t, 0) {
+		if !within(s.name, "cmd") && !within(s.name, "instances/commands") {
 			continue
 		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, read(t, name), parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
+		fset := s.fset
+		ast.Inspect(s.File, func(n ast.Node) bool {
 			field, ok := n.(*ast.KeyValueExpr)
 			if !ok {
 				return true

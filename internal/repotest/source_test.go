@@ -21,25 +21,18 @@ const licence = "// SPDX-License-Identifier: Apache-2.0\n"
 // TestSource checks what every Go file of the repository must and must not contain,
 // including those in nested modules.
 func TestSource(t *testing.T) {
-	for _, name := range tracked(t) {
-		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") || strings.HasPrefix(name, "testdata/") || name == generated {
+	for s := range sources(t, parser.ParseComments) {
+		if s.name == generated {
 			continue
 		}
-		src := read(t, name)
-		if !bytes.HasPrefix(src, []byte(licence)) {
-			t.Errorf("%s: the first line must be %q", name, strings.TrimSpace(licence))
+		if !bytes.HasPrefix(s.text, []byte(licence)) {
+			t.Errorf("%s: the first line must be %q", s.name, strings.TrimSpace(licence))
 		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		c := check{t: t, fset: fset, test: strings.HasSuffix(name, "_test.go"), constant: constant}
-		if within(name, "operator") || slices.ContainsFunc(testOnly, func(dir string) bool { return within(name, dir) }) {
+		c := check{t: t, fset: s.fset, test: s.test, constant: constant}
+		if within(s.name, "operator") || slices.ContainsFunc(testOnly, func(dir string) bool { return within(s.name, dir) }) {
 			c.constant = append(slices.Clone(constant), "regexp.MustCompile")
 		}
-		c.file(file)
+		c.file(s.File)
 	}
 }
 

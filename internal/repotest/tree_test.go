@@ -3,9 +3,14 @@
 package repotest_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,6 +76,35 @@ func tracked(t *testing.T) []string {
 		known[name] = true
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !known[name] })
+}
+
+// source is a Go file of the repository.
+type source struct {
+	*ast.File
+	name string
+	test bool
+	fset *token.FileSet
+	text []byte
+}
+
+// sources parses the Go files of the repository, except test data.
+func sources(t *testing.T, mode parser.Mode) iter.Seq[source] {
+	return func(yield func(source) bool) {
+		t.Helper()
+		for _, name := range tracked(t) {
+			if path.Ext(name) != ".go" || slices.Contains(strings.Split(name, "/"), "testdata") {
+				continue
+			}
+			s := source{name: name, test: strings.HasSuffix(name, "_test.go"), fset: token.NewFileSet(), text: read(t, name)}
+			var err error
+			if s.File, err = parser.ParseFile(s.fset, name, s.text, mode|parser.SkipObjectResolution); err != nil {
+				t.Fatal(err)
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 func walked(t *testing.T) []string {

@@ -4,7 +4,6 @@ package repotest_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"strings"
 	"testing"
@@ -22,17 +21,12 @@ func TestDictionary(t *testing.T) {
 		}
 	}
 	needed := map[string]bool{}
-	for _, name := range tracked(t) {
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") {
+	for s := range sources(t, 0) {
+		if s.test {
 			continue
 		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, read(t, name), parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder, _, _ := strings.Cut(name, "/")
-		for _, id := range declared(file) {
+		folder, _, _ := strings.Cut(s.name, "/")
+		for _, id := range declared(s.File) {
 			for _, word := range nameWords(id.Name) {
 				better, bad := instead[word]
 				switch key := folder + " " + word; {
@@ -40,7 +34,7 @@ func TestDictionary(t *testing.T) {
 				case left[key]:
 					needed[key] = true
 				default:
-					t.Errorf("%s: %s: %q is not a word of the field; write %s", fset.Position(id.Pos()), id.Name, word, better)
+					t.Errorf("%s: %s: %q is not a word of the field; write %s", s.fset.Position(id.Pos()), id.Name, word, better)
 				}
 			}
 		}
