@@ -4,6 +4,7 @@ package repotest_test
 
 // allowedOperator holds the rows of [allowed] for the packages of the operator.
 const allowedOperator = `
+operator: the doc.go that opens the product
 operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
 	credentials
 	oci
