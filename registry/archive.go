@@ -62,7 +62,7 @@ type archives struct {
 	views   *views
 	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are not on this machine
 	files   *cache.Blobs                                         // nil: no blob cache
-	limiter *service.Limiter                                     // one per running download
+	limiter *service.ClientLimiter                               // one per running download
 	stall   time.Duration                                        // ends a download whose client accepts no byte for that long
 	counts  *downloads.Counter
 	metrics *Metrics
@@ -178,12 +178,12 @@ func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl 
 // from its origin, or redirects to the registry's own storage. HEAD is never
 // redirected: addresses signed for GET refuse it.
 func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, coming *pulled) error {
-	client := a.kit.Client(r.Request)
-	if !a.limiter.Acquire(client) {
+	release, ok := a.limiter.Acquire(a.kit.Client(r.Request), 1)
+	if !ok {
 		return service.TooMany("downloads")
 	}
 	a.metrics.streams.Inc()
-	defer func() { a.limiter.Release(client); a.metrics.streams.Dec() }()
+	defer func() { release(); a.metrics.streams.Dec() }()
 	repo, err := r.client.Repo(r.blob.Repository)
 	if err != nil {
 		return err

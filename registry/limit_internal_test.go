@@ -67,7 +67,7 @@ func TestBusy(t *testing.T) {
 	s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
-		limit      *service.Limiter
+		limit      *service.ClientLimiter
 		most, then int
 	}{
 		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
@@ -75,10 +75,18 @@ func TestBusy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			greedy, other := netip.MustParsePrefix("192.0.2.1/32"), "198.51.100.7:1"
-			taken := 0
-			for test.limit.Acquire(greedy) {
-				taken++
+			var held []func()
+			acquire := func() bool {
+				release, ok := test.limit.Acquire(greedy, 1)
+				if ok {
+					held = append(held, release)
+				}
+				return ok
 			}
+			for acquire() {
+				continue
+			}
+			taken := len(held)
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 				t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
 			}
@@ -87,15 +95,15 @@ func TestBusy(t *testing.T) {
 			if h.ServeHTTP(w, r); w.Code != test.then {
 				t.Errorf("another client: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			test.limit.Release(greedy)
+			held[0]()
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != test.then {
 				t.Errorf("with room for one: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			if !test.limit.Acquire(greedy) || test.limit.Acquire(greedy) || taken != test.most/2 {
+			if !acquire() || acquire() || taken != test.most/2 {
 				t.Errorf("not one of %d places is free at the end, %d were taken", test.most, taken)
 			}
-			for range taken {
-				test.limit.Release(greedy)
+			for _, release := range held[1:] {
+				release()
 			}
 		})
 	}

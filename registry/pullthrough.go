@@ -89,7 +89,7 @@ func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
 		layout: o.Layout, rules: o.PullThrough, revoked: o.Revoked, require: o.Require[addr.KindMirror],
 		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.looked),
 		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.looked),
-		packages: pulls{limiter: service.NewLimiter(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
+		packages: pulls{limiter: service.NewClientLimiter(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
 		client:   v.client, catalog: v.catalog, depot: v.depot, metrics: m, audit: o.Audit, log: o.Logger, now: o.Now, stall: stallTimeout,
 	}
 }

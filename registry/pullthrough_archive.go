@@ -41,8 +41,8 @@ const (
 // pulls holds the packages that are being fetched from their origin, each once
 // for all clients. A fetch does not belong to any request.
 type pulls struct {
-	limiter *service.Limiter    // one per package
-	disk    *semaphore.Weighted // bytes of their files
+	limiter *service.ClientLimiter // one per package
+	disk    *semaphore.Weighted    // bytes of their files
 
 	mu      sync.Mutex         // guards running
 	running map[string]*pulled // repository@hex
@@ -127,14 +127,15 @@ func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName
 			p.packages.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
-		if !p.packages.limiter.Acquire(client) {
+		release, ok := p.packages.limiter.Acquire(client, 1)
+		if !ok {
 			p.packages.mu.Unlock()
 			return nil, service.TooMany("packages from origins")
 		}
 		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
 		p.packages.running[key] = f
 		go func() {
-			defer p.packages.limiter.Release(client)
+			defer release()
 			p.complete(context.WithoutCancel(ctx), key, b, f, r, t)
 		}()
 	}

@@ -159,7 +159,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	s.providers = &providers{now: o.Now}
 	s.contents = &contents{layout: o.Layout, guard: s.kit.Guard}
 	s.archives = &archives{
-		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, limiter: service.NewLimiter(maxStreams),
+		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, limiter: service.NewClientLimiter(maxStreams),
 		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,
 	}
 	s.publishing = &publishing{layout: o.Layout, keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
@@ -168,7 +168,7 @@ func (s *server) handlers(own *view, files *cache.Blobs) {
 	}
 	s.content = &content{layout: o.Layout, archives: s.archives, publishing: s.publishing}
 	s.hooks = &hooks{
-		owners: o.GitHub, kit: s.kit, small: service.NewLimiter(maxHooks), large: service.NewLimiter(maxLargeHooks),
+		owners: o.GitHub, kit: s.kit, small: service.NewClientLimiter(maxHooks), large: service.NewClientLimiter(maxLargeHooks),
 		layout: o.Layout, catalog: own.catalog, depot: own.depot, metrics: s.metrics, audit: o.Audit, log: o.Logger,
 	}
 }

@@ -70,8 +70,8 @@ type hooks struct {
 	owners  []GitHub
 	kit     *service.Kit
 	queue   *jobs.Queue
-	small   *service.Limiter // one per delivery that is being read
-	large   *service.Limiter // the same, for large deliveries
+	small   *service.ClientLimiter // one per delivery that is being read
+	large   *service.ClientLimiter // the same, for large deliveries
 	layout  addr.Layout
 	catalog *catalog.Catalog
 	depot   *depot.Depot
@@ -147,14 +147,14 @@ func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 		return refused()
 	}
 	limiter := h.small
-	client := h.kit.Client(r)
 	if !service.Small(r.ContentLength) {
 		limiter = h.large
 	}
-	if !limiter.Wait(r.Context(), client) {
+	release, ok := limiter.Wait(r.Context(), h.kit.Client(r), 1)
+	if !ok {
 		return nil, nil, service.TooMany("deliveries")
 	}
-	defer limiter.Release(client)
+	defer release()
 	service.OpenBody(r) // its signature proves the right
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {

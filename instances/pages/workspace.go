@@ -50,7 +50,7 @@ func NewRuns(o RunsOptions) site.Set {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	w := &workspaces{runs: o.Runs, states: o.States, background: &site.RenderLimiter{}, clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
+	w := &workspaces{runs: o.Runs, states: o.States, background: site.NewRenderLimiter(), clock: o.Now, streams: service.NewStreams(o.Kit, o.Pace)}
 	return site.Set{Templates: files, State: w.beside, Routes: func(r *site.Routes) {
 		r.Show("GET /ui/runs", site.List, w.all) // lists only what the caller may read
 		r.Show("GET /ui/runs/{organization}/{workspace}", w.may(rights.Read), w.list)
@@ -65,7 +65,7 @@ func NewRuns(o RunsOptions) site.Set {
 type workspaces struct {
 	runs       Runs
 	states     *states.States
-	background *site.RenderLimiter
+	background site.RenderLimiter
 	clock      site.Clock
 	streams    *service.Streams
 }

@@ -64,13 +64,13 @@ type ForwardOptions struct {
 // is safe for concurrent use.
 type Forward struct {
 	o       ForwardOptions
-	limiter *service.Limiter
-	streams *service.Limiter
+	limiter *service.ClientLimiter
+	streams *service.ClientLimiter
 }
 
 // NewForward returns a handler that answers requests itself where this replica leads.
 func NewForward(o ForwardOptions) *Forward {
-	return &Forward{o: o, limiter: service.NewLimiter(maxForwarded), streams: service.NewLimiter(maxStreams)}
+	return &Forward{o: o, limiter: service.NewClientLimiter(maxForwarded), streams: service.NewClientLimiter(maxStreams)}
 }
 
 // CheckPeer refuses addresses of replicas to which no token must be sent: an address must
@@ -160,10 +160,10 @@ func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string
 		return err
 	}
 	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
-	if !f.limiter.Acquire(x.client) {
+	var ok bool
+	if x.release, ok = f.limiter.Acquire(x.client, 1); !ok {
 		return service.TooMany("requests")
 	}
-	x.release = func() { f.limiter.Release(x.client) }
 	defer func() { x.release() }()
 	return x.run(w, r)
 }
@@ -222,11 +222,12 @@ func (x *exchange) answer(resp *http.Response) error {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return nil
 	}
-	if !x.f.streams.Acquire(x.client) {
+	release, ok := x.f.streams.Acquire(x.client, 1)
+	if !ok {
 		return service.TooMany("streams")
 	}
 	x.release()
-	x.release = func() { x.f.streams.Release(x.client) }
+	x.release = release
 	close(x.stream)
 	return nil
 }

@@ -112,11 +112,11 @@ func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q auditlog.Que
 // auditExport sends all matching records. An error after the first byte cuts the
 // connection, so that a client cannot mistake a part for the whole.
 func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q auditlog.Query, mediaType, name string, write func(io.Writer, func(func(*auditlog.Entry) error) error) error) error {
-	client := f.kit.Client(r)
-	if !f.exports.Acquire(client) {
+	release, ok := f.exports.Acquire(f.kit.Client(r), 1)
+	if !ok {
 		return service.TooMany("downloads of the audit")
 	}
-	defer f.exports.Release(client)
+	defer release()
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)

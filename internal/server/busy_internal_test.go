@@ -35,8 +35,13 @@ func TestBusy(t *testing.T) {
 	}
 	const discovery, greedy, other = "/.well-known/terraform.json", "192.0.2.1", "198.51.100.7"
 	all := netip.MustParsePrefix(greedy + "/32")
-	for f.kit.Requests.Acquire(all) {
-		continue
+	var release func()
+	for {
+		r, ok := f.kit.Requests.Acquire(all, 1)
+		if !ok {
+			break
+		}
+		release = r
 	}
 	if w := get(discovery, greedy); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
@@ -49,11 +54,13 @@ func TestBusy(t *testing.T) {
 	if w := get(discovery, other); w.Code != 200 {
 		t.Errorf("another client: %d: %s", w.Code, w.Body)
 	}
-	f.kit.Requests.Release(all)
+	release()
 	if w := get(discovery, greedy); w.Code != 200 {
 		t.Errorf("with room for one: %d: %s", w.Code, w.Body)
 	}
-	if !f.kit.Requests.Acquire(all) || f.kit.Requests.Acquire(all) {
+	_, one := f.kit.Requests.Acquire(all, 1)
+	_, two := f.kit.Requests.Acquire(all, 1)
+	if !one || two {
 		t.Error("not one place is free at the end")
 	}
 }

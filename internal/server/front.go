@@ -88,7 +88,7 @@ type Front struct {
 	mounted *Mounted               // served by the extension
 	states  *httpbackend.Server    // of /state/; nil: off
 	tfe     http.Handler           // of /api/v2/; nil: off
-	exports *service.Limiter       // limits downloads of the audit log
+	exports *service.ClientLimiter // limits downloads of the audit log
 	adding  []serviceRoute         // services that add to the discovery document
 	ready   atomic.Bool            // the registry has answered once
 	unready atomic.Pointer[string] // why it did not, at the last attempt
@@ -140,7 +140,7 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{
-		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewLimiter(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		Protocols: protocols, o: o, kit: kit, mounted: &Mounted{}, keys: keys, exports: service.NewClientLimiter(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
 	f.finder = catalog.NewFinder(protocols.Catalog(), o.claim.On)
 	if o.Start != nil {

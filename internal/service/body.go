@@ -66,11 +66,11 @@ func (k *Kit) OpenBody(r *http.Request) error {
 	if !ok || b.open {
 		return nil
 	}
-	client := k.Client(r)
-	if !k.bodies.Acquire(client) {
+	release, ok := k.bodies.Acquire(k.Client(r), 1)
+	if !ok {
 		return TooMany("uploads")
 	}
-	b.release = func() { k.bodies.Release(client) }
+	b.release = release
 	b.open = true
 	return nil
 }

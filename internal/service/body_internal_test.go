@@ -18,7 +18,7 @@ import (
 // Shows: mistakes 1
 func TestBodyRoom(t *testing.T) {
 	k := New(Options{Guard: &access.Guard{}})
-	k.bodies = NewLimiter(4) // of which one client gets two
+	k.bodies = NewClientLimiter(4) // of which one client gets two
 	var done []func()
 	for i := range 3 {
 		r, end := shut(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))
@@ -40,7 +40,5 @@ func TestBodyRoom(t *testing.T) {
 	for _, end := range done {
 		end()
 	}
-	if k.bodies.taken != 0 {
-		t.Errorf("%d places were not given back", k.bodies.taken)
-	}
+	wantIdle(t, k.bodies)
 }

@@ -25,8 +25,8 @@ type Options struct {
 type Kit struct {
 	Guard    *access.Guard // authorises requests
 	o        Options
-	Requests *Limiter // one place per request under [Kit.Limit]
-	bodies   *Limiter // one place per body that is read after [Kit.OpenBody]
+	Requests *ClientLimiter // one place per request under [Kit.Limit]
+	bodies   *ClientLimiter // one place per body that is read after [Kit.OpenBody]
 	routes   routes
 
 	close   sync.Once
@@ -41,7 +41,7 @@ func New(o Options) *Kit {
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}
-	return &Kit{Guard: o.Guard, o: o, Requests: NewLimiter(maxRequests), bodies: NewLimiter(maxBodies), closing: make(chan struct{})}
+	return &Kit{Guard: o.Guard, o: o, Requests: NewClientLimiter(maxRequests), bodies: NewClientLimiter(maxBodies), closing: make(chan struct{})}
 }
 
 // Close announces that the server stops: streams have to end, and their clients reconnect

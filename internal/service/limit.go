@@ -30,11 +30,11 @@ const (
 func (k *Kit) Limit(h Handler) Handler {
 	h = InTime(h)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		client := k.Client(r)
-		if !k.Requests.Acquire(client) {
+		release, ok := k.Requests.Acquire(k.Client(r), 1)
+		if !ok {
 			return TooMany("requests")
 		}
-		defer k.Requests.Release(client)
+		defer release()
 		out := NewPaced(w, Timeout)
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = hurry(r.Body, http.NewResponseController(w), r.ContentLength)

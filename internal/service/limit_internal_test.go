@@ -59,8 +59,8 @@ func TestStalledMetadata(t *testing.T) {
 						_, err = io.CopyN(io.Discard, here, test.take)
 					}
 				})
-				if got := (<-left).Truncate(2 * time.Second); got != test.want || k.Requests.taken != 0 {
-					t.Errorf("the place was held for %s, want %s; %d are taken", got, test.want, k.Requests.taken)
+				if got := (<-left).Truncate(2 * time.Second); got != test.want || k.Requests.used != 0 {
+					t.Errorf("the place was held for %s, want %s; %d are taken", got, test.want, k.Requests.used)
 				}
 				here.Close()
 				client.Wait()

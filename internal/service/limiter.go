@@ -8,68 +8,107 @@ import (
 	"sync"
 )
 
-// Limiter bounds concurrent work, in total and per client. A client may hold as many
-// places as are free: half of all places while it is alone, and an equal share among many
-// clients. A client that holds none gets one if any place is free.
-type Limiter struct {
-	max int
+// Limits are the bounds of a [Limiter]. Work has a weight: 1, or the bytes that it needs.
+// A client that holds nothing may begin any work that fits into what is free.
+type Limits struct {
+	Total int64 // weight of all work
+	// Share bounds the weight of the work of a client that holds some already. 0: as much
+	// as is free, which is half of the total for a client that is alone, and an equal
+	// share among many clients.
+	Share int64
+	Count int // of the work of a client; 0: without bound
+}
+
+// Limiter bounds concurrent work, in total and per client. No work waits, except in
+// [Limiter.Wait].
+type Limiter[C comparable] struct {
+	limits Limits
 
 	mu    sync.Mutex // guards the fields below
-	taken int
-	by    map[netip.Prefix]int
-	freed chan struct{} // closed when a place becomes free; nil: no call waits
+	used  int64
+	by    map[C]usage
+	freed chan struct{} // closed when work ends; nil: no call waits
 }
 
-// NewLimiter returns a limiter with limit places, all free.
-func NewLimiter(limit int) *Limiter { return &Limiter{max: limit, by: map[netip.Prefix]int{}} }
-
-// Acquire reports whether the client got a place, which it must release.
-func (p *Limiter) Acquire(client netip.Prefix) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.acquireLocked(client)
+// usage is the work of one client.
+type usage struct {
+	count int
+	used  int64
 }
 
-func (p *Limiter) acquireLocked(client netip.Prefix) bool {
-	if p.by[client] >= p.max-p.taken {
-		return false
+// NewLimiter returns a limiter without work.
+func NewLimiter[C comparable](l Limits) *Limiter[C] {
+	return &Limiter[C]{limits: l, by: map[C]usage{}}
+}
+
+// ClientLimiter is a limiter by address, see [Kit.Client].
+type ClientLimiter = Limiter[netip.Prefix]
+
+// NewClientLimiter returns a limiter of work of weight 1, of which clients have equal
+// shares.
+func NewClientLimiter(total int64) *ClientLimiter {
+	return NewLimiter[netip.Prefix](Limits{Total: total})
+}
+
+// Acquire reserves a weight for work of a client, at most the total, until release is
+// called, which must be called once.
+func (l *Limiter[C]) Acquire(client C, weight int64) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acquireLocked(client, weight)
+}
+
+func (l *Limiter[C]) acquireLocked(client C, weight int64) (release func(), ok bool) {
+	weight = min(weight, l.limits.Total)
+	free := l.limits.Total - l.used
+	own := l.by[client]
+	share := l.limits.Share
+	if share == 0 {
+		share = free
 	}
-	p.taken++
-	p.by[client]++
-	return true
+	over := own.count > 0 && own.used+weight > share
+	tooMany := l.limits.Count > 0 && own.count >= l.limits.Count
+	if weight > free || over || tooMany {
+		return nil, false
+	}
+	l.used += weight
+	l.by[client] = usage{own.count + 1, own.used + weight}
+	return func() { l.release(client, weight) }, true
 }
 
-// Wait acquires a place as soon as one is free. It returns false if ctx ends before.
-func (p *Limiter) Wait(ctx context.Context, client netip.Prefix) bool {
+// Wait is [Limiter.Acquire] as soon as there is room. It returns false if ctx ends before.
+func (l *Limiter[C]) Wait(ctx context.Context, client C, weight int64) (release func(), ok bool) {
 	for {
-		p.mu.Lock()
-		if p.acquireLocked(client) {
-			p.mu.Unlock()
-			return true
+		l.mu.Lock()
+		if release, ok := l.acquireLocked(client, weight); ok {
+			l.mu.Unlock()
+			return release, true
 		}
-		if p.freed == nil {
-			p.freed = make(chan struct{})
+		if l.freed == nil {
+			l.freed = make(chan struct{})
 		}
-		freed := p.freed
-		p.mu.Unlock()
+		freed := l.freed
+		l.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return false
+			return nil, false
 		}
 	}
 }
 
-// Release frees a place.
-func (p *Limiter) Release(client netip.Prefix) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.taken--
-	if p.by[client]--; p.by[client] == 0 {
-		delete(p.by, client)
+func (l *Limiter[C]) release(client C, weight int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used -= weight
+	own := l.by[client]
+	if own.count == 1 {
+		delete(l.by, client)
+	} else {
+		l.by[client] = usage{own.count - 1, own.used - weight}
 	}
-	if p.freed != nil {
-		close(p.freed)
-		p.freed = nil
+	if l.freed != nil {
+		close(l.freed)
+		l.freed = nil
 	}
 }

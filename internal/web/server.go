@@ -64,7 +64,7 @@ func New(o Options) (http.Handler, error) {
 
 // sets returns the sets of pages that are on, in the order of the menu.
 func sets(o Options) []site.Set {
-	renders := &site.RenderLimiter{}
+	renders := site.NewRenderLimiter()
 	if o.Off.Instances {
 		o.Instances = site.Set{}
 	}

@@ -230,7 +230,7 @@ func (s configurations) storeConfiguration(w http.ResponseWriter, r *http.Reques
 	if size < 0 {
 		size = format.MaxConfiguration
 	}
-	release, err := s.spooled.acquire(subjectOf(t.caller()), size)
+	release, err := reserve(s.spooled, t.caller(), size)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (s versions) readAnnouncement(w http.ResponseWriter, r *http.Request, g acc
 		if size < 0 {
 			size = maxInline
 		}
-		if release, err = s.limiter.acquire(subjectOf(g.Caller), inlineCopies*size); err != nil {
+		if release, err = reserve(s.limiter, g.Caller, inlineCopies*size); err != nil {
 			return nil, err
 		}
 	}
@@ -246,7 +246,7 @@ func (s versions) rollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || to.pending || to.workspaceRef != p {
 		return invalid("rollback-state-version must be a stored version of this workspace")
 	}
-	release, err := s.limiter.acquire(subjectOf(g.Caller), s.o.MaxState)
+	release, err := reserve(s.limiter, g.Caller, s.o.MaxState)
 	if err != nil {
 		return err
 	}

@@ -94,9 +94,9 @@ type server struct {
 	signer     signer // of uploads
 	recent     *recent
 	short      *finder
-	limiter    *limiter // of received states
-	duplicates *limiter // of the duplicates beside them, which are dropped
-	spooled    *limiter // on disk: of received configurations
+	limiter    *service.Limiter[string] // of received states
+	duplicates *service.Limiter[string] // of the duplicates beside them, which are dropped
+	spooled    *service.Limiter[string] // on disk: of received configurations
 }
 
 // The handlers of the server, by subject.

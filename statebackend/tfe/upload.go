@@ -13,13 +13,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -55,7 +55,7 @@ func (s uploads) upload(w http.ResponseWriter, r *http.Request) error {
 	if size < 0 {
 		size = s.o.MaxState
 	}
-	release, err := s.limiter.acquire(subjectOf(t.caller()), size)
+	release, err := reserve(s.limiter, t.caller(), size)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 
 // drop reads the duplicate of a state, which is in clear, and discards it.
 func (s uploads) drop(w http.ResponseWriter, r *http.Request, t signedUpload) error {
-	release, err := s.duplicates.acquire(subjectOf(t.caller()), 0)
+	release, err := reserve(s.duplicates, t.caller(), 0)
 	if err != nil {
 		return err
 	}
@@ -238,58 +238,24 @@ func unlock(ctx context.Context, l *statebackend.Lock) error {
 // maxUploads bounds the concurrent uploads of one subject.
 const maxUploads = 4
 
-// limiter bounds the memory of the states that are being received, in total and for each
-// subject. No request waits for memory: a slow upload may take hours, and the tools retry
-// after a 503.
+// newLimiter returns a limiter of the memory of the states that are being received, in
+// total and for each subject. No request waits for memory: a slow upload may take hours,
+// and the tools retry after a 503.
 //
 // A subject has at most half of the memory, or one upload that needs more. So a subject
 // that sends large states one byte a second leaves room for others.
-type limiter struct {
-	size int64
-
-	mu   sync.Mutex // guards the fields below
-	used int64
-	by   map[string]*usage
+func newLimiter(size int64) *service.Limiter[string] {
+	return service.NewLimiter[string](service.Limits{Total: size, Share: max(size/2, 1), Count: maxUploads})
 }
 
-// usage is the memory that one subject uses.
-type usage struct {
-	uploads int
-	used    int64
-}
-
-func newLimiter(size int64) *limiter { return &limiter{size: size, by: map[string]*usage{}} }
-
-// acquire reserves n bytes, at most the whole size, until release is called. It fails if
-// they are not available.
-func (m *limiter) acquire(subject string, n int64) (release func(), err error) {
-	n = min(n, m.size)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own := m.by[subject]
-	if own == nil {
-		own = &usage{}
-	}
-	if own.uploads >= maxUploads || own.uploads > 0 && own.used+n > m.size/2 || m.used+n > m.size {
+// reserve reserves n bytes for a caller, at most the whole memory, until release is
+// called. It fails if they are not available.
+func reserve(l *service.Limiter[string], c access.Caller, n int64) (release func(), err error) {
+	release, ok := l.Acquire(subjectOf(c), n)
+	if !ok {
 		return nil, refuse(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
 	}
-	own.uploads++
-	own.used += n
-	m.used += n
-	m.by[subject] = own
-	return sync.OnceFunc(func() { m.give(subject, n) }), nil
-}
-
-func (m *limiter) give(subject string, n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own := m.by[subject]
-	own.uploads--
-	own.used -= n
-	m.used -= n
-	if own.uploads == 0 {
-		delete(m.by, subject)
-	}
+	return release, nil
 }
 
 const (

@@ -458,7 +458,7 @@ func (s versions) acquireRead(g access.Grant, state []byte) (release func(), err
 	if len(state) <= smallState {
 		return func() {}, nil
 	}
-	return s.limiter.acquire(subjectOf(g.Caller), int64(len(state)))
+	return reserve(s.limiter, g.Caller, int64(len(state)))
 }
 
 // writeState sends a state. There is no time limit for the whole, but a client that stops

@@ -48,12 +48,12 @@ const (
 type files struct {
 	archives Archives // nil: archives cannot be opened
 	text     *markdown.Renderer
-	renders  *site.RenderLimiter
+	renders  site.RenderLimiter
 	lists    *cache.Cache[[]archive.File] // archiveKey
 	read     *cache.Cache[[]byte]         // archiveKey and path
 }
 
-func newFiles(archives Archives, text *markdown.Renderer, c *site.RenderLimiter, now func() time.Time) *files {
+func newFiles(archives Archives, text *markdown.Renderer, c site.RenderLimiter, now func() time.Time) *files {
 	size := func(list []archive.File) int {
 		n := 64
 		for _, f := range list {

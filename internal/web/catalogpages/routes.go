@@ -19,7 +19,7 @@ type Options struct {
 	Archives  Archives  // of modules and providers; nil: pages do not show their files
 	Hosts     site.Hosts
 	Images    []string // hosts whose images READMEs show
-	Renders   *site.RenderLimiter
+	Renders   site.RenderLimiter
 	Beside    site.Set // content for the first page, and for that of a module
 	Now       site.Clock
 }

@@ -14,7 +14,7 @@ import (
 
 // TestRenderLimiter takes places until there are none: two per caller, eight in total.
 func TestRenderLimiter(t *testing.T) {
-	var c RenderLimiter
+	c := NewRenderLimiter()
 	var nest func(callers []access.Caller) error
 	nest = func(callers []access.Caller) error { // each runs while all before it run
 		if len(callers) == 0 {
@@ -44,8 +44,8 @@ func TestRenderLimiter(t *testing.T) {
 			if e, _ := errors.AsType[*service.Error](err); (err == nil) != tt.ok || err != nil && e.Status != http.StatusServiceUnavailable {
 				t.Error(err)
 			}
-			if c.taken != 0 || len(c.by) != 0 {
-				t.Errorf("%d places are not left, of %v", c.taken, c.by)
+			if err := nest(many(maxRenders)); err != nil {
+				t.Errorf("not all places are free at the end: %v", err)
 			}
 		})
 	}

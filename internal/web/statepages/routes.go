@@ -17,7 +17,7 @@ import (
 type Options struct {
 	States  *states.States
 	Hosts   site.Hosts
-	Renders *site.RenderLimiter
+	Renders site.RenderLimiter
 	Now     site.Clock
 	Beside  site.Set // its State links are shown on the pages
 }

@@ -30,7 +30,7 @@ type versions struct {
 	states     *states.States
 	visibility visibility
 	hosts      site.Hosts
-	renders    *site.RenderLimiter
+	renders    site.RenderLimiter
 	clock      site.Clock
 	beside     func(r *site.Request, name, workspace string) []site.Link
 }
