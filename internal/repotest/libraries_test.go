@@ -22,7 +22,7 @@ github.com/docker/cli: the format of docker's configuration
 	credentials
 github.com/go-git/go-git: git sources
 	internal/upstream
-github.com/go-jose/go-jose: tokens of an issuer, which the operator is too; a GitHub app's token
+github.com/go-jose/go-jose: tokens of an issuer, including those that the operator issues; a GitHub app's token
 	internal/access
 	internal/upstream
 	operator/internal/runaccess
@@ -34,7 +34,7 @@ github.com/google/uuid: lock IDs
 	*
 github.com/hashicorp/go-cleanhttp: the one outgoing transport
 	internal/httpserve
-github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
+github.com/hashicorp/go-retryablehttp: a repeated request to a front-end has the same effect as a single one; oci repeats by rules of its own
 	internal/client
 github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
 	credentials
@@ -52,7 +52,7 @@ github.com/alecthomas/chroma: colors in readmes, by rules of our own
 	internal/web/markdown
 github.com/chromedp: a real browser
 	internal/webtest
-github.com/microcosm-cc/bluemonday: what a readme may be made of
+github.com/microcosm-cc/bluemonday: the HTML that a readme may contain
 	internal/web/markdown
 github.com/yuin/goldmark: Markdown
 	internal/web/markdown
@@ -60,22 +60,22 @@ github.com/hashicorp/terraform-config-inspect: module descriptions
 	internal/description
 github.com/klauspost/compress: deflate, gzip and zstd
 	*
-github.com/opencontainers: the words of the specifications
+github.com/opencontainers: the types of the specifications
 	*
 github.com/prometheus/client_golang: counters
 	*
-github.com/robfig/cron: the fields of cron, and what comes next by them
+github.com/robfig/cron: the fields of cron, and the next time that they describe
 	instances/internal/timetable
 github.com/rogpeppe/go-internal: scripts
-github.com/santhosh-tekuri/jsonschema: what instances/internal/schema is held against
+github.com/santhosh-tekuri/jsonschema: the reference for instances/internal/schema
 github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
-github.com/spf13: flags stay at the edge
+github.com/spf13: flags are read only at the edge
 	cmd/okara
 	instances/commands
 	internal/cli
 	operator/cmd/okara-operator
-github.com/vbauerster/mpb: progress is drawn at the edge
+github.com/vbauerster/mpb: progress is drawn only at the edge
 	internal/cli
 github.com/zclconf/go-cty: values of configurations
 	*
@@ -83,16 +83,16 @@ go.opentelemetry.io/contrib: the one outgoing transport
 	internal/httpserve
 go.opentelemetry.io/otel: traces
 	*
-go.opentelemetry.io/otel/exporters: where traces go is a flag
+go.opentelemetry.io/otel/exporters: the destination of traces is a flag
 	internal/cli
-go.opentelemetry.io/otel/sdk: where traces go is a flag
+go.opentelemetry.io/otel/sdk: the destination of traces is a flag
 	internal/cli
-go.yaml.in/yaml: manifests of OpenDepot, and what is before a page of documentation
+go.yaml.in/yaml: manifests of OpenDepot, and the front matter of a page of documentation
 	internal/importer
 	internal/description
 gocloud.dev: key services
 	internal/envelope
-golang.org/x: Go's own
+golang.org/x: maintained by the Go project
 	*
 oras.land/oras-go: the registry client
 	oci
@@ -123,7 +123,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/kindrun
 	operator/internal/verdict
 	operator/internal/explain
-k8s.io/apimachinery: the words of Kubernetes
+k8s.io/apimachinery: the types of Kubernetes
 	operator/internal/fluxrun
 	operator/internal/records
 	operator/api/v1alpha1
@@ -140,20 +140,20 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/kindrun
 	operator/internal/verdict
 	operator/internal/explain
-k8s.io/apiextensions-apiserver: what a CRD is
+k8s.io/apiextensions-apiserver: the type of a CRD
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/instancectl
 	operator/internal/kindctl
 	operator/internal/kindspec
 	operator/internal/reference
-k8s.io/apiserver: the words of its rules
+k8s.io/apiserver: the types of its rules
 	operator/internal/kindspec
-k8s.io/client-go: how a cluster is reached is a flag
+k8s.io/client-go: the connection to a cluster is a flag
 	operator/cmd/okara-operator
-k8s.io/client-go/util/csaupgrade: how a create becomes an apply
+k8s.io/client-go/util/csaupgrade: turns a create into an apply
 	operator/internal/fluxobj
-k8s.io/client-go/util/retry: a write that another one was before
+k8s.io/client-go/util/retry: repeats a write that conflicted with another one
 	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
 	operator/internal/kindctl
@@ -161,9 +161,9 @@ k8s.io/client-go/tools/events: events of objects
 	operator/internal/instancectl
 	operator/internal/registryctl
 	operator/internal/verdict
-k8s.io/client-go/util/flowcontrol: when an Instance is tried again
+k8s.io/client-go/util/flowcontrol: the delay before an Instance is tried again
 	operator/internal/instancectl
-k8s.io/client-go/util/workqueue: when a failed object is tried again
+k8s.io/client-go/util/workqueue: the delay before a failed object is tried again
 	operator/internal/kindctl
 	operator/internal/registryctl
 sigs.k8s.io/yaml: manifests, which are JSON written as YAML

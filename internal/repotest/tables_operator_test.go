@@ -5,7 +5,7 @@ package repotest_test
 // allowedOperator holds the rows of [allowed] for the packages of the operator.
 const allowedOperator = `
 operator: the doc.go that opens the product
-operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
+operator/cmd/okara-operator: wires the controllers to a cluster and a registry
 	credentials
 	oci
 	internal/buildinfo
@@ -36,7 +36,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/explain
 	operator/internal/fluxobj
 	instances/template
-operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
+operator/internal/fluxexec: turns a run into objects of Flux and reads its progress from them
 	internal/addr
 	operator/internal/fluxobj
 	internal/text
@@ -63,7 +63,7 @@ operator/internal/portalserve: API and pages of instances over objects; no regis
 	internal/web
 	operator/internal/instancectl
 	instances/template
-operator/internal/kindctl: definitions become kinds; what runs their objects is passed in
+operator/internal/kindctl: turns definitions into kinds; the runner of their objects is passed in
 	internal/addr
 	internal/catalog
 	internal/signing
@@ -76,14 +76,14 @@ operator/internal/kindctl: definitions become kinds; what runs their objects is 
 	operator/internal/records
 	operator/internal/verdict
 	operator/internal/fluxobj
-operator/internal/kindspec: pure: a definition and a module become a kind, and its objects runs
+operator/internal/kindspec: pure: a definition and a module become a kind, and its objects become runs
 	internal/addr
 	oci/artifact
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/kindrun
 	operator/internal/fluxrun
-operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
+operator/internal/registryctl: turns objects of a cluster into calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -98,7 +98,7 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/text
 	operator/internal/verdict
 	operator/internal/fluxobj
-operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
+operator/internal/instancectl: objects of a cluster are the document of the machine; the runner is passed in
 	oci
 	internal/addr
 	instances/lifecycle
@@ -124,23 +124,23 @@ operator/internal/instancerun: attempts of instances by Flux, with their states 
 	operator/internal/runaccess
 	operator/internal/fluxobj
 	instances/template
-operator/internal/fluxrun: how runs of modules end, whatever they were made for
+operator/internal/fluxrun: determines how runs of modules end, for every purpose
 	operator/internal/fluxexec
 	operator/internal/fluxobj
 	operator/internal/runaccess
 	operator/api/v1alpha1
 	operator/internal/verdict
-operator/internal/records: what outlives the status of an object
+operator/internal/records: the data that outlives the status of an object
 	operator/api/v1alpha1
 	operator/internal/fluxobj
-operator/internal/verdict: what is said of an object, in one way
+operator/internal/verdict: conditions of objects, worded in one way
 	internal/text
 	operator/api/v1alpha1
-operator/internal/explain: a page about an object, read with the rights of who asks
+operator/internal/explain: a page about an object, read with the rights of the caller
 	internal/text
 	operator/api/v1alpha1
 	operator/internal/fluxobj
-operator/internal/runaccess: what a run needs before it starts, and gives back
+operator/internal/runaccess: what a run needs before it starts and returns at the end
 	oci
 	internal/states
 	internal/syntax
@@ -148,7 +148,7 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	statebackend
 	internal/addr
 	operator/internal/fluxobj
-operator/internal/kindrun: objects of generated kinds are carried out
+operator/internal/kindrun: carries out objects of generated kinds
 	internal/text
 	operator/api/v1alpha1
 	operator/internal/fluxexec
@@ -157,9 +157,9 @@ operator/internal/kindrun: objects of generated kinds are carried out
 	operator/internal/records
 	operator/internal/runaccess
 	operator/internal/verdict
-operator/api/v1alpha1: leaf: what objects look like
-operator/internal/reference: it reads the CRDs, not the types
-operator/internal/chart: a test package: what helm makes of the chart, and what its rights allow
+operator/api/v1alpha1: leaf: the types of the objects
+operator/internal/reference: reads the CRDs, not the types
+operator/internal/chart: a test package: the rendered chart, and what its rights allow
 	internal/ocitest
 	operator/api/v1alpha1
 	operator/internal/fluxexec
@@ -169,14 +169,14 @@ operator/internal/chart: a test package: what helm makes of the chart, and what 
 	operator/internal/runaccess
 	operator/internal/fluxobj
 	instances/template
-operator/internal/demo: a demonstration; it knows okara and the operator as processes
+operator/internal/demo: a demonstration; it uses okara and the operator as processes
 	internal/files
 	operator/api/v1alpha1
 	operator/internal/chart
 	operator/internal/fluxobj
 	operator/internal/rig
 	operator/internal/runaccess
-operator/internal/pages: a test package: what the pages about Kubernetes say, done
+operator/internal/pages: a test package that carries out the pages about Kubernetes
 	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
 	internal/access

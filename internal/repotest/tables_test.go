@@ -5,11 +5,11 @@ package repotest_test
 // mounts lists the packages outside of instances and the operator that depend on the
 // platform: the command that mounts it, and tests of shared code that use a portal.
 const mounts = `
-cmd/okara: it mounts the platform; tests of both as one program
+cmd/okara: the command wires everything together; from the packages of instances it mounts only their commands and their extension; test packages never reach a user
 	instances
 	instances/commands
 	instances/settings
-internal/web: tests of all pages
+internal/web: puts the pages together and has the pages for administrators; other sets are passed in as values; it knows no registry and no other server
 	instances/lifecycle
 	instances/template
 	instances/pages
@@ -21,7 +21,7 @@ internal/web: tests of all pages
 // listed fails the test: adding one is a decision. There is one import per line, so that
 // two changes of a row seldom conflict. "*" means every package except the test packages,
 // and "!" excludes a package.
-const allowed = allowedOperator + `cmd/okara: the command wires everything together; of instances it mounts what they offer; test packages never reach a user
+const allowed = allowedOperator + `cmd/okara: the command wires everything together; from the packages of instances it mounts only their commands and their extension; test packages never reach a user
 	*
 	!instances/api
 	!instances/internal/portalclient
@@ -39,11 +39,11 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!statebackend/s3facade
 	!statebackend/httpbackend
 	!statebackend/tfe
-internal/checkout: what git and a CI job say of a folder; nothing is published here
+internal/checkout: reads git and the variables of a CI job; it publishes nothing
 	oci/artifact
 	internal/addr
 	internal/text
-internal/cli: what the commands of cmd/okara and of instances share, and how a command line ends; the words for each error are its affair, so it knows where errors come from
+internal/cli: shared by the commands of cmd/okara and of instances; it also ends a command line and words its errors, so it imports the packages that return them
 	credentials
 	oci
 	statebackend
@@ -87,17 +87,17 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/syntax
 	internal/trust
 	internal/text
-statebackend: a state store is a repository with rules; nothing above it may matter to the lock
+statebackend: a state store is a repository with rules; the lock must not depend on anything above it
 	statebackend/format
 	statebackend/internal/protocol
 	oci
 	oci/artifact
 	internal/text
-statebackend/format: what states look like in a repository; who may write which is the store's
+statebackend/format: the stored form of states; the store decides who may write
 	oci
 	oci/artifact
 	internal/text
-statebackend/internal/protocol: the lock is a pure machine: what the tags of a workspace are called, and which errors pass, is all it knows of a registry
+statebackend/internal/protocol: the lock is a pure state machine; of a registry it knows only the tag names of a workspace and which errors are temporary
 	statebackend/format
 	oci
 statebackend/httpbackend: a protocol over a Store; httpserve names requests
@@ -106,7 +106,7 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend
 	internal/httpserve
 	internal/states
-statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive and files read what is uploaded to be run
+statebackend/tfe: a protocol over a Store that checks rights itself, since an ID in the path identifies the object; archive, files and syntax read uploaded configurations
 	statebackend/format
 	statebackend/tfe/variables
 	oci
@@ -122,7 +122,7 @@ statebackend/tfe: a protocol over a Store that decides about rights itself, sinc
 	internal/states
 	internal/text
 	internal/service
-statebackend/tfe/variables: records beside the states of a repository; who may see them is the caller's
+statebackend/tfe/variables: records beside the states of a repository; the caller checks rights
 	statebackend/format
 	oci
 	oci/artifact
@@ -135,34 +135,34 @@ statebackend/s3facade: a protocol over a Store
 	oci
 	statebackend
 	internal/files
-statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
+statebackend/doctor: examines a given repository; the caller connects to it
 	statebackend/format
 	oci
 	oci/artifact
 	statebackend
-statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
+statebackend/foreign: reads states of other tools; the caller names the file or repository
 	internal/text
 	statebackend/format
 	oci
 	oci/artifact
 	statebackend
-credentials: it fills oci.CredentialFunc and nothing else; a token goes over https, or stays on this machine
+credentials: implements oci.CredentialFunc and nothing else; a token is sent over https only, or stays on this machine
 	oci
 	internal/netaddr
 	internal/files
-oci: the client of one registry knows bytes, digests and tags, never what they mean
+oci: the client of one registry handles bytes, digests and tags, never their meaning
 	internal/netaddr
 	internal/text
-oci/artifact: what each kind looks like, never flags, files of the user or servers
+oci/artifact: the format of each kind of artifact, never flags, files of the user or servers
 	oci
 	internal/addr
 	internal/text
-oci/artifact/evidence: what is attached to a version, as it is stored; whether it is believed is for signing and trust
+oci/artifact/evidence: the stored form of what is attached to a version; signing and trust verify it
 	oci
 	oci/artifact
 	internal/addr
 	internal/text
-internal/sample: made-up content of a server to try; it publishes as a client does
+internal/sample: sample content of a demonstration server; it publishes as a client does
 	oci
 	oci/artifact/evidence
 	internal/statictoken
@@ -172,7 +172,7 @@ internal/sample: made-up content of a server to try; it publishes as a client do
 	internal/files
 	internal/signing
 	internal/text
-internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
+internal/supply: keeps a declared set in step with its upstreams; the lock for a single runner is passed in as a func, so state is not imported
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -186,14 +186,14 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 	internal/syntax
 	internal/upstream
 	internal/text
-internal/importer: entries and objects made of what somebody has elsewhere; it publishes nothing
+internal/importer: converts configurations of other tools to entries and objects; it publishes nothing
 	oci
 	internal/addr
 	internal/depot
 	internal/supply
 	internal/text
 	internal/upstream
-internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
+internal/trust: verifies the signatures and reports of a version against a policy; the caller connects to the registry
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -203,14 +203,14 @@ internal/trust: who vouches for a version, and whether that is enough; how a reg
 	internal/signing
 	internal/scan
 	internal/files
-internal/signing: names and packages of a release; it reads what it is given
+internal/signing: signs and verifies releases; it reads only what it is given
 	oci
 	oci/artifact
 	internal/addr
 	internal/archive
 	internal/files
 	internal/text
-internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
+internal/depot: publishes one version at a time; the versions and the checks before publication are passed in as values
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -223,7 +223,7 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/trust
 	internal/upstream
 	internal/text
-internal/client: it publishes through a front-end what depot would publish into a registry, and has what is there read in the same way; it knows no registry
+internal/client: publishes and reads through a front-end as depot does with a registry; it knows no registry
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -231,7 +231,7 @@ internal/client: it publishes through a front-end what depot would publish into 
 	internal/depot
 	internal/signing
 	internal/text
-internal/upstream: it only reads other people's registries; a library wants known hosts as a file
+internal/upstream: only reads registries of others; a library needs the known hosts as a file
 	internal/netaddr
 	oci
 	oci/artifact
@@ -240,7 +240,7 @@ internal/upstream: it only reads other people's registries; a library wants know
 	internal/signing
 	internal/files
 	internal/text
-internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
+internal/server: puts the handlers on one port; flags, credentials and terminal output are passed in as values
 	statebackend/format
 	oci
 	oci/artifact
@@ -273,13 +273,13 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/states
 	internal/text
 	internal/auditlog
-internal/cache: values in memory and archives on disk; what they are of is their readers' affair
+internal/cache: values in memory and archives on disk; the readers know their meaning
 	oci
 	internal/files
-internal/search: finds entries by their words, and asks nobody; what is in them comes in
+internal/search: finds entries by their words; the entries are passed in and no request is made
 	internal/addr
 	internal/text
-internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; signing names the files of an index that does not
+internal/catalog: published versions, read through caches and screened; revoked keys are removed from the answers, so it reads keys; signing names the files of an index without names
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -294,23 +294,23 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/text
 internal/taglog: what a tag records, and when it expires, is the caller's
 	oci
-internal/downloads: counts under tags; who counts what is the caller's
+internal/downloads: counts under tags; the caller decides what is counted
 	internal/taglog
 	internal/text
 	oci
 	oci/artifact
-internal/auditlog: what processes changed, under tags; who may see it is the caller's; access says what a status is as an outcome
+internal/auditlog: changes of processes, under tags; the caller checks rights; access translates a status to an outcome
 	internal/taglog
 	oci
 	oci/artifact
 	internal/access
 	internal/text
-internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
+internal/jobs: a queue in a repository; the handlers carry out its jobs
 	internal/taglog
 	oci
 	oci/artifact
 	internal/text
-internal/lockfile: hashes of what depot could mirror, for what a configuration requires
+internal/lockfile: hashes of the providers that a configuration requires and that depot could mirror
 	oci
 	internal/addr
 	internal/depot
@@ -321,7 +321,7 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/syntax
 	internal/trust
 	internal/upstream
-internal/plugincache: packages of providers that inits share; what a lock file says is lockfile's, and where packages are the caller's
+internal/plugincache: provider packages shared by several inits; lockfile reads lock files, and the caller names the directory
 	internal/addr
 	internal/archive
 	internal/depot
@@ -336,15 +336,15 @@ internal/description: configuration or documentation in, description out
 	internal/archive
 	internal/syntax
 	internal/text
-internal/rights: what a right is, compared with what a rule grants; pure
+internal/rights: compares a right with the rights that a rule grants; pure
 	internal/addr
 	internal/text
-internal/keyring: signing and sealing with the keys of a server; nothing of ours is below it
+internal/keyring: signs and seals with the keys of a server; it imports no package of this repository
 internal/statictoken: static tokens and the files that list them
 	internal/files
 	internal/rights
 	internal/text
-internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
+internal/access: decides who may do what; it knows names and rights, not the objects behind them; httpserve names requests
 	internal/statictoken
 	internal/rights
 	internal/keyring
@@ -355,17 +355,17 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	internal/httpserve
 	internal/syntax
 	internal/text
-internal/service: what the services of a server share; it knows clients and refusals, not what is served
+internal/service: shared by the services of a server; it knows clients and refusals, not the content served
 	oci
 	internal/access
 	internal/httpserve
 	internal/text
-internal/backendblock: values in, a Store out; what is written in files is its callers' affair
+internal/backendblock: turns values into a Store; the callers write the files
 	oci
 	statebackend
 	internal/envelope
 	internal/httpserve
-internal/bridge: it runs a tool beside a facade over the Store that a backend block describes
+internal/bridge: runs a tool beside a facade over the Store that a backend block describes
 	statebackend
 	statebackend/s3facade
 	internal/addr
@@ -375,12 +375,12 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	internal/httpserve
 	internal/lease
 	internal/syntax
-internal/lease: it watches a lock and ends a process; neither is its own
+internal/lease: watches a lock and ends a process; it owns neither
 	statebackend
 internal/addr: leaf: pure names
 internal/archive: trees and bytes
 	internal/files
-internal/bundle: files that carry what depot published; how a registry is reached is depot's
+internal/bundle: files that carry published versions; depot connects to registries
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -389,13 +389,13 @@ internal/bundle: files that carry what depot published; how a registry is reache
 	internal/files
 	internal/signing
 	internal/trust
-internal/pieces: what belongs to one version of what depot published; who may have it is decided elsewhere
+internal/pieces: the content that belongs to one published version; rights are checked elsewhere
 	oci
 	oci/artifact/evidence
 	internal/addr
 	internal/depot
 internal/files: leaf: files of the user, and temporary ones
-internal/netaddr: leaf: what an address says
+internal/netaddr: leaf: classifies addresses
 internal/embedded: leaf: a handler
 	internal/text
 internal/envelope: bytes in, bytes out
@@ -404,32 +404,32 @@ internal/httpserve: both ends of HTTP
 	internal/netaddr
 	internal/files
 	internal/text
-internal/scan: leaf: runs a program, reads its report
-internal/images: it builds programs and packs them; what they do is their affair
+internal/scan: leaf: runs a program and reads its report
+internal/images: builds programs and packs them into images
 	oci
 	internal/addr
 	internal/bundle
 	internal/depot
 	internal/embedded
 	internal/files
-instances/template: what may be launched, read, checked and rendered by pure functions; where it comes from is its loader's
+instances/template: reads, checks and renders templates by pure functions; the loader knows where they come from
 	instances/internal/schema
 	instances/internal/timetable
 	internal/addr
 	internal/syntax
 	internal/text
-instances/lifecycle: the life of instances is a pure machine, without input or output
+instances/lifecycle: the life of instances is a pure state machine, without input or output
 	instances/internal/prices
 	instances/internal/timetable
 	instances/template
 	internal/addr
 	internal/syntax
 	internal/text
-instances/internal/prices: leaf: what a plan costs by a table; who runs the tool brings its plan
-instances/internal/schema: leaf: values and what they may be
-instances/internal/timetable: leaf: when something is stopped and started, by the clocks of a time zone
-instances/internal/sandbox: leaf: the folder that the tool of a run can write, which nobody else uses by name
-instances/internal/localexec: one run of the tool on this machine; whether its attempt is still named comes in as a func
+instances/internal/prices: leaf: the cost of a plan by a price table; the caller supplies the plan
+instances/internal/schema: leaf: values and the constraints on them
+instances/internal/timetable: leaf: times of stopping and starting in a time zone
+instances/internal/sandbox: leaf: the folder that the tool of a run can write, which no other code accesses by name
+instances/internal/localexec: one run of the tool on this machine; whether its attempt is still current is passed in as a func
 	instances/internal/prices
 	instances/internal/records
 	statebackend/format
@@ -451,13 +451,13 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	internal/text
 	internal/states
 	instances/internal/sandbox
-instances/run: what an executor is, and what an attempt leaves in the registry
+instances/run: the interface of an executor, and what an attempt stores in the registry
 	instances/internal/prices
 	instances/internal/records
 	instances/lifecycle
 	instances/template
 	oci
-instances: it mounts the platform into a server, as an extension that the core knows by an interface
+instances: mounts the platform into a server, as an extension that the core knows by an interface
 	instances/templatesource
 	instances/internal/records
 	oci
@@ -487,7 +487,7 @@ instances: it mounts the platform into a server, as an extension that the core k
 	instances/settings
 	internal/states
 	internal/web/site
-instances/settings: the blocks of a file that are about instances, and what they mean
+instances/settings: the configuration blocks for instances, and their meaning
 	instances/templatesource
 	instances/internal/prices
 	instances/lifecycle
@@ -497,14 +497,14 @@ instances/settings: the blocks of a file that are about instances, and what they
 	internal/files
 	internal/syntax
 	internal/text
-instances/internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+instances/internal/ledger: the document of the machine under the lock of a state; the caller forwards requests to the leader and carries out effects
 	statebackend/format
 	oci
 	statebackend
 	internal/files
 	instances/lifecycle
 	instances/template
-instances/internal/records: what an instance leaves in the registry, never what it means
+instances/internal/records: what an instance stores in the registry, never its meaning
 	oci
 	oci/artifact
 	internal/addr
@@ -531,7 +531,7 @@ instances/portal: the API of instances over a store that is passed in
 	internal/service
 	internal/states
 	internal/text
-instances/templatesource: where templates come from: files, and artifacts of the catalog
+instances/templatesource: the sources of templates: files, and artifacts of the catalog
 	instances/api
 	instances/lifecycle
 	instances/template
@@ -540,7 +540,7 @@ instances/templatesource: where templates come from: files, and artifacts of the
 	internal/description
 	oci
 	oci/artifact
-instances/pages: pages of templates and instances, which show what the API answers to who asks
+instances/pages: pages of templates and instances, which show the answers of the API to the caller
 	instances/api
 	instances/lifecycle
 	instances/template
@@ -556,10 +556,10 @@ instances/pages: pages of templates and instances, which show what the API answe
 	oci
 instances/internal/span: time spans as users write them
 instances/internal/plantext: the text form of a plan
-instances/api: what the API of instances says
+instances/api: the documents of the API of instances
 	instances/internal/prices
 	instances/internal/span
-instances/commands: commands of instances and templates; what they share with okara's other commands is cli's
+instances/commands: commands of instances and templates; cli has what they share with okara's other commands
 	instances/templatesource
 	instances/internal/records
 	oci
@@ -578,15 +578,15 @@ instances/commands: commands of instances and templates; what they share with ok
 	internal/client
 	internal/depot
 	internal/text
-instances/internal/portalclient: it asks a front-end for instances; how one is reached is client's
+instances/internal/portalclient: requests instances from a front-end; client connects to it
 	oci
 	instances/api
 	internal/client
 	internal/text
-internal/workspaceclient: it asks a front-end for workspaces; how one is reached is client's
+internal/workspaceclient: requests workspaces from a front-end; client connects to it
 	oci
 	internal/client
-internal/web: it puts the pages together, and has those of who runs the server; other sets come in as values; it knows no registry and no other server
+internal/web: puts the pages together and has the pages for administrators; other sets are passed in as values; it knows no registry and no other server
 	internal/access
 	internal/rights
 	internal/addr
@@ -600,7 +600,7 @@ internal/web: it puts the pages together, and has those of who runs the server; 
 	internal/web/site
 	internal/web/statepages
 	statebackend
-internal/web/site: the frame of all pages, and their words; it knows no set of pages
+internal/web/site: the frame and shared texts of all pages; it knows no set of pages
 	statebackend/format
 	oci
 	internal/access
@@ -610,7 +610,7 @@ internal/web/site: the frame of all pages, and their words; it knows no set of p
 	internal/states
 	internal/text
 	statebackend
-internal/web/catalogpages: pages of what the catalog has; what else belongs on them comes in with its set of pages
+internal/web/catalogpages: pages of the catalog; additional content is passed in with its set of pages
 	oci
 	oci/artifact
 	oci/artifact/evidence
@@ -629,7 +629,7 @@ internal/web/catalogpages: pages of what the catalog has; what else belongs on t
 	internal/trust
 	internal/web/markdown
 	internal/web/site
-internal/web/statepages: pages of states over what is known of them, which comes in
+internal/web/statepages: pages of states, whose content is passed in
 	statebackend/format
 	oci
 	internal/access
@@ -640,10 +640,10 @@ internal/web/statepages: pages of states over what is known of them, which comes
 	internal/text
 	internal/web/site
 	statebackend
-internal/web/markdown: texts of others in, HTML that does nothing out
+internal/web/markdown: turns texts of others into HTML without active content
 	internal/cache
 	internal/text
-internal/states: state files compared, states read to be looked at, and what helps against an error of theirs; who may see them is the caller's
+internal/states: compares state files, prepares states for display and explains errors with states; the caller checks rights
 	statebackend/format
 	oci
 	oci/artifact
@@ -652,14 +652,14 @@ internal/states: state files compared, states read to be looked at, and what hel
 	internal/cache
 	internal/envelope
 	internal/text
-internal/webtest: a real browser for tests, and whom people log in at; it knows no page
+internal/webtest: a real browser and a login issuer for tests; it knows no page
 	internal/access
 	internal/rights
-internal/syntax: text in, syntax trees and settings out
+internal/syntax: turns text into syntax trees and settings
 	internal/text
-internal/buildinfo: leaf: what a program was built from
-internal/startup: leaf: acts before main does
-internal/text: leaf: sizes as people write them, words of strangers that are safe to show, and a pause
+internal/buildinfo: leaf: the versions that a program was built from
+internal/startup: leaf: runs before main
+internal/text: leaf: sizes as users write them, safe display of untrusted words, and a pause
 internal/metricstest: test package
 internal/ocitest: test package
 	*
@@ -671,20 +671,20 @@ instances/portaltest: test package
 	*
 	internal/webtest
 	internal/ocitest
-internal/mutant: it runs tests without a guard of theirs; it knows no package
-internal/repotest: it reads the tree, not the code
-internal/conformance: a test module: other people's registries and clients on our packages
+internal/mutant: runs tests with one of their guards removed; it knows no package
+internal/repotest: reads the tree, not the code
+internal/conformance: a test module: registries and clients of others against our packages
 	oci/artifact/evidence
 	*
 	internal/tofutest
-internal/e2e: a test module that knows okara as a process only
-internal/e2e/dist: it builds what the end-to-end tests publish
-internal/e2e/record: it runs a script and draws what that prints
-internal/e2e/perf: it runs programs and measures them from outside
-provider/cmd/terraform-provider-okara: it starts the provider; what it does is a package
+internal/e2e: a test module that uses okara only as a process
+internal/e2e/dist: builds what the end-to-end tests publish
+internal/e2e/record: runs a script and draws its output
+internal/e2e/perf: runs programs and measures them from outside
+provider/cmd/terraform-provider-okara: starts the provider, which is another package
 	internal/buildinfo
 	provider/internal/plugin
-provider/internal/plugin: the protocol of plugins over a Store; as few packages as states, locks and versions take
+provider/internal/plugin: the protocol of plugins over a Store; it imports as few packages as states, locks and versions need
 	credentials
 	oci
 	oci/artifact/evidence
@@ -696,5 +696,5 @@ provider/internal/plugin: the protocol of plugins over a Store; as few packages 
 	internal/lease
 	internal/states
 	internal/text
-internal/e2e/instances: a demonstration; it knows okara as a process only
+internal/e2e/instances: a demonstration; it uses okara only as a process
 `
