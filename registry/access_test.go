@@ -51,7 +51,7 @@ func private(t testing.TB) func(*server.Options) {
 	}
 }
 
-// TestPrivate is rows 4, 6 and 27: with a token for metadata only a private
+// TestPrivate shows that with a token for metadata only a private
 // server works, nothing of the token gets into an archive link, and without a
 // token neither metadata nor mirror answer.
 //

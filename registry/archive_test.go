@@ -106,7 +106,7 @@ func TestArchiveRanges(t *testing.T) {
 	}
 }
 
-// TestArchiveLinkFixed is row 6 of OpenDepot's defects: a signed link is valid
+// TestArchiveLinkFixed shows that a signed link is valid
 // only for its purpose.
 //
 // Shows: aws-registry 5 | signed links, 4 hours | links signed for one digest, 4 hours by default,
@@ -134,7 +134,7 @@ func TestArchiveLinkFixed(t *testing.T) {
 
 // TestArchiveRedirect checks that clients are redirected to the registry's own
 // storage, but never for HEAD, and that archives are streamed to clients that
-// cannot reach it (row 17).
+// cannot reach it.
 func TestArchiveRedirect(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
 	f := newFrontAt(t, host, nil, nil)
@@ -235,7 +235,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestCrawl is row 5: every URL in every answer works for HEAD and GET, and
+// TestCrawl shows that every URL in every answer works for HEAD and GET, and
 // none has an empty path segment or a host name.
 //
 // Shows: registries 5 | an address in an answer that is not served | artifact-keeper#2647

@@ -45,7 +45,7 @@ func (l *lines) take() string {
 
 // TestAudit checks that the audit log records who did what by which rule,
 // including refusals, and that log, audit log and metrics contain no token or
-// link (row 6).
+// link.
 //
 // Shows: registries 6
 // Shows: mistakes 39

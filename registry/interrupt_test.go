@@ -14,7 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestPublishInterrupted is row 12: a server is killed after each of its
+// TestPublishInterrupted shows what happens if a server is killed after each of its
 // requests to the registry while it publishes, or only the answer to that
 // request is lost. If another server then lists the version, it can be
 // installed, and publishing again finishes the job.

@@ -50,7 +50,7 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 	return ocitest.CutBody(r, http.DefaultTransport)
 }
 
-// TestFlakyRegistry is row 15: 500 clients at once while a tenth of the
+// TestFlakyRegistry runs 500 clients at once while a tenth of the
 // registry's answers fails, and no client gets an error or a wrong byte.
 //
 // Shows: registries 15 | 500 with ten concurrent clients | terrakube-io/terrakube#2539
@@ -118,7 +118,7 @@ func inits(t *testing.T, change func(*server.Options)) *flaky {
 	return source
 }
 
-// TestPagedList is row 24: pages of two with absolute and with repeated links.
+// TestPagedList reads tag lists in pages of two with absolute and with repeated links.
 //
 // Shows: registries 24 | only the first page of tag lists is read |
 // apparentlymart/oci-distribution-terraform-registry

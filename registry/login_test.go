@@ -139,7 +139,7 @@ func (f *front) exchange(t testing.TB, code, verifier, redirect string) (string,
 	}](t, body).Token, status
 }
 
-// TestLogin is row 21: the complete flow of `tofu login` to a token that works.
+// TestLogin carries out the complete flow of `tofu login` to a token that works.
 func TestLogin(t *testing.T) {
 	now := time.Now()
 	i := newIssuer(t)

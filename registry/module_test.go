@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestModuleAnswer is row 1: each form of the answer, for each client, with a
+// TestModuleAnswer checks each form of the answer, for each client, with a
 // JSON body for every 200.
 //
 // Shows: registries 1 | 200 without JSON on a module download | terrakube-io/terrakube#669,

@@ -53,7 +53,7 @@ func TestModule(t *testing.T) {
 }
 
 // TestProvider installs three platforms with different archives. Each gets its
-// own bytes, and the protocols are those of the provider (OpenDepot rows 1, 2).
+// own bytes, and the protocols are those of the provider.
 //
 // Shows: opendepot-defects 1 | one platform's package for all, protocol always 5.0
 func TestProvider(t *testing.T) {
@@ -69,7 +69,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// TestMirror is row 13: a mirrored provider with a hyphen in its name and a
+// TestMirror shows that a mirrored provider with a hyphen in its name and a
 // pre-release version keeps its address in both ways to install it.
 //
 // Shows: registries 13 | hyphens and pre-releases in names | hermitcrab
@@ -90,7 +90,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestUnknown is row 9: missing objects are 404 at every level, with a JSON
+// TestUnknown shows that missing objects are 404 at every level, with a JSON
 // body, and never an empty 200.
 //
 // Shows: registries 9 | 500 or an empty 200 for objects that do not exist | OpenDepot, terrakube
@@ -118,7 +118,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestWrongBase is row 3: a client that uses a registry as a mirror, or the
+// TestWrongBase shows that a client that uses a registry as a mirror, or the
 // reverse, is told the correct base URL.
 //
 // Shows: registries 3 | a registry used as a mirror, or the reverse | hashicorp/terraform#31804,
@@ -142,7 +142,7 @@ func TestWrongBase(t *testing.T) {
 	}
 }
 
-// TestRequestCount is row 14: the number of requests to the registry for a cold
+// TestRequestCount checks the number of requests to the registry for a cold
 // and a warm client, before the archive.
 //
 // Shows: registries 14 | the storage listed on every request | boring-registry#194,

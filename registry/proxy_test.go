@@ -19,7 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
-// TestBehindProxy is row 10: installation works behind a proxy that terminates
+// TestBehindProxy shows that installation works behind a proxy that terminates
 // TLS, strips a prefix and sends another Host and scheme.
 //
 // Shows: registries 10 | absolute URLs made from the request's Host | several
@@ -52,7 +52,7 @@ func TestBehindProxy(t *testing.T) {
 	})
 }
 
-// TestGolden is row 29: the exact form of every answer, with keys in lower case
+// TestGolden checks the exact form of every answer, with keys in lower case
 // and no null that a client reads.
 //
 // Shows: registries 29 | capitalized JSON keys, null where a list is expected | otf, tapir

@@ -32,7 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// TestPullThroughLyingOrigin is row 18: nothing is stored, and no client gets
+// TestPullThroughLyingOrigin shows that nothing is stored, and no client gets
 // all of a wrong package.
 //
 // Shows: opendepot 7
@@ -320,7 +320,7 @@ func TestPullThroughHiddenRegistry(t *testing.T) {
 	}
 }
 
-// TestPullThroughHangingOrigin is row 19: an origin that accepts requests and
+// TestPullThroughHangingOrigin shows that an origin that accepts requests and
 // never answers adds nothing, and stored versions are served.
 //
 // Shows: registries 19 | nothing served while the origin is down | boring-registry#187, #195, #306

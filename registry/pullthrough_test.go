@@ -119,7 +119,7 @@ func checkStored(t *testing.T, storage http.Handler, from *origin, zips map[stri
 	checkPulledPackage(t, f)
 }
 
-// TestPullThroughSharesFetch is also row 18: fifty clients share one fetch, and
+// TestPullThroughSharesFetch shows that fifty clients share one fetch, and
 // other platforms do not wait for it.
 //
 // Shows: registries 18

@@ -137,7 +137,7 @@ func TestStatusCost(t *testing.T) {
 	}
 }
 
-// TestTofuKeys is row 7: the keys that are served for each state of a
+// TestTofuKeys checks the keys that are served for each state of a
 // provider's keys, checked with both clients and both stock tools. They accept
 // a key that has expired since, as for every old release.
 //

@@ -98,7 +98,7 @@ func (f *tlsFront) take() []string {
 	return asked
 }
 
-// TestTofuProtocols is rows 1 and 4 with stock tools: every protocol over TLS,
+// TestTofuProtocols uses every protocol with stock tools over TLS,
 // found by service discovery, anonymously and with a token, with each form of
 // the answer about modules.
 //
@@ -223,7 +223,7 @@ func TestTofuRefusesDamagedModule(t *testing.T) {
 	}
 }
 
-// TestTofuHashes is row 11: the hashes that publishing records for each
+// TestTofuHashes shows that the hashes that publishing records for each
 // platform equal those that the tools compute from the packages, by either
 // protocol.
 //
@@ -302,7 +302,7 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 	return status/100 == 2
 }
 
-// TestTofuLogin is row 21: stock tools log in to an issuer in this process,
+// TestTofuLogin has stock tools log in to an issuer in this process,
 // through the front-end and at the issuer itself, install with the token, and
 // store a state with a cloud block.
 //

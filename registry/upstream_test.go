@@ -24,7 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// TestTokenExchange is row 25: if a registry challenges for each repository,
+// TestTokenExchange shows that if a registry challenges for each repository,
 // and its issuer refuses joined scopes, tokens are requested for one repository
 // at a time.
 //
@@ -70,7 +70,7 @@ func TestTokenExchange(t *testing.T) {
 	}
 }
 
-// TestManyTags is row 24 at scale: 10,000 tags in pages of two, with absolute
+// TestManyTags reads 10,000 tags in pages of two, with absolute
 // links that have another scheme, and a repeated one at the end.
 //
 // Shows: registries 24
@@ -130,7 +130,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestRunnersBesideTheStorage is row 17: clients that cannot reach the storage
+// TestRunnersBesideTheStorage shows that clients that cannot reach the storage
 // behind the registry get the bytes from the front-end, all others are
 // redirected; a registry without such a storage is streamed.
 //

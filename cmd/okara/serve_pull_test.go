@@ -80,7 +80,7 @@ func TestServePullThroughConfig(t *testing.T) {
 	}
 }
 
-// TestServePullThroughPrivate is row 23: with a rule for any host, clients cannot make the
+// TestServePullThroughPrivate shows that with a rule for any host, clients cannot make the
 // server send requests to internal addresses, by any name.
 //
 // Shows: registries 23 | requests to internal addresses | artifact-keeper#2094

@@ -19,9 +19,9 @@ import (
 )
 
 // TestServeSecrets requests every route of a server that has every kind of secret, with every
-// method, with and without tokens. No answer contains a secret of the configuration (row 22),
+// method, with and without tokens. No answer contains a secret of the configuration,
 // and neither the log, the audit log nor a span contains one, the token of a caller, or that
-// of an archive link (row 6).
+// of an archive link.
 //
 // Shows: registries 6
 // Shows: registries 22

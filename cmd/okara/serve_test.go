@@ -135,7 +135,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeTLS is row 26: with a certificate, plain http gets 400.
+// TestServeTLS shows that with a certificate, plain http gets 400.
 //
 // Shows: registries 26 | plain HTTP on a port meant for TLS | the same; OpenDepot
 func TestServeTLS(t *testing.T) {

@@ -54,7 +54,7 @@ func TestTracing(t *testing.T) {
 
 // TestServeTracing sends requests that belong to a trace through a server in front of a
 // registry: the server's spans and those of its requests to the registry, which also gets the
-// trace context, belong to that trace, and no secret leaves the process (row 6). Without a
+// trace context, belong to that trace, and no secret leaves the process. Without a
 // collector there are no spans and no trace context.
 //
 // Shows: opendepot 18

@@ -274,7 +274,7 @@ func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
 	return f, &asked
 }
 
-// TestFinderStart is row 14 of the mistakes of others: after a restart the catalog must
+// TestFinderStart shows that after a restart the catalog must
 // not be empty until everything was read.
 //
 // Shows: page-mistakes 14 | an empty catalog after a restart | -

@@ -104,7 +104,7 @@ func TestTimes(t *testing.T) {
 }
 
 // TestSlow sends and fetches for hours, slower than any limit on the whole transfer could
-// allow (row 16).
+// allow.
 //
 // Shows: registries 16
 func TestSlow(t *testing.T) {

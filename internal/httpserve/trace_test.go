@@ -20,7 +20,7 @@ import (
 
 // TestServerSpans follows one trace from the client through the server to the server's
 // own requests. No span has any part of the token in the path, the query or the
-// Authorization header (row 6).
+// Authorization header.
 //
 // Shows: registries 6
 func TestServerSpans(t *testing.T) {

@@ -253,7 +253,7 @@ func TestLoginRate(t *testing.T) {
 	}
 }
 
-// TestReturn is row 10: a login redirects to a page of this server, and nowhere else.
+// TestReturn shows that a login redirects to a page of this server, and nowhere else.
 //
 // Shows: page-mistakes 10 | an open redirect after login | several
 func TestReturn(t *testing.T) {

@@ -146,7 +146,7 @@ func TestPoolOfBrokenTemplate(t *testing.T) {
 	s.run(leader, "the pool is drained", func() bool { return s.phases()["Destroyed"] == 2 })
 }
 
-// TestQuota covers the other half of N1: 20 creates over a quota of 5, past the portal.
+// TestQuota creates 20 instances over a quota of 5, past the portal.
 //
 // Shows: operator 36
 func TestQuota(t *testing.T) {

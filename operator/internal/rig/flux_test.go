@@ -37,7 +37,7 @@ func TestFluxRunsAModule(t *testing.T) {
 	if got := string(outputs.Data["text"]); got != "hello, okara" {
 		t.Errorf("the output is %q", got)
 	}
-	if len(outputs.Data["list__type"]) == 0 { // T6: a value that is not a string has a type beside it
+	if len(outputs.Data["list__type"]) == 0 { // a value that is not a string has a type beside it
 		t.Errorf("the outputs are %q", outputs.Data)
 	}
 	if !r.applied() {
