@@ -86,7 +86,7 @@ rule "operators" {
 	if may, other := ask("net", alice), ask("dns", alice); may != http.StatusNotFound || other != http.StatusForbidden {
 		t.Errorf("a broken file: %d and %d, want the old rules", may, other)
 	}
-	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not JSON") {
+	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not valid JSON") {
 		t.Errorf("the doctor says %s", doctor)
 	}
 	if err := os.Remove(rules); err != nil {

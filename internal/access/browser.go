@@ -37,9 +37,9 @@ func (g *Guard) screenName(r *http.Request, now *rules) error {
 	if now.names == nil || called(r, now.names) {
 		return nil
 	}
-	g.logFor(r).Warn("request refused: everybody may write here, and the name it calls is not of this server", "host", r.Host)
+	g.logFor(r).Warn("request refused: anonymous callers may write here, and its Host is not a name of this server", "host", r.Host)
 	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clip(hostOf(r.Host)) +
-		"; where everybody may write, set hostname or public_url to the name that clients use"}
+		"; if anonymous callers may write, set hostname or public_url to the name that clients use"}
 }
 
 // ownNames returns the host names that a server accepts if anonymous callers may write;

@@ -203,7 +203,7 @@ func (g Grant) Groups(age time.Duration) ([]string, error) {
 		age = defaultGroupAge
 	}
 	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {
-		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups were asked for too long ago to act for them: log in again"}
+		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups were read from the issuer too long ago to act for them: log in again"}
 	}
 	return g.groups, nil
 }
@@ -252,10 +252,10 @@ func (g *Guard) allow(r *http.Request, now *rules, right rights.Right) (Grant, e
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
 	}
 	if stray {
-		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run reaches its own state alone, and by /state/ only", Right: right}
+		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run can use only its own state, and only through /state/", Right: right}
 	}
 	if c.portal && !ofPortal(right.Kind) {
-		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "you have logged in at a portal, and may use templates and instances only"}
+		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "you are logged in at a portal, where only templates and instances may be used"}
 	}
 	if c.Mode == "anonymous" {
 		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
@@ -350,7 +350,7 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		return Caller{}, refused
 	}
 	if now.void.ended(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
-		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", "the rules file ended what this subject got before")
+		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", "the rules file revoked earlier tokens of this subject")
 		return Caller{}, refused
 	}
 	return now.identified("oidc", id), nil

@@ -162,7 +162,7 @@ func (g dialog) callbackURL() string {
 func checkRedirect(redirect string) error {
 	u, err := url.Parse(redirect)
 	if err != nil {
-		return errors.New("redirect_uri is not an URL")
+		return errors.New("redirect_uri is not a URL")
 	}
 	port, err := strconv.Atoi(u.Port())
 	portOfTool := err == nil && port >= loginPort && port <= loginLastPort

@@ -117,7 +117,7 @@ func (s *issuers) of(list []Issuer) (*issuers, error) {
 func checkIssuers(list []Issuer) error {
 	for _, i := range list {
 		if i.URL == "" || len(i.Audiences) == 0 {
-			return fmt.Errorf("issuer %q: an URL and at least one audience are needed", i.URL)
+			return fmt.Errorf("issuer %q: a URL and at least one audience are needed", i.URL)
 		}
 	}
 	return nil
@@ -289,7 +289,7 @@ func parseKeys(b []byte) (*issuerKeys, error) {
 	}
 	keys := keysOf(set)
 	if len(keys.ids) == 0 {
-		return nil, errors.New("no public key that signs is in it")
+		return nil, errors.New("it has no public signing key")
 	}
 	return keys, nil
 }

@@ -96,13 +96,13 @@ func ParseRules(b []byte) (out RulesFile, err error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&doc); err != nil {
-		return out, fmt.Errorf("the rules are not JSON as it should be: %w", err)
+		return out, fmt.Errorf("the rules are not valid JSON: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return out, errors.New("something follows the rules")
+		return out, errors.New("unexpected data after the rules")
 	}
 	if len(doc.Rules) > maxFileRules || len(doc.NotBefore) > maxRevocation {
-		return out, fmt.Errorf("at most %d rules, and %d of not_before", maxFileRules, maxRevocation)
+		return out, fmt.Errorf("at most %d rules and %d entries of not_before", maxFileRules, maxRevocation)
 	}
 	for i, r := range doc.Rules {
 		rule := Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims}
@@ -146,7 +146,7 @@ func (r Rule) bounded() error {
 	}
 	for _, text := range texts {
 		if len(text) > maxRuleText {
-			return fmt.Errorf("a text of it has more than %d bytes", maxRuleText)
+			return fmt.Errorf("one of its texts has more than %d bytes", maxRuleText)
 		}
 	}
 	return nil

@@ -58,25 +58,25 @@ func TestReadRules(t *testing.T) {
 func TestReadRulesRefuses(t *testing.T) {
 	rule := func(more string) string { return `{"rules": [{"name": "a", ` + more + `}]}` }
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":           {"", "not JSON"},
-		"half":              {`{"rules": [`, "not JSON"},
+		"nothing":           {"", "not valid JSON"},
+		"half":              {`{"rules": [`, "not valid JSON"},
 		"unknown":           {`{"rulez": []}`, "rulez"},
 		"unknown in rule":   {rule(`"allow": ["read:module:**"], "deny": []`), "deny"},
-		"more":              {`{} {}`, "follows"},
+		"more":              {`{} {}`, "unexpected data after the rules"},
 		"no name":           {`{"rules": [{"allow": ["read:module:**"]}]}`, "rules[0]"},
 		"no right":          {rule(`"groups": ["x"]`), "gives nothing"},
 		"no scope":          {rule(`"allow": ["everything"]`), "ACTION:KIND:GLOB"},
-		"open brace":        {rule(`"allow": ["read:module:{a"]`), "around the name of a claim"},
-		"close brace":       {rule(`"allow": ["read:module:a}"]`), "around the name of a claim"},
-		"empty claim":       {rule(`"allow": ["read:module:{}/x"]`), "around the name of a claim"},
-		"empty claims":      {rule(`"allow": ["read:module:{...}"]`), "around the name of a claim"},
-		"nested":            {rule(`"allow": ["read:module:{a{b}}"]`), "around the name of a claim"},
+		"open brace":        {rule(`"allow": ["read:module:{a"]`), "enclose the name of a claim"},
+		"close brace":       {rule(`"allow": ["read:module:a}"]`), "enclose the name of a claim"},
+		"empty claim":       {rule(`"allow": ["read:module:{}/x"]`), "enclose the name of a claim"},
+		"empty claims":      {rule(`"allow": ["read:module:{...}"]`), "enclose the name of a claim"},
+		"nested":            {rule(`"allow": ["read:module:{a{b}}"]`), "enclose the name of a claim"},
 		"many rights":       {rule(`"allow": [` + strings.Repeat(`"read:module:a",`, 100) + `"read:module:a"]`), "at most 100"},
 		"long":              {rule(`"allow": ["read:module:` + strings.Repeat("a", 2000) + `"]`), "more than 1024 bytes"},
 		"large":             {`{"rules": [` + strings.Repeat(" ", 1<<20) + `]}`, "at most 1048576 bytes"},
 		"no subject":        {`{"not_before": [{"issuer": "x", "time": "2027-01-31T00:00:00Z"}]}`, "not_before[0]"},
 		"no time":           {`{"not_before": [{"issuer": "x", "subject": "a"}]}`, "not_before[0]"},
-		"a time of its own": {`{"not_before": [{"issuer": "x", "subject": "a", "time": "soon"}]}`, "not JSON"},
+		"a time of its own": {`{"not_before": [{"issuer": "x", "subject": "a", "time": "soon"}]}`, "not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseRules([]byte(test.text))

@@ -105,7 +105,7 @@ func cookieRoute(r *http.Request) bool {
 }
 
 func errEnded() error {
-	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or is not of this server: log in again"}
+	return &Refusal{Status: http.StatusUnauthorized, Text: "your session has ended, or was not started by this server: log in again"}
 }
 
 // session identifies the caller by the cookie of a request without a token; found is

@@ -93,7 +93,7 @@ func (s *Sessions) read(r *http.Request) (sealed string, ok bool) {
 // cookies returns the cookies for a sealed session that expire after age.
 func (s *Sessions) cookies(r *http.Request, sealed string, age time.Duration) ([]*http.Cookie, error) {
 	if len(sealed) > 2*maxCookie {
-		return nil, &Refusal{Status: http.StatusForbidden, Text: "what the issuer says of you is more than two cookies hold: it has to send fewer groups or claims"}
+		return nil, &Refusal{Status: http.StatusForbidden, Text: "the groups and claims from the issuer do not fit into two cookies: it must send fewer"}
 	}
 	first := sealed[:min(len(sealed), maxCookie)]
 	all := []*http.Cookie{s.Cookie(r, "", first, age)}

@@ -35,8 +35,8 @@ func ParseRuleScope(s string) (Scope, error) {
 }
 
 var (
-	errNoClaim = errors.New("the token has no such claim, or one that is no name")
-	errBraces  = errors.New("{ and } are around the name of a claim, such as {namespace} or {module...}")
+	errNoClaim = errors.New("the token has no such claim, or its value is not a name")
+	errBraces  = errors.New("{ and } must enclose the name of a claim, such as {namespace} or {module...}")
 )
 
 // Fill replaces the names of claims in the glob by their values.

@@ -138,7 +138,7 @@ type Scope struct {
 func ParseScope(s string) (Scope, error) {
 	scope, err := parseScope(s)
 	if err == nil && strings.ContainsAny(scope.Glob, "{}") {
-		return Scope{}, fmt.Errorf("scope %q: only the rights of a rule name claims", s)
+		return Scope{}, fmt.Errorf("scope %q: only rights in rules may name claims", s)
 	}
 	return scope, err
 }

@@ -23,7 +23,7 @@ func TestFilesOfAnIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ text, want string }{
-		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": no public key"},
+		{fmt.Sprintf("jwks_file = %q", file), "okara.hcl:1: jwks_file: " + file + ": it has no public signing key"},
 		{fmt.Sprintf("jwks_file = %q", file+".none"), "okara.hcl:1: jwks_file: open " + file + ".none"},
 		{fmt.Sprintf("ca_file = %q", file), "okara.hcl:1: ca_file: "},
 		{fmt.Sprintf("ca_file = %q\njwks_file = %q", file, file), "leave ca_file out"},

@@ -70,7 +70,7 @@ func TestRunDoors(t *testing.T) {
 		return w
 	}
 	for _, d := range doors() {
-		want := "by /state/ only"
+		want := "only through /state/"
 		if strings.HasPrefix(d.path, "/state/") {
 			want = "not this object's state"
 		}

@@ -98,7 +98,7 @@ func TestAccessRules(t *testing.T) {
 	unknown := s.rule(s.ns, "unknown", func(r *v1alpha1.AccessRuleSpec) { r.Issuer = "https://else.example.com" }, own)
 	s.says(unknown, false, v1alpha1.ReasonIssuerUnknown)
 	broken := s.rule(s.ns, "broken", nil, "read:module:"+v1alpha1.Right(s.ns)+"/{x")
-	if message := s.says(broken, false, v1alpha1.ReasonInvalid); !strings.Contains(message, "around the name of a claim") {
+	if message := s.says(broken, false, v1alpha1.ReasonInvalid); !strings.Contains(message, "enclose the name of a claim") {
 		t.Error(message)
 	}
 	s.rulesAre(`{"rules":[` + line(s.ns, "b", string(own)) + `]}`)
