@@ -39,7 +39,7 @@ func TestBrowserSeveral(t *testing.T) {
 				tab.To("Choose " + name)
 				tab.Press(" ")
 			}
-			tab.To("Destroy what is chosen")
+			tab.To("Destroy selected")
 			tab.Enter()
 			tab.Wait("Everything that these created is destroyed")
 			if text := tab.Text(); strings.Contains(text, "net two") || !strings.Contains(text, "net three") {

@@ -60,7 +60,7 @@ func TestAuditPage(t *testing.T) {
 		}
 		return body
 	}
-	says("audit", "Not protected.", "Nobody has changed anything in 90 days.", "audit_log", "okara admin audit")
+	says("audit", "Not protected.", "No changes in the last 90 days.", "audit_log", "okara admin audit")
 	s.changes()
 	body := says("audit", "3 changes of this replica are not in the registry yet", "1 to 3 of 3", "../api/v1/audit?format=csv", "../api/v1/audit?format=jsonl",
 		"anna@example.com", "oidc · https://issuer.example.com · 192.0.2.7", "reveal state", "&lt;b&gt;", "&lt;script&gt;", "yank module", "net/vpn/aws", "net/vpc/aws 1.0.0", "a1a1a1a1a1a1")
@@ -111,7 +111,7 @@ func TestAuditAltered(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body := s.ask(t, admin, http.MethodGet, "audit", nil)
-	for _, want := range []string{"<h2>Audit altered</h2>", tag.String(), "its format is 9"} {
+	for _, want := range []string{"<h2>Audit log altered</h2>", tag.String(), "its format is 9"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}

@@ -132,7 +132,7 @@ func TestLoggedInWithoutRights(t *testing.T) {
 	}
 	for _, page := range []string{"/ui/", "/ui/search?q=vpc", "/ui/modules/net"} {
 		resp, body := visit(t, c, h.URL+page, "")
-		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "What you may</a>") {
+		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Your rights</a>") {
 			t.Errorf("%s: %s to %s\n%s", page, resp.Status, resp.Header.Get("Location"), body)
 		}
 	}

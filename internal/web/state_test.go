@@ -49,9 +49,9 @@ func TestStatePages(t *testing.T) {
 		{"states/shop/default/2/resources", "aws_db_instance.main", "data.aws_region.here", 200}, // on the second page
 		{"states/shop/default/2/resources?page=2", "data.aws_region.here", "aws_db_instance.main", 200},
 		{"states/shop/default/2/resources?q=region", "1 resource with", "aws_db_instance", 200},
-		{"states/shop/default/2/resources?q=%3Cscript", "No address has this in it", "<script>", 200},
+		{"states/shop/default/2/resources?q=%3Cscript", "No address contains this", "<script>", 200},
 		{"states/shop/default/2/resources?address=aws_db_instance.main", "db.large", plantedName, 200},
-		{"states/shop/default/2/resources?address=aws_db_instance.main", "The value goes on", plantedMark, 200},
+		{"states/shop/default/2/resources?address=aws_db_instance.main", "The value continues", plantedMark, 200},
 		{"states/shop/default/2/resources?address=aws_db_instance.main", "&lt;script&gt;", "\u202e", 200},
 		{"states/shop/default/2/resources?address=aws_db_instance.main", "tags.team", "<script>alert", 200},
 		{"states/shop/default/2/resources?address=none.none", "has no resource none.none", "", 404},
