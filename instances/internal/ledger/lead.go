@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	errMoved = errors.New("the ledger goes on elsewhere")
-	errOver  = errors.New("the time of this leader is over")
+	errMoved = errors.New("the ledger has moved")
+	errOver  = errors.New("the term of this leader has ended")
 	// errRefused wraps every reason for which no replica may lead.
 	errRefused = errors.New("no leader may start")
 )
@@ -24,7 +24,7 @@ func (l *Ledger) lead(ctx context.Context) error {
 		return err
 	}
 	if l.o.Sealer == nil && !l.o.BuiltIn && !l.o.InClear {
-		return fmt.Errorf("%w without state keys: who writes to the registry would own what instances own\nhint: set OKARA_STATE_KEYS, or unsealed = true", errRefused)
+		return fmt.Errorf("%w without state keys: anyone who may write to the registry could take over all instances\nhint: set OKARA_STATE_KEYS, or unsealed = true", errRefused)
 	}
 	l.mu.Lock()
 	refused := errors.Is(l.refused, errRefused)

@@ -119,6 +119,6 @@ func (t *tenure) leaveHint(ctx context.Context, number int) {
 		}
 	}
 	if err != nil {
-		t.l.o.Logger.WarnContext(ctx, "the ledger's first repository does not say where it goes on", "error", err)
+		t.l.o.Logger.WarnContext(ctx, "the ledger's first repository does not name its successor", "error", err)
 	}
 }

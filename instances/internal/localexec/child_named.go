@@ -63,7 +63,7 @@ func (l *ledgerReader) named(ctx context.Context, ref lifecycle.Ref) (Standing, 
 		same = same && subtle.ConstantTimeCompare([]byte(run.Nonce), []byte(ref.Nonce)) == 1
 		return Standing{Named: same, Cancel: run.Cancel, Force: run.Force}, nil
 	}
-	return Standing{}, fmt.Errorf("the ledger %s goes on without end: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
+	return Standing{}, fmt.Errorf("the ledger %s refers to too many successors: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
 }
 
 // ledgerPage is the part of a ledger that is decoded.

@@ -109,7 +109,7 @@ func (w *Workdir) Inside(elem ...string) Path {
 }
 
 // errBegun refuses names that the tool may have replaced.
-var errBegun = errors.New("the tool has run here: its folder is used by name no more")
+var errBegun = errors.New("the tool has run here: its folder must no longer be accessed by name")
 
 // Fill calls do with the name of a folder in the Workdir, before the tool runs for the
 // first time.
