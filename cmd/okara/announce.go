@@ -33,9 +33,10 @@ module protocol has no place for one, so for modules okara show and okara list d
 
 func newYank(reg *cli.Registries) *cobra.Command {
 	return newAnnounce(reg, evidence.ActionYank, evidence.ActionUnyank, "Withdraw a version",
-		`Withdraw a version, or with @* every version, which asks first: the front-end neither lists nor serves it, so that exact pins
-and lock files on it fail too. Nothing is deleted. Direct access by oci:// still works,
-unless --delete-tag removes the tag, which not every registry allows.
+		`Withdraw a version, or with @* every version, which asks first: the front-end
+neither lists nor serves it, so exact pins and lock files that name it fail too.
+Nothing is deleted. Direct access by oci:// still works, unless --delete-tag
+removes the tag, which not every registry allows.
 
 --undo takes it back. Where the yank, or okara admin prune, removed the tag, it is put
 back, as long as the registry still has what it named.`)
@@ -81,10 +82,10 @@ func (f *announceFlags) add(cmd *cobra.Command, action string) {
 	f.server.Add(fl)
 	fl.BoolVar(&f.undo, "undo", false, "take it back")
 	fl.StringVarP(&f.an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
-	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` does this, for the record")
+	fl.StringVar(&f.an.Actor, "actor", "", "`WHO` makes the change, for the record")
 	fl.StringVar(&f.an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	if action == evidence.ActionYank {
-		fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask, where every version is withdrawn")
+		fl.BoolVarP(&f.yes, "yes", "y", false, "do not ask before every version is withdrawn")
 		fl.BoolVar(&f.an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
 }

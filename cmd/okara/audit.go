@@ -39,12 +39,13 @@ func newAudit(reg *cli.Registries) *cobra.Command {
 days, the newest first. Each server writes its changes into the queue repository once
 a minute, sealed with the state keys where it has any.
 
-They are read from the registry, with the keys of OKARA_STATE_KEYS, and each sign that
-somebody altered them is reported. With --server a server is asked instead, which needs a
-token with admin:*:**; it also knows its last 5,000 --decisions about requests.
+They are read from the registry, with the keys of OKARA_STATE_KEYS, and every
+sign of tampering is reported. With --server a server is asked instead, which
+needs a token with admin:*:**; it also knows its last 5,000 --decisions about
+requests.
 
-A time is one such as 2026-11-22T12:00:00Z, or a day, which --until includes. The
-record of everything is the file that audit_log names at each server.
+A time is written as 2026-11-22T12:00:00Z or as a day, which --until includes.
+The complete record is the file that audit_log names at each server.
 
 Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 		Example: `  okara admin audit --registry registry.example.com/acme --since 2026-11-01
@@ -81,7 +82,7 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 		fl.String(name, "", usage)
 	}
 	fl.BoolVar(&decisions, "decisions", false, "decisions about requests instead of changes; for --server")
-	fl.BoolVar(&asCSV, "csv", false, "print comma-separated values, of any number of records")
+	fl.BoolVar(&asCSV, "csv", false, "print all records as comma-separated values")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{access.Done, access.Refused, access.Failed}, cobra.ShellCompDirectiveNoFileComp)) // as below
 	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp))                       // fails only for an unknown flag
 	return cmd
@@ -90,9 +91,9 @@ Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
 // auditFilters returns the flags that select records.
 func auditFilters() map[string]string {
 	return map[string]string{
-		"actor": "only by actors with `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
-		"kind": "only of this `KIND`, such as module", "address": "only of addresses with `TEXT` in them",
-		"decision": "only what was allowed or denied: `DECISION`", "outcome": "only what was done, refused or failed: `OUTCOME`", "since": "only from this `TIME` on", "until": "only before this `TIME`",
+		"actor": "only records of actors with `TEXT` in name, issuer, mode or address", "action": "only records with this `ACTION`, such as publish",
+		"kind": "only records of this `KIND`, such as module", "address": "only records of addresses that contain `TEXT`",
+		"decision": "only records with this `DECISION`: allowed or denied", "outcome": "only records with this `OUTCOME`: done, refused or failed", "since": "only records from this `TIME` on", "until": "only records before this `TIME`",
 	}
 }
 

@@ -20,7 +20,7 @@ func newAuthEmit(reg *cli.Registries) *cobra.Command {
 		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
 		Long: `Print the block for OpenTofu's CLI configuration that makes it use the
 credentials which okara has chosen. A credential helper is named in the block;
-any other secret is printed as it is, so keep the output from logs.`,
+any other secret is printed as it is, so keep the output out of logs.`,
 		Example: `  okara auth emit ghcr.io/acme >> ~/.tofurc`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ const bundleLong = `Carry modules, providers and their signatures over an air ga
 
 A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
 content gives the same file. Creating and loading can be interrupted at any
-time; the next run goes on where the last one stopped.`
+time; the next run continues where the last one stopped.`
 
 func newBundle(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
@@ -45,9 +45,9 @@ func newBundleCreate(reg *cli.Registries) *cobra.Command {
 		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
 providers (registry.opentofu.org/hashicorp/time). Without a constraint all
 versions are taken. --sign-key writes the signature FILE.sig over the index of
-the bundle, which has the digest of all that is in it.
+the bundle, which holds the digests of its content.
 
-` + policyHelp + ` There is no bundle then.
+` + policyHelp + ` No bundle is written then.
 
 Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such version.`,
 		Example: `  okara bundle create week.tar net/vpc/aws 'registry.opentofu.org/hashicorp/time@~> 0.14'
@@ -200,9 +200,9 @@ func newBundleVerify(a *cli.App) *cobra.Command {
 		Short: "Check a bundle without a registry",
 		Long: `Check that every blob of a bundle has the content its name says, and that
 everything its tags need is in it or in the bundle it builds on. With --key, the
-signature FILE.sig must be there and made by one of the keys; without, one that is
-there is not checked, which is said. Signatures of the versions inside are for
-okara bundle load to check.
+signature FILE.sig must be there and made by one of the keys; without it, an
+existing signature is not checked, and okara says so. The signatures of the
+versions are checked by okara bundle load.
 
 Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 		Example: "  okara bundle verify week.tar --key release.pub.asc",
@@ -240,12 +240,13 @@ exists with other content is left as it is and reported with exit code 4. With
 --key, nothing is pushed unless one of the keys made the signature FILE.sig.
 
 Only modules and providers below the prefix are written, with their signatures,
-status and reports. Without --key a bundle speaks only about the versions that are
-new with it: a yank, a deprecation or a scan report of a version that the registry
-has already is refused, unless --force is given.
+status and reports. Without --key a bundle changes only the versions that it
+adds: a yank, a deprecation or a scan report of a version that the registry has
+already is refused, unless --force is given.
 
---images takes container images too, as make image packs those of okara: they go to
-images/NAME below the prefix, under tags that are free. No policy looks at them.
+--images loads container images too, as make image packs those of okara: they go
+to images/NAME below the prefix, under tags that are not in use. No policy
+applies to them.
 
 A version whose number was withdrawn in the registry is refused, and the others are
 loaded.
@@ -262,8 +263,8 @@ content, 5 denied.`,
 		},
 	}
 	bundleKeys(cmd, &keys)
-	cmd.Flags().BoolVar(&status, "force", false, "take status and reports of versions that the registry has already, though no --key vouches for them")
-	cmd.Flags().BoolVar(&images, "images", false, "take container images too")
+	cmd.Flags().BoolVar(&status, "force", false, "load status and reports of versions that the registry has already, also without --key")
+	cmd.Flags().BoolVar(&images, "images", false, "load container images too")
 	policy.add(cmd)
 	return cmd
 }

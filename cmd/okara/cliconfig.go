@@ -24,12 +24,13 @@ import (
 const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
 
 Over plain http, which both tools accept for services named in a host block,
-modules, own providers and the workspaces of a cloud block work. The network mirror needs https: it is printed
-for https servers only. Both tools ask every source for the versions of a
-provider, so without access to the provider's own host add --no-direct.
+modules, own providers and the workspaces of a cloud block work. The network
+mirror needs https: it is printed only for https servers. Both tools ask every
+source for the versions of a provider, so without access to the provider's own
+host add --no-direct.
 
-A server without https:// or http:// is asked: for https first, then for http. One
-that does not answer is taken to speak https.`
+For a server without https:// or http://, okara tries https first, then http. If
+neither answers, https is assumed.`
 
 const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc
   okara cli-config okara.example.com --write okara.tfrc

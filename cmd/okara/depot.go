@@ -19,11 +19,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
-const depotLong = `Keep a registry filled from a depot file: which modules and providers it shall
+const depotLong = `Keep a registry filled from a depot file: which modules and providers it must
 hold, from which origins, in which versions.
 
-A run publishes what is missing and removes what retention lets go. What is
-published never changes: an origin that moved a tag is reported as drift. The
+A run publishes what is missing and removes what retention does not keep. What
+is published never changes: an origin that moved a tag is reported as drift. The
 same file can be run by okara serve --depot on an interval.`
 
 // depotFlags are the flags common to the depot commands.

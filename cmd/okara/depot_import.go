@@ -25,7 +25,7 @@ func newDepotImport(up *upstreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE|DIR]...",
 		Short: "Write a depot file from lock files, OpenDepot resources or another registry",
-		Long: `Print a depot file made from what a team has already:
+		Long: `Print a depot file made from what a team already uses:
   lock files        .terraform.lock.hcl, or folders that hold some: the providers
                     and versions in use
   YAML files        OpenDepot's Depot, Module and Provider resources

@@ -21,8 +21,8 @@ same time, 200 times (1000 times with --thorough). A round in which neither sees
 the other's tag means that two runs could hold one lock. --peer runs the second
 connection against another host of the same registry.
 
-One tag is pushed twice: where a registry keeps tags from moving, reads list the
-versions, since the tag of the current state names the first one for ever.
+One tag is pushed twice: where tags of a registry are immutable, reads list the
+versions, since the tag of the current state names the first one forever.
 
 The verdict is recorded in the repository under the tag okara-doctor, and locks and
 reads in it follow the verdict. A registry on which locking is refused exits 1.

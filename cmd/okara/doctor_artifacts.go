@@ -16,24 +16,24 @@ func newDoctorArtifacts(reg *cli.Registries) *cobra.Command {
 	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
-		Short: "Look for what makes clients fail in modules and providers",
-		Long: `Look for what makes clients fail in modules and providers: tags that OpenTofu takes
-for versions, tags with something else than the artifact, packages that are not
-the ones that were signed, and platforms that the newest version lacks. Without an
-argument everything in the catalog is examined. Nothing is changed, except with
---rebuild-catalog.
+		Short: "Look for defects in modules and providers that make clients fail",
+		Long: `Look for defects in modules and providers that make clients fail: tags that
+OpenTofu mistakes for versions, tags that do not name the artifact, packages
+that are not the signed ones, and platforms that the newest version lacks.
+Without an argument everything in the catalog is examined. Nothing is changed,
+except with --rebuild-catalog.
 
-Manifests alone are read, which is enough to find a package that was zipped again:
-its hash is another one. --deep reads every package as well and computes its hashes
-again, which finds packages that the registry damaged and a wrong h1:.
+Only manifests are read, which is enough to find a package that was zipped
+again: its hash differs. --deep reads every package as well and computes its
+hashes again, which finds packages that the registry damaged and a wrong h1:.
 
---rebuild-catalog first lists what is missing in the catalog, which okara list
-reads: the modules and providers that are named, or all that the registry has below
-the prefix. Most hosted registries cannot be asked for all.
+--rebuild-catalog first adds missing entries to the catalog, which okara list
+reads: the named modules and providers, or all that the registry has below the
+prefix. Most hosted registries cannot list all.
 
-Without an argument the jobs of okara serve that are parked are findings as well:
-the server ended during each of three tries. Who may not read the queue gets a
-warning instead.
+Without an argument the parked jobs of okara serve are findings as well: the
+server stopped during each of three attempts. A caller who may not read the
+queue gets a warning instead.
 
 Prints one line per finding.
 
@@ -68,7 +68,7 @@ module or provider.`,
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
-	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalog what is missing there")
+	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "add missing entries to the catalog")
 	return cmd
 }
 

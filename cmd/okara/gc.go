@@ -34,8 +34,8 @@ func newGC(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Free the space of deleted content in the embedded registry",
-		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs, and
-what cut uploads left behind. What refers to something that stays, such as a
+		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs and
+remains of interrupted uploads. What refers to something that stays, such as a
 signature, stays too. A server does this by itself, see gc_interval of okara
 serve; this command is for its directory while it does not run. Interrupted, it
 loses nothing; the next run goes on. With --dry-run the server may run.`,

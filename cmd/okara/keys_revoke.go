@@ -20,7 +20,7 @@ func newKeysImport(a *cli.App) *cobra.Command {
 		Short: "Add a key of another tool",
 		Long: `Add an OpenPGP key of another tool, such as gpg --export-secret-keys --armor or
 gpg --export --armor, to the keys on this machine. A protected private key stays
-protected; its passphrase is asked for in OKARA_KEY_PASSPHRASE or --passphrase-file
+protected; its passphrase is read from OKARA_KEY_PASSPHRASE or --passphrase-file
 when it is used.`,
 		Example: `  okara keys import release-key.asc`,
 		Args:    cobra.ExactArgs(1),

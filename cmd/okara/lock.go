@@ -28,17 +28,19 @@ import (
 const lockLong = `Complete the dependency lock file of a root module.
 
 Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
-registry's manifests tell them, and those in the signed SHA256SUMS. No package
-is downloaded. Versions come from the lock file; a provider without an entry is
-resolved from the required_providers blocks in DIR and in the local modules it
-calls, to the highest version that fits and is not yanked. Other entries, comments and constraints stay as they are.
+registry's manifests contain them, and those in the signed SHA256SUMS. No
+package is downloaded. Versions come from the lock file; a provider without an
+entry is resolved from the required_providers blocks in DIR and in the local
+modules it calls, to the highest version that fits and is not yanked. Other
+entries, comments and constraints stay as they are.
 
 A hash in the file that the registry does not know is a conflict, and so is a
 version that the configuration does not allow: nothing is written then, and the
 exit code is 4. --check lists what is missing, hash by hash, with the same code.
 
-A provider that the registry does not mirror and has itself is an own one. The host
-under which users address those is found that way; --own-host names it.
+A provider that is published in the registry, not mirrored, is one of its own
+providers. The host under which users address them is found that way; --own-host
+names it.
 
 ` + policyHelp + ` Nothing is written then. These flags need the
 registry of --registry.
@@ -80,7 +82,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f.StringVar(&o.own, "own-host", "", "`HOST` under which the registry's own providers are addressed; found from the addresses if not given")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
-	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source does not tell")
+	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source lacks")
 	o.policy.add(cmd)
 	return cmd
 }

@@ -33,14 +33,15 @@ func newLogin(reg *cli.Registries) *cobra.Command {
 	var stdin, check, unchecked bool
 	cmd := &cobra.Command{
 		Use:   "login HOST",
-		Short: "Keep credentials for a registry, where Docker keeps them",
-		Long: `Keep a user name and password, or token, for a registry. They go into the
+		Short: "Store credentials for a registry where Docker stores them",
+		Long: `Store a user name and password, or a token, for a registry. They go into the
 credential helper that the Docker configuration names (credHelpers, credsStore),
 else into the Docker configuration file itself, readable by you only. Docker and
 the tools that read its configuration then use them as well.
 
-On a terminal okara asks for what is missing. The registry is asked first, and
-nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
+On a terminal okara asks for what is missing. The credentials are tried at the
+registry first, and are not stored if it refuses them or does not answer;
+--no-check stores them without this test.`,
 		Example: `  okara login ghcr.io --username octocat
   echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin`,
 		Args: cobra.ExactArgs(1),

@@ -20,7 +20,7 @@ type logout struct {
 func newLogout(reg *cli.Registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout HOST",
-		Short: "Remove the credentials that login has kept",
+		Short: "Remove the credentials that login has stored",
 		Long: `Remove the credentials for a registry from the credential helper or the Docker
 configuration file. Credentials that other tools keep elsewhere stay; a note says
 so if there are any.`,

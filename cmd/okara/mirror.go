@@ -22,21 +22,21 @@ import (
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
 
-A provider is written [HOST/]NAMESPACE/TYPE, a module [HOST/]NAMESPACE/NAME/SYSTEM,
-each with an optional @CONSTRAINT. Without a constraint the newest release is taken, with one every
-version that it allows.
+A provider is written [HOST/]NAMESPACE/TYPE, a module
+[HOST/]NAMESPACE/NAME/SYSTEM, each with an optional @CONSTRAINT. Without a
+constraint the newest release is copied, with one every version that it allows.
 
 SHA256SUMS and its signature are verified before anything is pushed and stored
 unchanged, so that clients verify the author's signature. What is there already
-is compared with the origin: modules by their files, providers by their sums. The same
-is skipped, so that an interrupted run goes on where it stopped, and other content is
-refused: a version never changes.
+is compared with the origin: modules by their files, providers by their sums.
+The same is skipped, so that an interrupted run continues where it stopped, and
+other content is refused: a version never changes.
 
 Each version ends as new, skipped, refused or failed. Refused is what was not
-accepted: a missing or wrong signature, other bytes than announced, a package that
-cannot be installed, other content for a version that is there. Failed is what
-could not be read or stored. Neither stops the others: the exit code is then 6, or 4
-if all there was to refuse is other content for versions that are there.
+accepted: a missing or wrong signature, other bytes than announced, a package
+that cannot be installed, other content for a version that is there. Failed is
+what could not be read or stored. Neither stops the others: the exit code is
+then 6, or 4 if everything refused is other content for existing versions.
 
 ` + internalHelp + `
 

@@ -10,10 +10,9 @@ import (
 )
 
 // policyHelp describes policyFlags for commands that use versions.
-const policyHelp = `With --require,
---openpgp-key, --cosign-key or --block a version is used only if it passes the
-checks of okara verify; one that is not signed, or by a key that is not named, is
-refused with the reason.`
+const policyHelp = `With --require, --openpgp-key, --cosign-key or --block a version is used only if
+it passes the checks of okara verify; one that is unsigned, or signed by another
+key, is refused with the reason.`
 
 // policyFlags set trusted keys and requirements on versions. They are the same for every
 // command that reads versions.

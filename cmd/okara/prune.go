@@ -36,15 +36,15 @@ func newPrune(reg *cli.Registries) *cobra.Command {
 		Use:   "prune ADDRESS --keep N",
 		Short: "Remove old versions of a module or provider",
 		Long: `Remove old versions of a module or provider: all but the N highest and those
-named by --pin. What nobody is to install does not count: versions that are yanked,
-deprecated in favour of another, or refused by the policy that --require,
---openpgp-key, --cosign-key and --block describe. They stay while they are above the
-lowest that counts, and go below it. The release that clients choose always stays.
+named by --pin. Versions that are yanked, deprecated in favour of another, or
+refused by the policy of --require, --openpgp-key, --cosign-key and --block are
+not counted. They stay while they are above the lowest counted version, and are
+removed below it. The release that clients choose always stays.
 
-On a terminal okara shows what would go and asks; --yes answers, and is needed where
-there is no terminal. A version is yanked first and its tag removed second; editions
-go with their version. On a registry that does not delete tags the manifest is
-removed, unless another tag is on it; what stays is yanked, and okara says how much
+On a terminal okara shows what would be removed and asks; elsewhere --yes is
+required. A version is yanked first and its tag removed second; editions go with
+their version. On a registry that does not delete tags the manifest is removed,
+unless another tag names it; what stays is yanked, and okara reports how much
 that is. The registry's garbage collection frees the space.
 
 Prints the versions. okara yank --undo brings one back until the registry's garbage

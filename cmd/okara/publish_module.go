@@ -34,12 +34,13 @@ func newPublishModule(reg *cli.Registries) *cobra.Command {
 
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
-.git, .terraform and state files. Files of values (*.tfvars, .env), plans, private keys and
-what .gitignore files name, those above the folder in the same checkout too, are held
-back with a warning; --include ships them. --dry-run shows what would ship and what
-would not, and why, and whether the version is new, the same or in conflict in the registry
-or at the server, if one is given. A configuration that does not parse, declares something twice or uses
-variables that are not there is refused with file, line and column.
+.git, .terraform and state files. Files of values (*.tfvars, .env), plans,
+private keys and what .gitignore files name, those above the folder in the same
+checkout too, are held back with a warning; --include ships them. --dry-run
+shows what would ship and what would not, and why, and whether the version is
+new, the same or in conflict in the registry or at the server, if one is given.
+A configuration that does not parse, declares something twice or uses undeclared
+variables is refused with file, line and column.
 
 VERSION is a semantic version, or "auto" for the one in the git tag. With --bump in
 its place it is the one after the highest release, withdrawn ones included: the

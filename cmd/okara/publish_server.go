@@ -19,10 +19,11 @@ that tofu and terraform send there (TF_TOKEN_..., a credentials block), else, in
 GitHub Actions with the permission id-token: write, the job's own.`
 
 // readServerHelp is serverHelp for commands that only read.
-const readServerHelp = `With --server a front-end (okara serve) passes on what is in the registry behind it, as
-far as the token may read it: that of --token-file or OKARA_TOKEN, else the one that
-tofu and terraform send there. Who may not publish gets versions that the server serves,
-none that was yanked or that its policy holds back.`
+const readServerHelp = `With --server a front-end (okara serve) passes on what is in the registry behind
+it, as far as the token may read it: that of --token-file or OKARA_TOKEN, else
+the one that tofu and terraform send there. A caller who may not publish gets
+only versions that the server serves, none that was yanked or is held back by
+its policy.`
 
 // publisher is a destination of versions: a registry or a front-end before it.
 type publisher interface {

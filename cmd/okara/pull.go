@@ -49,7 +49,9 @@ A module is unpacked into DIR, which must be empty. Of a provider the zips,
 SHA256SUMS and its signature are written, in the form that okara publish provider
 takes. Without a version the highest release is taken, or the highest pre-release
 if there is no release. Everything is verified
-against its digest. ` + policyHelp + ` Nothing is written then.
+against its digest.
+
+` + policyHelp + ` Nothing is written then.
 
 ` + readServerHelp + `
 

@@ -20,15 +20,15 @@ Exit codes:
   5    denied by the registry
   6    partly done
   130  interrupted
-The first Ctrl-C or SIGTERM lets okara end what it does, a second one ends it at
-once: 130, or 143 for SIGTERM.
+The first Ctrl-C or SIGTERM stops okara cleanly, a second one stops it at once:
+130, or 143 for SIGTERM.
 okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.
 
-On a terminal what went wrong and what changed have colours, and bars say how far the
-work is; NO_COLOR=1 turns the former off, --quiet the latter.
+On a terminal, errors and changes are coloured and bars show the progress;
+NO_COLOR=1 turns colours off, --quiet turns bars off.
 
-"okara completion --help" says how a shell completes commands and addresses.`
+"okara completion --help" explains how a shell completes commands and addresses.`
 
 // newRoot returns the whole command tree.
 func newRoot(a *cli.App) *cobra.Command {

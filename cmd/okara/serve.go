@@ -39,20 +39,19 @@ OCI registry that everything is stored in.
 A flag may also be given as a variable: OKARA_SERVE_TOKEN_FILE is --token-file. A
 flag wins over its variable, and that over the configuration file.
 
-On a loopback address everybody may do everything. On any other address okara
-wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
---pass-through.
+On a loopback address anyone may do everything. On any other address okara
+requires --token-file, --anonymous-read, --anonymous-write or --pass-through.
 
-Tokens, rules and the keys of links are read again when their files change, and on
-SIGHUP. All else waits for the next start.
+Tokens, rules and the keys of links are read again when their files change, and
+on SIGHUP. Everything else takes effect at the next start.
 
-With --demo it is a server to try for a minute, on a loopback address: sample modules, a
-provider, states and templates, and two people with a token each. All of it is made up,
-and gone when the server ends. With tofu or terraform on this machine the templates can
-be launched.
+With --demo it is a server for trying okara out, on a loopback address: sample
+modules, a provider, states and templates, and two users with a token each. All
+of it is made up, and deleted when the server ends. With tofu or terraform on
+this machine the templates can be launched.
 
 The file of --config has these settings and more: rules for tokens of CI systems
-and people, the layout of the registry, and github blocks, which publish modules
+and users, the layout of the registry, and github blocks, which publish modules
 from webhooks of GitHub.`
 
 const serveExample = `  okara serve
@@ -235,7 +234,7 @@ func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config 
 // addServeFlags binds the flags to the settings.
 func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.Listen, "listen", s.Listen, "`ADDRESS` to listen on")
-	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which then is nowhere else")
+	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which is then served only there")
 	fl.StringVar(&s.Storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
 	fl.StringVar(&s.Hostname, "hostname", "", "`HOST` by which clients call this server; /mirror/ has its own providers under it")
 	fl.StringVar(&s.BasePath, "base-path", "", "`PATH` below which a proxy serves okara")
@@ -253,7 +252,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	addAllowInternal(fl, &s.AllowInternal)
 	fl.StringArrayVar(&s.UsedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
 	fl.StringVar(&s.Archives.Redirect, "archive-redirect", s.Archives.Redirect, "send archive downloads to the registry's own storage: `auto` or never")
-	fl.Var(&s.Archives.TTL, "archive-ttl", "how long an archive link is good")
+	fl.Var(&s.Archives.TTL, "archive-ttl", "how long an archive link is valid")
 	fl.Var(&s.Cache.TagTTL, "tag-ttl", "how long a module version is trusted not to have moved")
 	fl.Var(&s.Cache.Blobs, "cache-blobs", "keep archives of --registry on disk, up to `SIZE` such as 20GiB; the least recently used go first")
 	fl.StringVar(&s.Cache.Dir, "cache-dir", "", "`DIR` for them (default blobs below --storage)")

@@ -47,16 +47,17 @@ func newSign(reg *cli.Registries) *cobra.Command {
 		Use:   "sign ADDRESS[@CONSTRAINT]",
 		Short: "Add a signature to versions that exist",
 		Long: `Add a signature to a version that exists, or to all that a constraint allows;
-without one to every version. What the key has signed already is left as it is, so a
-run that was cut can be repeated.
+without one to every version. What the key has signed already is left as it is,
+so an interrupted run can be repeated.
 
 --cosign-key signs the digest of a module or provider in the form of cosign's
 signatures; it is an ECDSA P-256 key in PEM, also in cosign's encrypted form. There is
 no entry in a transparency log. okara verify checks it.
 
---sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu and
-terraform check. Old signatures stay, so that old and new key count while a key is
-replaced; --replace drops them. The published version itself does not change.
+--sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu
+and terraform check. Old signatures stay, so that both keys are valid while one
+replaces the other; --replace drops them. The published version itself does not
+change.
 
 With --server the signature goes through a front-end (okara serve), which needs a
 token there as okara publish does; the key stays here.

@@ -32,9 +32,10 @@ func newStatePrune(reg *cli.Registries, f *stateFlags) *cobra.Command {
 		Short: "Remove old versions of a state",
 		Long: `Remove all versions but the newest N. The highest version number always stays,
 also that of a deleted workspace, and so do versions that lost against another
-one in the last 30 days. On a terminal okara shows what would go and asks; --yes
-answers, and is needed where there is no terminal. The manifest of a version goes with it unless another tag
-points to it. A registry that refuses DELETE keeps everything.`,
+one in the last 30 days. On a terminal okara shows what would be removed and
+asks; elsewhere --yes is required. The manifest of a version is removed with it
+unless another tag points to it. A registry that refuses DELETE keeps
+everything.`,
 		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {

@@ -27,10 +27,11 @@ type rekeyed struct {
 	Variables  int      `json:"variables,omitempty"` // of all workspaces, and variable sets
 }
 
-const rekeyLong = `Seal the newest version of a state, or with --all-versions each of them and what
-servers keep of variables beside it, with other keys, under the lock. Numbers and contents stay. --key, OKARA_STATE_KEYS or the
-backend block name the keys that open it now, --new-key the keys that are to open
-it from now on, all of them in place of the old ones.
+const rekeyLong = `Seal the newest version of a state with other keys, under the lock, or with
+--all-versions each of them and the variables that servers store beside it.
+Numbers and contents stay. --key, OKARA_STATE_KEYS or the backend block name the
+keys that open it now, --new-key the keys that are to open it from now on, all
+of them in place of the old ones.
 
 A version that has these keys already is left alone, so a run that was cut off is
 simply repeated. The bytes that the old keys opened go with their manifests, where

@@ -23,10 +23,11 @@ const replicateLong = `Copy the versions that DESTINATION lacks, in order, then 
 Locks are not copied. A run that was cut off is continued by the next one, so
 this is a command for a timer. Stored bytes are copied as they are: replicating
 encrypted states needs no key, but readers of DESTINATION then have to name
-REPOSITORY, with primary_repository in the backend block or --primary-repository,
-unless both have the same path. --reseal seals each version anew for DESTINATION,
-which needs the keys. What servers keep of variables beside the states is copied with
-all of them, and what is deleted there is removed, but not with --workspace.
+REPOSITORY, with primary_repository in the backend block or
+--primary-repository, unless both have the same path. --reseal seals each
+version anew for DESTINATION, which needs the keys. The variables that servers
+store beside the states are copied with all of them, and deleted ones are
+removed, but not with --workspace.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run

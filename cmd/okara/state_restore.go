@@ -29,7 +29,8 @@ encrypted, whose serial cannot be changed without their key.
 A state that okara sealed is restored with its key only, so that a version from
 before the sealing does not become current in clear. If the key of the current
 version is lost, --force restores a version that another key opens: the state is
-sealed with the keys of --key from then on, and who has others only cannot read it.`,
+sealed with the keys of --key from then on, and holders of other keys cannot
+read it.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {

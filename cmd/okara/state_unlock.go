@@ -16,8 +16,8 @@ const unlockLong = `End a lock whose holder is gone. If the holder still runs, t
 infrastructure at once; its next state write is refused and kept as a version.
 
 --id ends the lock with that id, as printed by "okara state locks". --take-over
-ends whatever holds the workspace, takes the lock and releases it again, which
-also settles the numbers of the next versions.`
+ends whatever holds the workspace, takes the lock and releases it again, so that
+the next versions get higher numbers than any of the old holder.`
 
 // unlockedState is the result of state unlock.
 type unlockedState struct {

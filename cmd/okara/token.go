@@ -36,8 +36,8 @@ func newTokenNew(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME RIGHT...",
 		Short: "Make a token for clients of okara serve",
-		Long: `Make a token for clients of okara serve and print it. It is shown this once: what
-the server needs, and keeps, is its hash.
+		Long: `Make a token for clients of okara serve and print it. It is shown only once: the
+server needs and keeps only its hash.
 
 A right is ACTION:KIND:GLOB, with an action (read, publish or admin; read or write
 for states; use, read, approve or admin for instances), a kind (module, provider,
@@ -77,7 +77,7 @@ printed to stderr.`,
 	f := cmd.Flags()
 	f.StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads, made if it is missing")
 	f.StringVar(&write, "write", "", "`FILE` that gets the token and nothing else, with mode 0600, instead of stdout")
-	f.IntVar(&days, "days", 0, "days until the token expires; 0: it does not")
+	f.IntVar(&days, "days", 0, "days until the token expires; 0: never")
 	return cmd
 }
 
@@ -153,7 +153,7 @@ func newTokenList(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the tokens of a token file: names, rights and ends",
+		Short:   "List the tokens of a token file: names, rights and expiry",
 		Example: `  okara admin token list --token-file tokens`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

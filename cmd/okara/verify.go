@@ -33,14 +33,14 @@ func newVerify(reg *cli.Registries) *cobra.Command {
 signature over SHA256SUMS, a cosign signature, the newest scan report, and that it
 has not been yanked. The first failure ends the checks.
 
-Whom to trust is said by --openpgp-key and --cosign-key; keys in the artifact are
-never trusted. Without them a signature that fits is "consistent", not "trusted".
+--openpgp-key and --cosign-key name the trusted keys; keys in the artifact are
+never trusted. Without them a valid signature is "consistent", not "trusted".
 --require makes a signature or report mandatory. --deep reads every blob and
 computes the hashes again.
 
-` + readServerHelp + ` All is
-checked here, with these keys. What nobody signed is the server's word: whether it was
-yanked, its reports, and which version is the newest.
+` + readServerHelp + ` Everything
+is checked here, with these keys. What is not signed depends on the server:
+whether the version was yanked, its reports, and which version is the newest.
 
 Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version,
 5 denied.`,

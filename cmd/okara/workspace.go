@@ -121,8 +121,9 @@ func newWorkspaceList(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list ORGANIZATION",
 		Short: "List the workspaces of an organization",
-		Long: `List the workspaces of an organization that you may read, by name, with their tags
-and projects. A workspace whose state came by another way has neither.
+		Long: `List the workspaces of an organization that you may read, by name, with their
+tags and projects. A workspace whose state was created in another way has
+neither.
 
 ` + workspaceHelp,
 		Example: `  okara workspace list acme --server https://okara.example.com
@@ -250,9 +251,9 @@ func newWorkspaceDelete(reg *cli.Registries) *cobra.Command {
 		Long: `Delete a workspace. The infrastructure stays as it is, and so do the versions of
 the state: "okara state restore" brings one back.
 
-While the state has resources, or is locked, the workspace stays, with --force too
-if it is locked. Whether a state that OpenTofu encrypted has resources nobody can
-see, so that takes --force.
+While the state has resources, or is locked, the workspace stays, with --force
+too if it is locked. Whether a state that OpenTofu encrypted has resources
+cannot be seen, so deleting it requires --force.
 
 ` + workspaceHelp,
 		Example: `  okara workspace delete acme/old-test

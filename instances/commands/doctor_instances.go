@@ -23,9 +23,9 @@ func newDoctorInstances(reg *cli.Registries) *cobra.Command {
 		Use:   "instances",
 		Short: "Look for states of instances that no record names",
 		Long: `Look for states of instances that no record names, after a ledger was lost or
-restored: what they list exists, and nobody destroys it. The entries in the registry
-of --registry are compared with what the server that --server or OKARA_SERVER names
-has; only its admins may ask. Nothing is changed.
+restored: their resources exist, and nothing destroys them. The entries in the
+registry of --registry are compared with those of the server that --server or
+OKARA_SERVER names; only its admins may do this. Nothing is changed.
 
 Prints one line per finding.
 

@@ -38,8 +38,9 @@ func newInstance(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
 
-Every command but "ledger" asks the server that --server or OKARA_SERVER names, with the token
-of --token-file or OKARA_TOKEN, else the one that ` + "`tofu login`" + ` got there.
+Every command but "ledger" uses the server that --server or OKARA_SERVER names,
+with the token of --token-file or OKARA_TOKEN, else the one that ` + "`tofu login`" + `
+got there.
 
 An instance is named by its id, ten letters and digits.`
 	cmd.AddCommand(
@@ -65,7 +66,7 @@ func (f *portalFlags) add(reg *cli.Registries, cmd *cobra.Command, changes bool)
 	fl.StringVar(&f.server.TokenFile, "token-file", "", "`FILE` with the token for it, - for standard input (or the variable OKARA_TOKEN)")
 	fl.StringVar(&f.server.Audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 	if changes {
-		fl.StringVar(&f.key, "key", "", "repeat the change of this `KEY`, whose answer was lost: it is done only once")
+		fl.StringVar(&f.key, "key", "", "repeat the change with this `KEY` after its answer was lost; it is applied only once")
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = f.completeIDs(reg)

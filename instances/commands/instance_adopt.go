@@ -17,12 +17,13 @@ func newInstanceAdopt(reg *cli.Registries) *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "adopt REPOSITORY",
-		Short: "Take an instance back that the ledger has lost",
-		Long: `Take an instance back that the ledger has lost, for admins: okara admin doctor instances
-lists the repositories of such states. The server believes the last result that it
-can open with its state keys, and makes a record of the source, the template and the
-parameters that it names. The record is yours; okara instance transfer gives it to
-its owner. One that ended in order is refused.
+		Short: "Take back an instance that the ledger has lost",
+		Long: `Take back an instance that the ledger has lost, for admins: okara admin doctor
+instances lists the repositories of such states. The server trusts the last
+result that it can open with its state keys, and makes a record of the source,
+the template and the parameters that it names. You own the record; okara
+instance transfer gives it to its owner. An instance that was destroyed normally
+is refused.
 
 ` + instanceHelp,
 		Example: `  okara instance adopt registry.example.com/platform/instances/sandbox/vpc/abcdefgh23`,

@@ -26,14 +26,15 @@ func newInstanceApprove(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Approve someone else's request or plan",
-		Long: `Approve someone else's request or plan. What waits is shown first: who asks
-and why, each value as it is and as it would be, version and digest of the module, what
-differs between two versions of it, and the whole plan where one was made, with what it
-costs if the server has prices. Then the command asks, unless --yes is given. Exactly
-what was shown is approved: if it has changed since, nothing is done.
+		Long: `Approve someone else's request or plan. The request is shown first: who asks and
+why, each value as it is and as it would be, version and digest of the module,
+what differs between two versions of it, and the whole plan where one was made,
+with what it costs if the server has prices. Then the command asks, unless --yes
+is given. Exactly what was shown is approved: if it has changed since, nothing
+is done.
 
-With --plan nothing is shown and asked: exactly what it names is approved, as
-` + "`okara instance show`" + ` says it.
+With --plan nothing is shown or asked: exactly the plan that it names is
+approved, as ` + "`okara instance show`" + ` prints it.
 
 ` + instanceHelp,
 		Example: `  okara instance approve abcdefgh23

@@ -22,11 +22,12 @@ func newInstanceClock(reg *cli.Registries) *cobra.Command {
 	var accept bool
 	cmd := &cobra.Command{
 		Use:   "clock --accept",
-		Short: "Say that the clock of the server is right",
-		Long: `Say that the clock of the server is right. No instance expires while the clocks of
-server and registry are more than 5 minutes apart, after one of them jumped, or after
-the server was away for a week: a wrong clock would destroy everything. Where the
-clocks are right all the same, an admin says so, and expiry goes on.
+		Short: "Confirm that the clock of the server is right",
+		Long: `Confirm that the clock of the server is right. No instance expires while the
+clocks of server and registry are more than 5 minutes apart, after one of them
+jumped, or after the server was away for a week: a wrong clock would destroy
+everything. If the clocks are right nevertheless, an admin confirms it, and
+instances expire again.
 
 ` + instanceHelp,
 		Example: "  okara instance clock --accept",

@@ -32,15 +32,15 @@ func newInstanceCreate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create TEMPLATE",
 		Short: "Launch a template",
-		Long: `Launch a template, and print the id of the instance. Where the template gives
-everybody one instance only, the one there is is the answer.
+		Long: `Launch a template, and print the id of the instance. If the template allows each
+owner only one instance, the id of the existing one is printed.
 
-A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"], is
-taken as that, and any other as text; NAME:=VALUE has to be JSON. Secrets do not
+A parameter is NAME=VALUE. A value that is JSON, such as 3, true or ["a", "b"],
+is read as JSON, and any other as text; NAME:=VALUE must be JSON. Secrets do not
 belong on a command line: NAME=@FILE takes the text of a file.
 
 ` + instanceHelp + `
-6 with --wait: it failed, or goes on after --timeout.`,
+6 with --wait: it failed, or continues after --timeout.`,
 		Example: `  okara instance create sandbox/vpc
   okara instance create sandbox/vpc -p size=large -p cidr=10.1.0.0/16 --ttl 4h --wait
   okara instance create lab/team --owner group:team-a --name demo`,
@@ -71,7 +71,7 @@ belong on a command line: NAME=@FILE takes the text of a file.
 	fl.StringVar(&f.body.Name, "name", "", "display `NAME`")
 	fl.StringVar(&f.body.Owner, "owner", "", "owner, `KIND:ID`, such as group:team-a; needed if several are possible")
 	fl.StringVar(&f.ttl, "ttl", "", "lifetime, such as 4h; the template's by default")
-	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; the newest that the template takes by default")
+	fl.StringVar(&f.body.Version, "version", "", "`VERSION` of the module; by default the newest that the template allows")
 	fl.StringVar(&f.body.Reason, "reason", "", "why, in a `TEXT` for the approver")
 	fl.BoolVar(&f.body.Force, "force", false, "ignore quotas, for admins")
 	f.w.add(cmd, "it is ready")

@@ -15,23 +15,24 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-const ledgerLong = `Make a server accept the ledger of its instances as it is. A server does not lead
-from a ledger that is older than it was, that is another one, or that is empty
-although instances were made: it was restored from a backup, or somebody removed
-versions. If it cannot be restored, this says that it counts; the servers go on within
-seconds. What they knew of it before is lost: okara admin doctor instances lists the states
+const ledgerLong = `Make a server accept the ledger of its instances as it is. A server does not
+lead with a ledger that is older than before, that was replaced, or that is
+empty although instances were created: it was restored from a backup, or
+versions of it were removed. If the newer one cannot be restored, this command
+makes the servers accept the existing one; they continue within seconds. The
+records that it lacks are lost: okara admin doctor instances lists the states
 that no record names.
 
 REPOSITORY is that of the ledger, HOST[:PORT]/PATH, by default the prefix of the
-server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server. Who
-accepted the ledger, and when, is written into it.`
+server and /ledger. --key or OKARA_STATE_KEYS name the state keys of the server.
+The ledger records who accepted it, and when.`
 
 func newInstanceLedger(reg *cli.Registries) *cobra.Command {
 	var f cli.KeyFlags
 	var accept, yes bool
 	cmd := &cobra.Command{
 		Use:     "ledger REPOSITORY --accept",
-		Short:   "Go on with a ledger that was restored or lost",
+		Short:   "Accept a ledger that was restored or lost",
 		Long:    ledgerLong,
 		Example: "  okara instance ledger registry.example.com/okara/ledger --accept",
 		Args:    cobra.ExactArgs(1),

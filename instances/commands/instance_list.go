@@ -20,8 +20,8 @@ func newInstanceList(reg *cli.Registries) *cobra.Command {
 		Use:   "list",
 		Short: "List instances, the newest first",
 		Long: `List the instances that you may see, the newest first: your own, those of your
-groups, and others' as far as your rights go. Those that are over are left out
-without --all.
+groups, and others' as far as your rights go. Instances that have ended are
+listed only with --all.
 
 ` + instanceHelp,
 		Example: `  okara instance list
@@ -53,7 +53,7 @@ without --all.
 	fl := cmd.Flags()
 	fl.StringVar(&filter.Owner, "owner", "", "only those of `OWNER`: me, mine (my groups' as well) or KIND:ID; offered: what others offer you")
 	fl.StringVar(&filter.Template, "template", "", "only those of templates that match `GLOB`")
-	fl.StringVar(&filter.Phase, "phase", "", "only those in these `PHASES`, with commas between them")
-	fl.BoolVar(&all, "all", false, "those that are over as well")
+	fl.StringVar(&filter.Phase, "phase", "", "only those in these `PHASES`, separated by commas")
+	fl.BoolVar(&all, "all", false, "also those that have ended")
 	return cmd
 }

@@ -23,9 +23,9 @@ func newInstanceLogs(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Print the log of a run, or follow it",
-		Long: `Print the log of a run of an instance: what tofu said, without secrets. With
---follow what comes is printed until the run is over; if the server ends in
-between, it goes on with another one. Ctrl-C ends the printing only.
+		Long: `Print the log of a run of an instance: the output of tofu, without secrets. With
+--follow new output is printed until the run ends; if the server stops, the
+command continues with another one. Ctrl-C stops only the printing.
 
 ` + instanceHelp + `
 6 with --follow: the run failed.`,
@@ -53,7 +53,7 @@ between, it goes on with another one. Ctrl-C ends the printing only.
 	f.add(reg, cmd, false)
 	fl := cmd.Flags()
 	fl.IntVar(&n, "run", 0, "number `N` of the run; the newest by default")
-	fl.BoolVarP(&follow, "follow", "f", false, "print what comes, until the run is over")
+	fl.BoolVarP(&follow, "follow", "f", false, "print new output until the run ends")
 	fl.BoolVar(&plan, "plan", false, "print the plan of the run instead")
 	return cli.WithoutJSON(cmd, "`okara instance show ID --json` has what became of its runs")
 }

@@ -21,8 +21,8 @@ func newInstanceOutputs(reg *cli.Registries) *cobra.Command {
 		Use:   "outputs ID [NAME]",
 		Short: "Print the outputs of an instance",
 		Long: `Print the outputs of an instance that its template lists, or the value of one.
-Sensitive ones are shown as (sensitive). With --reveal the owner gets the value of
-one as the state has it, which the server records.
+Sensitive ones are shown as (sensitive). With --reveal the owner gets the value
+of one from the state, and the server records it.
 
 ` + instanceHelp,
 		Example: `  okara instance outputs abcdefgh23

@@ -23,7 +23,7 @@ func newInstanceShow(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show an instance",
-		Long:    "Show an instance: how it is, what it waits for, how to reach it, and what happened\nto it last.\n\n" + instanceHelp,
+		Long:    "Show an instance: its state, what it waits for, how to reach it, and what happened\nto it last.\n\n" + instanceHelp,
 		Example: "  okara instance show abcdefgh23",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {

@@ -29,42 +29,45 @@ func newInstanceVerb(reg *cli.Registries, verb, short, long string) *cobra.Comma
 }
 
 func newInstanceRetry(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "retry", "Try again what failed",
-		`Try again what failed: the run of an instance that is failed, or the destroying of
-one that is destroy_failed. Between two attempts the next one begins at once.`)
+	return newInstanceVerb(reg, "retry", "Retry what failed",
+		`Retry what failed: the run of an instance in the phase failed, or the
+destruction of one in the phase destroy_failed. Between two attempts the next
+one begins at once.`)
 }
 
 func newInstanceCancel(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "cancel", "End what an instance does now",
-		`End what an instance does now: its run is interrupted, a request or a plan that
-waits for approval is withdrawn. What was made stays until it is destroyed. Between two
-attempts to destroy it no more are made until the next day, or until `+"`okara instance retry`"+`.`)
+	return newInstanceVerb(reg, "cancel", "Cancel what an instance is doing",
+		`Cancel what an instance is doing: its run is interrupted, and a request or a
+plan that waits for approval is withdrawn. Resources that exist stay until the
+instance is destroyed. Between two attempts to destroy it, the next one waits
+until the next day, or until `+"`okara instance retry`"+`.`)
 }
 
 func newInstanceProtect(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "protect", "Keep an instance from being destroyed",
-		`Keep an instance from being destroyed, by its end as well. Owners may where the
-template says so, and their protection ends some time after the end of the instance;
-an admin's does not.`)
+		`Keep an instance from being destroyed, also when its lifetime ends. Owners may
+do so if the template allows it, and their protection ends some time after the
+lifetime; an admin's does not.`)
 }
 
 func newInstanceStop(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "stop", "Stop an instance until it is started again",
-		`Stop an instance, where its template says by which input of the module that is done. It
-stays stopped until the next time of the schedule that the template has, or until
-`+"`okara instance start`"+`. Its lifetime goes on.`)
+		`Stop an instance, if its template names the input of the module that stops it.
+It stays stopped until the schedule of the template starts it, or until
+`+"`okara instance start`"+`. Its lifetime continues.`)
 }
 
 func newInstanceStart(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "start", "Start an instance that was stopped",
-		`Start an instance that was stopped, by the schedule of its template or by hand. It runs
-until the next time of the schedule, or until `+"`okara instance stop`"+`.`)
+		`Start an instance that was stopped, by the schedule of its template or by hand.
+It runs until the schedule stops it, or until `+"`okara instance stop`"+`.`)
 }
 
 func newInstanceUnprotect(reg *cli.Registries) *cobra.Command {
-	return newInstanceVerb(reg, "unprotect", "Let an instance be destroyed again",
-		`Let an instance be destroyed again, at its end or by its owner. What an admin
-protected only an admin lets go.`)
+	return newInstanceVerb(reg, "unprotect", "Remove the protection of an instance",
+		`Remove the protection of an instance, so that it is destroyed when its lifetime
+ends or its owner asks for it. Only an admin can remove the protection of an
+admin.`)
 }
 
 func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
@@ -73,13 +76,13 @@ func newInstanceDestroy(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "destroy ID",
 		Short: "Destroy an instance",
-		Long: `Destroy an instance, with all that it made. A run is interrupted first. Without
---wait the command returns when the server has noted it. What cannot be destroyed is
-tried again within hours, and then every day: --timeout says how long the command waits
-for that.
+		Long: `Destroy an instance and everything that it created. A run is interrupted first.
+Without --wait the command returns when the server has recorded the request. If
+destroying fails, it is tried again within hours, and then every day: --timeout
+limits how long the command waits for that.
 
 ` + instanceHelp + `
-6 with --wait: destroying failed, or goes on after --timeout.`,
+6 with --wait: destroying failed, or continues after --timeout.`,
 		Example: `  okara instance destroy abcdefgh23
   okara instance destroy abcdefgh23 --wait --timeout 15m`,
 		Args: cobra.ExactArgs(1),
@@ -107,9 +110,9 @@ func newInstanceExtend(reg *cli.Registries) *cobra.Command {
 	var by, reason string
 	cmd := &cobra.Command{
 		Use:   "extend ID",
-		Short: "Let an instance live longer",
-		Long: `Let an instance live longer, by what its template says, and no more often than it
-says. An admin may say how much longer.
+		Short: "Extend the lifetime of an instance",
+		Long: `Extend the lifetime of an instance, by as much and as often as its template
+allows. An admin may choose by how much.
 
 ` + instanceHelp,
 		Example: `  okara instance extend abcdefgh23
@@ -149,10 +152,11 @@ func newInstanceUpdate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update ID",
 		Short: "Change parameters, version or name of an instance",
-		Long: `Change an instance: parameters that the template lets change, the version of its
-module, or its name. Of one that failed before it ever was ready all parameters can be
-changed; those that are not named stay as they are, and it is launched again. A
-parameter is written as for create. A name changes alone, and nothing runs for it.
+		Long: `Change an instance: parameters that may be changed according to the template,
+the version of its module, or its name. If an instance failed before it was ever
+ready, all its parameters can be changed; those that are not named stay as they
+are, and it is launched again. A parameter is written as for create. A name is
+changed alone, and starts no run.
 
 ` + instanceHelp,
 		Example: `  okara instance update abcdefgh23 -p size=large --wait
@@ -187,7 +191,7 @@ parameter is written as for create. A name changes alone, and nothing runs for i
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&parameters, "parameter", "p", nil, "value of a parameter, `NAME=VALUE`; may be repeated")
 	fl.StringVar(&name, "name", "", "display `NAME`")
-	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: what the template takes now")
+	fl.StringVar(&version, "version", "", "`VERSION` of the module, or newest: the newest that the template allows")
 	fl.StringVar(&reason, "reason", "", "why, in a `TEXT` for the approver")
 	w.add(cmd, "it is ready")
 	return cmd
@@ -231,13 +235,13 @@ func newInstanceTransfer(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transfer ID --to KIND:ID",
 		Short: "Give an instance to another owner",
-		Long: `Give an instance to another owner: between yourself and your groups, as far as the
-template admits them. An admin gives it to anybody. It counts for the quota of who
-gets it.
+		Long: `Give an instance to another owner: between yourself and your groups, as far as
+the template admits them. An admin may give it to anyone. It counts against the
+quota of the new owner.
 
-To somebody else of your issuer, or a group that is not yours, you offer it: it stays
-yours until he takes it, within a week, with ` + "`okara instance take`" + `. Give it to yourself to
-take the offer back.
+To another user of your issuer, or a group that is not yours, you offer it: it
+stays yours until it is taken, within a week, with ` + "`okara instance take`" + `.
+Transfer it to yourself to withdraw the offer.
 
 ` + instanceHelp,
 		Example: `  okara instance transfer abcdefgh23 --to group:team-a
@@ -258,15 +262,16 @@ take the offer back.
 	f.add(reg, cmd, true)
 	fl := cmd.Flags()
 	fl.StringVar(&to.To, "to", "", "the owner, `KIND:ID`: user:SUBJECT or group:NAME")
-	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, and another one is an admin's to name")
-	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, if an admin gives it")
+	fl.StringVar(&to.Issuer, "issuer", "", "`URL` of the issuer that knows the owner; your own by default, another one for admins only")
+	fl.StringVar(&to.Label, "label", "", "display `NAME` of the owner, for admins")
 	return cmd
 }
 
 func newInstanceTake(reg *cli.Registries) *cobra.Command {
 	return newInstanceVerb(reg, "take", "Take an instance that is offered to you",
-		`Take an instance that is offered to you or one of your groups: it belongs to who it
-was offered to then, and counts for that one's quota. `+"`okara instance list --owner offered`"+`
+		`Take an instance that is offered to you or one of your groups: it then belongs
+to you or to that group, and counts against the same quota.
+`+"`okara instance list --owner offered`"+`
 lists what you may take.`)
 }
 

@@ -22,13 +22,13 @@ func newInstanceWait(reg *cli.Registries) *cobra.Command {
 	w := waitFlags{wait: true}
 	cmd := &cobra.Command{
 		Use:   "wait ID",
-		Short: "Wait until an instance has done what it does",
-		Long: `Wait until an instance is ready, or is gone if it is being destroyed. Each attempt that
-fails is shown, and when the next one comes. One that waits for approval is not waited
-for. Ctrl-C ends the waiting only: the instance goes on.
+		Short: "Wait until an instance is ready or gone",
+		Long: `Wait until an instance is ready, or is gone if it is being destroyed. Each
+failed attempt is shown, with the time of the next one. The command does not
+wait for an approval. Ctrl-C stops only the waiting: the instance continues.
 
 ` + instanceHelp + `
-6 it failed, or is not done after --timeout and goes on by itself.`,
+6 it failed, or was not done after --timeout and continues on its own.`,
 		Example: `  okara instance wait abcdefgh23
   okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
 		Args: cobra.ExactArgs(1),
@@ -57,7 +57,7 @@ func (w *waitFlags) add(cmd *cobra.Command, until string) {
 }
 
 func (w *waitFlags) addTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: without an end")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this; 0: no limit")
 }
 
 // check refuses a timeout without waiting, and an invalid timeout.

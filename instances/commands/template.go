@@ -22,11 +22,11 @@ import (
 // newTemplate is the parent of the commands on templates.
 func newTemplate(reg *cli.Registries) *cobra.Command {
 	cmd := cli.Parent("template", "", "Write templates, and list what a server can launch")
-	cmd.Long = `A template says what people may launch from a server (okara serve): a module, what
-they may choose of its inputs, for how long, and who owns the result.
+	cmd.Long = `A template defines what users may launch from a server (okara serve): a module,
+the inputs that they may choose, for how long, and who owns the result.
 
-It is a file of the server's folder of templates, or an artifact in the registry
-that a template_source block of the server lets in.`
+It is a file in the server's folder of templates, or an artifact in the registry
+that a template_source block of the server admits.`
 	cmd.AddCommand(
 		newTemplateList(reg), newTemplateShow(reg), newTemplateValidate(reg), newTemplatePublish(reg), newTemplatePause(reg), newTemplateResume(reg),
 	)

@@ -23,9 +23,9 @@ func newTemplatePause(reg *cli.Registries) *cobra.Command {
 		return c.Pause(ctx, name, reason)
 	})
 	cmd.Use = "pause TEMPLATE"
-	cmd.Short = "Stop new instances of a template"
-	cmd.Long = `Stop new instances of a template, and the filling of its pool. What was launched goes
-on as it was.
+	cmd.Short = "Refuse new instances of a template"
+	cmd.Long = `Refuse new instances of a template, and stop filling its pool. Existing
+instances are not affected.
 
 ` + pauseHelp
 	cmd.Example = "  okara instance template pause sandbox/vpc --reason 'the account is full'"
@@ -39,7 +39,7 @@ func newTemplateResume(reg *cli.Registries) *cobra.Command {
 	})
 	cmd.Use = "resume TEMPLATE"
 	cmd.Short = "Allow new instances of a template again"
-	cmd.Long = `Allow new instances of a template again, also where its pool paused after failures.
+	cmd.Long = `Allow new instances of a template again, also if its pool was paused after failures.
 
 ` + pauseHelp
 	cmd.Example = "  okara instance template resume sandbox/vpc"

@@ -21,12 +21,13 @@ func newTemplatePublish(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish FILE VERSION",
 		Short: "Publish a template as an artifact",
-		Long: `Publish a template as an artifact of the registry. Servers use it where a
-template_source block lets it in.
+		Long: `Publish a template as an artifact of the registry. Servers use it if a
+template_source block admits it.
 
-VERSION is a semantic version. It is written once: publishing the same template again
-succeeds without a push, another one is refused. The template is held against its
-module; one that the registry does not have yet is no mistake.
+VERSION is a semantic version. It is written once: publishing the same template
+again succeeds without a push, another one is refused. The template is checked
+against its module; a module that the registry does not have yet is not an
+error.
 
 Prints repository:tag@digest, with --dry-run the JSON that would be stored.
 

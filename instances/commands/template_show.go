@@ -20,9 +20,9 @@ func newTemplateShow(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
 	cmd := &cobra.Command{
 		Use:   "show TEMPLATE",
-		Short: "Show what a template asks for",
-		Long: `Show what a template of a server (okara serve) asks for, and what becomes of what
-is launched from it.
+		Short: "Show a template and its parameters",
+		Long: `Show the parameters of a template of a server (okara serve), and what happens to
+its instances.
 
 Exit codes: 0 done, 2 usage, 3 there is no such template that you may see, 5 denied.`,
 		Example:           "  okara instance template show sandbox/vpc --server https://okara.example.com",

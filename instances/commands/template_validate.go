@@ -17,13 +17,13 @@ func newTemplateValidate(reg *cli.Registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate [PATH...]",
 		Short: "Check templates",
-		Long: `Check templates: files, and the files *.hcl of folders; without any, this folder.
-Each mistake is printed with its template, file and line.
+		Long: `Check templates: files, and the files *.hcl of folders; without any, this
+folder. Each error is printed with its template, file and line.
 
-With --registry or OKARA_REGISTRY the module of each template is looked up there, and
-its inputs and outputs are held against the template. With --module they are those
-of a folder. Without either nothing leaves this machine, and the module is not
-looked at.
+With --registry or OKARA_REGISTRY the module of each template is looked up
+there, and the template is checked against its inputs and outputs. With --module
+they are those of a folder. Without either no request is made, and the module is
+not checked.
 
 What only a server knows, its credentials and its config, is checked when it reads
 the template.
@@ -43,7 +43,7 @@ module or version.`,
 			return validateTemplates(cmd.Context(), reg.App, args, module)
 		},
 	}
-	cmd.Flags().StringVar(&module.dir, "module", "", "hold the templates against the module in this `DIR`")
+	cmd.Flags().StringVar(&module.dir, "module", "", "check the templates against the module in this `DIR`")
 	return cmd
 }
 

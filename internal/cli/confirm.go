@@ -16,7 +16,7 @@ type Removal struct{ DryRun, yes bool }
 
 // Add gives a command the flags.
 func (r *Removal) Add(f *pflag.FlagSet) {
-	f.BoolVar(&r.DryRun, "dry-run", false, "print what would go, and change nothing")
+	f.BoolVar(&r.DryRun, "dry-run", false, "print what would be removed, and change nothing")
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
 
