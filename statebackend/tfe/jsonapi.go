@@ -81,7 +81,7 @@ const (
 
 // readBody reads a document of at most limit bytes into v; the right must have been
 // checked before. An empty body leaves v unchanged.
-func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+func (s *common) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
 		return refuse(http.StatusUnsupportedMediaType, "unsupported media type", "send %s or application/json", mediaType)

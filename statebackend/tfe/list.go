@@ -19,7 +19,7 @@ import (
 
 // readable lists the workspaces of an organization that a caller may read, sorted by
 // name. For a split organization these are the workspaces with a record.
-func (s *server) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
+func (s *common) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
 	store, err := s.store(ctx, organization)
 	if err != nil {
 		return nil, err

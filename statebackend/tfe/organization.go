@@ -52,7 +52,7 @@ func (s organizations) listOrganizations(w http.ResponseWriter, r *http.Request)
 }
 
 // allowOrganization is allow for the routes with an organization in the path.
-func (s *server) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
+func (s *common) allowOrganization(r *http.Request, action rights.Action) (string, access.Grant, error) {
 	name := r.PathValue("organization")
 	if name == "" {
 		return "", access.Grant{}, absent("no organization is named")

@@ -19,7 +19,7 @@ const (
 )
 
 // projects are the routes of projects.
-type projects struct{ *server }
+type projects struct{ *common }
 
 // project returns a label as a resource; organization "" means that none was named.
 func project(organization, name string) resource {

@@ -86,11 +86,17 @@ const (
 	maxSpooled = 2 << 30
 )
 
+// common is what handlers of all subjects need: the rights of a request, its body, and
+// the stores.
+type common struct {
+	o   Options
+	kit *service.Kit
+	now func() time.Time
+}
+
 // server answers all routes. Between requests it keeps only bounded caches and limits.
 type server struct {
-	o          Options
-	kit        *service.Kit
-	now        func() time.Time
+	*common
 	signer     signer // of uploads
 	recent     *recent
 	short      *finder
@@ -101,7 +107,7 @@ type server struct {
 
 // The handlers of the server, by subject.
 type (
-	organizations  struct{ *server }
+	organizations  struct{ *common }
 	workspaces     struct{ *server }
 	tags           struct{ *server }
 	locks          struct{ *server }
@@ -113,7 +119,7 @@ type (
 	logs           struct{ *server }
 )
 
-func (s *server) organizations() organizations   { return organizations{s} }
+func (s *server) organizations() organizations   { return organizations{s.common} }
 func (s *server) workspaces() workspaces         { return workspaces{s} }
 func (s *server) tags() tags                     { return tags{s} }
 func (s *server) locks() locks                   { return locks{s} }
@@ -158,7 +164,7 @@ func New(o Options) (http.Handler, error) {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
 	}
 	s := &server{
-		o: o, kit: o.Kit, now: o.Now, signer: signer{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
+		common: &common{o: o, kit: o.Kit, now: o.Now}, signer: signer{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
 		limiter: newLimiter(o.Memory), duplicates: newLimiter(o.Memory), spooled: newLimiter(maxSpooled),
 	}
 	s.short = &finder{s: s, refs: map[string]workspaceRef{}, names: map[string]bool{}}
@@ -173,7 +179,7 @@ const prefix = "/api/v2/"
 func (s *server) routes() http.Handler {
 	t := table{s: s, mux: s.kit.Mux(), methods: map[string][]string{}}
 
-	p := projects{s}
+	p := projects{s.common}
 	t.add("GET", "ping", s.organizations().ping)
 	t.add("GET", "account/details", s.organizations().account)
 
@@ -314,7 +320,7 @@ func within(r *http.Request) (*http.Request, context.CancelFunc) {
 
 // allow decides whether a request may act on a workspaceRef, before anything is looked
 // up. A name that no organization can have is not found.
-func (s *server) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
+func (s *common) allow(r *http.Request, action rights.Action, p workspaceRef) (access.Grant, error) {
 	noOrganization := p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization))
 	noWorkspace := p.workspace != "" && !validWorkspace(p.workspace)
 	if noOrganization || noWorkspace {
@@ -359,7 +365,7 @@ func (s *server) parseWorkspace(r *http.Request, id string) (workspaceRef, comma
 
 // reserved reports whether a NAME belongs to a workspace of a split organization, which
 // has only the address ORGANIZATION/WORKSPACE.
-func (s *server) reserved(name string) bool {
+func (s *common) reserved(name string) bool {
 	for i, c := range name {
 		if c != '.' {
 			continue

@@ -100,7 +100,7 @@ func (s *server) split(ctx context.Context, at *located) error {
 }
 
 // store opens the store of a NAME.
-func (s *server) store(ctx context.Context, name string) (*statebackend.Store, error) {
+func (s *common) store(ctx context.Context, name string) (*statebackend.Store, error) {
 	store, err := s.o.Open(ctx, name)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, absent("no state can have the name %q", name)
