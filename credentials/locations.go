@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// places finds the files of the tools on each operating system.
-type places struct {
+// locations finds the files of the tools on each operating system.
+type locations struct {
 	getenv func(string) string
 	home   string // "" if there is none
 	goos   string
 }
 
 // inHome returns a path below the home directory; "" if there is none.
-func (p places) inHome(elem ...string) string {
+func (p locations) inHome(elem ...string) string {
 	if p.home == "" {
 		return ""
 	}
@@ -25,7 +25,7 @@ func (p places) inHome(elem ...string) string {
 
 // inEnv returns a path below the directory that a variable names; "" if the
 // variable is not set.
-func (p places) inEnv(name string, elem ...string) string {
+func (p locations) inEnv(name string, elem ...string) string {
 	dir := p.getenv(name)
 	if dir == "" {
 		return ""
@@ -34,7 +34,7 @@ func (p places) inEnv(name string, elem ...string) string {
 }
 
 // dockerConfig returns the file that docker login writes.
-func (p places) dockerConfig() string {
+func (p locations) dockerConfig() string {
 	if f := p.inEnv("DOCKER_CONFIG", "config.json"); f != "" {
 		return f
 	}
@@ -46,7 +46,7 @@ type place struct{ source, file string }
 
 // dockerFiles lists the Docker-style files, those that a variable names before
 // those in the default locations.
-func (p places) dockerFiles() []place {
+func (p locations) dockerFiles() []place {
 	list := []place{{"REGISTRY_AUTH_FILE", p.getenv("REGISTRY_AUTH_FILE")}}
 	docker := place{"docker configuration", p.dockerConfig()}
 	if p.getenv("DOCKER_CONFIG") != "" {
@@ -71,7 +71,7 @@ func (p places) dockerFiles() []place {
 
 // containersRuntime returns the file that podman login writes by default: below
 // the runtime directory on Linux, in the home directory elsewhere.
-func (p places) containersRuntime() string {
+func (p locations) containersRuntime() string {
 	if p.goos != "linux" {
 		return p.inHome(".config", "containers", "auth.json")
 	}
@@ -81,7 +81,7 @@ func (p places) containersRuntime() string {
 	return filepath.Join("/run/containers", strconv.Itoa(os.Getuid()), "auth.json")
 }
 
-func (p places) configHome(elem ...string) string {
+func (p locations) configHome(elem ...string) string {
 	if f := p.inEnv("XDG_CONFIG_HOME", elem...); f != "" {
 		return f
 	}
@@ -89,7 +89,7 @@ func (p places) configHome(elem ...string) string {
 }
 
 // helm returns the file that helm registry login writes.
-func (p places) helm() string {
+func (p locations) helm() string {
 	if f := p.getenv("HELM_REGISTRY_CONFIG"); f != "" {
 		return f
 	}
@@ -113,7 +113,7 @@ func (p places) helm() string {
 // cliFiles lists the CLI configuration files in the order in which their
 // credentials blocks win: as in the tools, the folder overrides the single
 // file. A variable that names the file disables the folder.
-func (p places) cliFiles() []place {
+func (p locations) cliFiles() []place {
 	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
 		if f := p.getenv(name); f != "" {
 			return []place{{name, f}}
@@ -141,7 +141,7 @@ func (p places) cliFiles() []place {
 	return list
 }
 
-func (p places) cliUnix() (file, dir string) {
+func (p locations) cliUnix() (file, dir string) {
 	file = p.inHome(".tofurc")
 	dir = p.inHome(".terraform.d")
 	legacy := p.inHome(".terraformrc")
@@ -159,7 +159,7 @@ func (p places) cliUnix() (file, dir string) {
 	return file, dir
 }
 
-func (p places) cliWindows() (file, dir string) {
+func (p locations) cliWindows() (file, dir string) {
 	file = p.inEnv("APPDATA", "tofu.rc")
 	if legacy := p.inEnv("APPDATA", "terraform.rc"); !exists(file) && exists(legacy) {
 		file = legacy

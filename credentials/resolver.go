@@ -56,9 +56,9 @@ type Options struct {
 // for each registry, until a credential expires or is rejected. It is safe for
 // concurrent use.
 type Resolver struct {
-	o      Options
-	places places
-	flight singleflight.Group // one helper call at a time per helper and host
+	o         Options
+	locations locations
+	flight    singleflight.Group // one helper call at a time per helper and host
 
 	mu      sync.Mutex // guards the fields below
 	sources []source   // nil: not loaded
@@ -107,12 +107,12 @@ func New(o Options) *Resolver {
 		o.Now = time.Now
 	}
 	return &Resolver{
-		o:       o,
-		places:  places{getenv: o.Getenv, home: o.Home, goos: o.GOOS},
-		warned:  map[string]bool{},
-		answers: map[question]answer{},
-		spent:   map[string]bool{},
-		refused: map[refusal]time.Time{},
+		o:         o,
+		locations: locations{getenv: o.Getenv, home: o.Home, goos: o.GOOS},
+		warned:    map[string]bool{},
+		answers:   map[question]answer{},
+		spent:     map[string]bool{},
+		refused:   map[refusal]time.Time{},
 	}
 }
 

@@ -59,17 +59,17 @@ func (r *Resolver) loadSources() (_ []source, ambient bool) {
 			entries: []entry{{raw: s.Prefix, key: parseKey(s.Prefix), cred: s.Credential, helper: s.Helper}},
 		})
 	}
-	cli, around := loadCLI(r.places)
+	cli, around := loadCLI(r.locations)
 	list := append(explicit, cli...)
 	if around.off {
 		return list, false
 	}
-	helpers, files := loadDockerStyle(r.places, around)
+	helpers, files := loadDockerStyle(r.locations, around)
 	list = append(append(list, helpers...), files...)
 	return append(list, environment(r.o.Getenv)...), true
 }
 
-func loadCLI(p places) ([]source, ambient) {
+func loadCLI(p locations) ([]source, ambient) {
 	var list []source
 	var around ambient
 	for _, pl := range p.cliFiles() {
@@ -96,7 +96,7 @@ func loadCLI(p places) ([]source, ambient) {
 
 // loadDockerStyle reads each Docker-style file once. A file yields two sources,
 // because helpers rank before static entries whichever file they come from.
-func loadDockerStyle(p places, around ambient) (helpers, files []source) {
+func loadDockerStyle(p locations, around ambient) (helpers, files []source) {
 	add := func(name, location string, b []byte, legacy bool, err error) {
 		h := source{class: classHelper, name: name, location: location}
 		f := source{class: classFile, name: name, location: location}

@@ -111,7 +111,7 @@ type dockerDocument struct {
 }
 
 func (r *Resolver) openDockerFile() (*dockerDocument, error) {
-	f := &dockerDocument{name: r.places.dockerConfig(), top: map[string]json.RawMessage{}, auths: map[string]json.RawMessage{}}
+	f := &dockerDocument{name: r.locations.dockerConfig(), top: map[string]json.RawMessage{}, auths: map[string]json.RawMessage{}}
 	if f.name == "" {
 		return nil, errors.New("credentials cannot be stored: there is no home directory and DOCKER_CONFIG is not set")
 	}

@@ -16,7 +16,7 @@ import (
 
 func newInstanceOutputs(reg *cli.Registries) *cobra.Command {
 	var f portalFlags
-	var reveal bool
+	var showSensitive bool
 	cmd := &cobra.Command{
 		Use:   "outputs ID [NAME]",
 		Short: "Print the outputs of an instance",
@@ -30,7 +30,7 @@ of one from the state, and the server records it.
 		Args: cobra.RangeArgs(1, 2),
 		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
 			switch {
-			case len(args) == 2 && reveal:
+			case len(args) == 2 && showSensitive:
 				output, err := c.ShowSensitive(ctx, args[0], args[1])
 				if err != nil {
 					return err
@@ -40,14 +40,14 @@ of one from the state, and the server records it.
 					value = text.Block(value)
 				}
 				return reg.PrintExact(output, value)
-			case reveal:
+			case showSensitive:
 				return cli.UsageError("--reveal is for one output; name it")
 			}
 			return printOutputs(ctx, reg.App, c, args)
 		}),
 	}
 	f.add(reg, cmd, false)
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "print a sensitive value as well; the server records that")
+	cmd.Flags().BoolVar(&showSensitive, "reveal", false, "print a sensitive value as well; the server records that")
 	return cmd
 }
 

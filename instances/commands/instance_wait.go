@@ -82,13 +82,13 @@ func (w *waitFlags) until(ctx context.Context, a *cli.App, c *portalclient.Clien
 		ctx, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	said := ""
+	printed := ""
 	for {
 		instance, err := c.Instance(ctx, id)
 		if err == nil {
-			if line := waitLine(instance); line != said {
+			if line := waitLine(instance); line != printed {
 				a.Note("%s", line)
-				said = line
+				printed = line
 			}
 			if settled(instance) {
 				return waited(a, instance)

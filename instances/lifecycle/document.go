@@ -71,7 +71,7 @@ func (d *Document) whole() error {
 		}
 		tooManyRuns := len(r.Runs) > 2*maxRuns || len(r.Open) > 2*maxOpen
 		tooLong := len(r.Events) > 2*maxHistory || len(r.Conditions) > 2*maxHistory
-		if tooManyRuns || tooLong || len(r.Notices) > 4*maxUntold {
+		if tooManyRuns || tooLong || len(r.Notices) > 4*maxUnreported {
 			return fmt.Errorf("record %q has more runs, notices, events or conditions than a record has", id)
 		}
 	}
@@ -122,7 +122,7 @@ func (s *switching) weight() int {
 	if s == nil {
 		return 0
 	}
-	return 300 + len(s.SaidBy.Issuer) + len(s.SaidBy.Subject) + len(s.SaidBy.Label)
+	return 300 + len(s.RequestedBy.Issuer) + len(s.RequestedBy.Subject) + len(s.RequestedBy.Label)
 }
 
 func (p *Pending) weight() int {

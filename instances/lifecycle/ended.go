@@ -97,7 +97,7 @@ func (r *Run) learn(res Result) {
 // stopped continues with the reason for which a run was stopped.
 func (w outcomes) stopped(r *Record, e Ended) {
 	if e.Result.Outcome == Done && r.Run.Kind == RunApply {
-		w.settle(r)
+		w.recordApplied(r)
 	}
 	then := r.Then
 	outcome := e.Result.Outcome
@@ -209,9 +209,9 @@ func (w outcomes) fail(r *Record, result, why string) {
 	}
 }
 
-// settle records the source, template and parameters that a run applied as those of the
+// recordApplied records the source, template and parameters that a run applied as those of the
 // instance.
-func (w outcomes) settle(r *Record) {
+func (w outcomes) recordApplied(r *Record) {
 	run := r.Run
 	switchesOf(w.step).hear(r)
 	r.Source = run.Source
@@ -229,7 +229,7 @@ func (w outcomes) settle(r *Record) {
 
 // applied implements rows 5 and 11.
 func (w outcomes) applied(r *Record, e Ended) {
-	w.settle(r)
+	w.recordApplied(r)
 	w.runQueue().endRun(r, Done, "")
 	happened(w.step, r, r.Runs[0].reached(), "")
 	t := w.doc.template(r.Snapshot)

@@ -22,7 +22,7 @@ var mutants = []struct{ name, file, old, mutant string }{
 	{"an apply may have made something", "final.go", "if !r.Applied {", "if true {"},
 	{"an apply that was begun counts", "runs.go", "r.Applied = true", ""},
 	{"places", "runs.go", "if q.running >= concurrency {", "if false {"},
-	{"half the places", "runs.go", "q.usage[r.queueOwner()].running < share", "share > 0"},
+	{"half the runs", "runs.go", "q.usage[r.queueOwner()].running < half", "half > 0"},
 	{"destroys first", "runs.go", "cmp.Compare(a.class(), b.class()), ", ""},
 	{"owners in turn", "runs.go", "x.served.Compare(y.served), ", ""},
 	{"time of a retry", "runs.go", "if r.Run.waits() && !r.Run.NotBefore.After(now) {\n\t\t\tq", "if r.Run.waits() {\n\t\t\tq"},

@@ -28,8 +28,8 @@ const (
 )
 
 const (
-	ofClock   = "clock" // used in place of an ID in effects
-	maxUntold = 12      // notices of a record besides those before its end
+	ofClock       = "clock" // used in place of an ID in effects
+	maxUnreported = 12      // notices of a record besides those before its end
 )
 
 // notice adds a notice about an instance that has an owner.
@@ -46,7 +46,7 @@ func (w notices) report(notices []Notice, of, kind string) []Notice {
 	if slices.ContainsFunc(notices, func(o Notice) bool { return o.ID == n.ID }) {
 		return notices
 	}
-	if len(notices) >= maxUntold+template.MaxNotices {
+	if len(notices) >= maxUnreported+template.MaxNotices {
 		notices = notices[1:]
 	}
 	w.effects = append(w.effects, Effect{Kind: Notify, Ref: Ref{ID: of}, Notice: n})

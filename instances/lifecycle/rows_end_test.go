@@ -62,13 +62,13 @@ func rowsOfEnd() map[string]func(*world) {
 			if string(r.Parameters["size"]) != `"large"` || !r.ExpiresAt.Equal(w.now.Add(8*time.Hour)) {
 				w.t.Errorf("%v, ends at %s", r.Parameters, r.ExpiresAt)
 			}
-			var said []string
+			var reported []string
 			for _, e := range r.Events {
-				said = append(said, e.Action+": "+e.Detail)
+				reported = append(reported, e.Action+": "+e.Detail)
 			}
 			want := []string{"ready: run 2, asked for by Anna; 3 added, 0 changed, 0 destroyed", "updated: ", "failed: run 1, asked for by Anna: Invalid value for variable", "created: sandbox/vpc"}
-			if !slices.Equal(said, want) {
-				w.t.Errorf("events %q", said)
+			if !slices.Equal(reported, want) {
+				w.t.Errorf("events %q", reported)
 			}
 		},
 		"12 extend": func(w *world) {

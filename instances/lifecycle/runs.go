@@ -156,9 +156,9 @@ func (d *Document) candidate(now time.Time, concurrency int) *Record {
 	if q.running >= concurrency {
 		return nil
 	}
-	share := concurrency - concurrency/2
+	half := concurrency - concurrency/2
 	for _, r := range q.waiting {
-		if r.Run.Kind == RunDestroy || q.usage[r.queueOwner()].running < share {
+		if r.Run.Kind == RunDestroy || q.usage[r.queueOwner()].running < half {
 			return r
 		}
 	}

@@ -14,14 +14,14 @@ type switching struct {
 	Stopped  bool      `json:"stopped,omitempty"`  // as applied last
 	StopsAt  time.Time `json:"stops_at,omitzero"`  // the next time by the schedule; zero: only on request
 	StartsAt time.Time `json:"starts_at,omitzero"` // likewise
-	// Said is the latest request, stop or start, that is not yet carried out; "": none.
+	// Requested is the latest request, stop or start, that is not yet carried out; "": none.
 	// It replaces an earlier one.
-	Said   string    `json:"said,omitempty"`
-	SaidAt time.Time `json:"said_at,omitzero"`
-	SaidBy Actor     `json:"said_by,omitzero"` // zero: the schedule
+	Requested   string    `json:"said,omitempty"`
+	RequestedAt time.Time `json:"said_at,omitzero"`
+	RequestedBy Actor     `json:"said_by,omitzero"` // zero: the schedule
 }
 
-// Values of switching.Said.
+// Values of switching.Requested.
 const (
 	wordStop  = "stop"
 	wordStart = "start"
@@ -73,8 +73,8 @@ func (w switches) byHand(e Switch) (Answer, error) {
 // out.
 func heading(r *Record) bool {
 	switch {
-	case r.Switch.Said != "":
-		return r.Switch.Said == wordStop
+	case r.Switch.Requested != "":
+		return r.Switch.Requested == wordStop
 	case r.Then != nil && r.Then.Switch:
 		return r.Then.Off
 	case r.Run != nil && r.Run.Switch:
@@ -89,9 +89,9 @@ func (s *switching) off() bool { return s != nil && s.Stopped }
 // say records a request in place of an earlier one.
 func (w switches) say(r *Record, stop bool, by Actor) {
 	s := *r.Switch
-	s.Said = wordOf(stop)
-	s.SaidAt = w.now
-	s.SaidBy = by
+	s.Requested = wordOf(stop)
+	s.RequestedAt = w.now
+	s.RequestedBy = by
 	r.Switch = &s
 }
 
@@ -102,7 +102,7 @@ func (w switches) hear(r *Record) {
 	if s == nil || !s.pending(w.now) {
 		return
 	}
-	if stop, said := w.table(r).Last(s.at(), w.now); said {
+	if stop, found := w.table(r).Last(s.at(), w.now); found {
 		w.say(r, stop, Actor{})
 	}
 	w.arm(r)
@@ -148,9 +148,9 @@ func (w switches) begin(r *Record, stopped bool) {
 	}
 	s := switching{Stopped: stopped}
 	if had := r.Switch; had != nil {
-		s.Said = had.Said
-		s.SaidAt = had.SaidAt
-		s.SaidBy = had.SaidBy
+		s.Requested = had.Requested
+		s.RequestedAt = had.RequestedAt
+		s.RequestedBy = had.RequestedBy
 	}
 	r.Switch = &s
 	w.arm(r)
@@ -185,11 +185,11 @@ func switchable(r *Record) bool {
 // carry carries out the request, unless the instance is in that state already.
 func (w switches) carry(r *Record) {
 	s := *r.Switch
-	stop := s.Said == wordStop
-	by := s.SaidBy
-	s.Said = ""
-	s.SaidAt = time.Time{}
-	s.SaidBy = Actor{}
+	stop := s.Requested == wordStop
+	by := s.RequestedBy
+	s.Requested = ""
+	s.RequestedAt = time.Time{}
+	s.RequestedBy = Actor{}
 	r.Switch = &s
 	if r.Phase == Updating {
 		from := r.Run.From
@@ -210,7 +210,7 @@ func (w switches) carry(r *Record) {
 // applySchedule implements row 25 by time.
 func (w switches) applySchedule(r *Record) {
 	w.hear(r)
-	if r.Switch.Said != "" && switchable(r) {
+	if r.Switch.Requested != "" && switchable(r) {
 		w.carry(r)
 	}
 }
@@ -224,12 +224,12 @@ func switchDeadlines(r *Record) []deadline {
 	if at := r.Switch.at(); !at.IsZero() {
 		all = append(all, deadline{deadlineSwitch, at})
 	}
-	if r.Switch.Said != "" && switchable(r) {
+	if r.Switch.Requested != "" && switchable(r) {
 		what := deadlineSwitchRequest
-		if r.Switch.SaidBy.Subject == "" {
+		if r.Switch.RequestedBy.Subject == "" {
 			what = deadlineSwitch
 		}
-		all = append(all, deadline{what, r.Switch.SaidAt})
+		all = append(all, deadline{what, r.Switch.RequestedAt})
 	}
 	return all
 }

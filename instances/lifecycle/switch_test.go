@@ -89,7 +89,7 @@ func (w *world) night(t *template.Template) string {
 func (w *world) is(id string, stopped bool) *lifecycle.Record {
 	w.t.Helper()
 	r := w.want(id, lifecycle.Ready)
-	if r.Switch == nil || r.Switch.Stopped != stopped || r.Switch.Said != "" {
+	if r.Switch == nil || r.Switch.Stopped != stopped || r.Switch.Requested != "" {
 		w.t.Fatalf("at %s: %+v, want stopped: %v", w.now, r.Switch, stopped)
 	}
 	return r

@@ -16,13 +16,13 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	webtest.Golden(t, files, map[string]webtest.Sheet{
-		"admin_templates": {Body: adminTemplatesBody{}},
-		"approvals":       {Body: approvalsBody{}},
-		"kind":            {Body: kindBody{}},
-		"instance":        {Body: instanceBody{}},
-		"instance_reveal": {Body: sensitiveBody{}},
-		"instance_run":    {Body: runBody{}},
-		"instance_verb":   {Body: verbBody{}},
+		"admin_templates":         {Body: adminTemplatesBody{}},
+		"approvals":               {Body: approvalsBody{}},
+		"kind":                    {Body: kindBody{}},
+		"instance":                {Body: instanceBody{}},
+		"instance_show_sensitive": {Body: sensitiveBody{}},
+		"instance_run":            {Body: runBody{}},
+		"instance_verb":           {Body: verbBody{}},
 
 		"instances_several": {Body: severalBody{}},
 

@@ -30,7 +30,7 @@ type sensitiveOutputs struct {
 func (s *sensitiveOutputs) page(i api.Instance, name string) *site.Page {
 	b := sensitiveBody{Instance: site.Link{Text: nameOfInstance(i), Href: instancePath(i.ID)}, Name: text.Block(name)}
 	return &site.Page{
-		Template: "instance_reveal.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
+		Template: "instance_show_sensitive.html", Title: "Show " + b.Name, Key: s.clock.NewKey(), NoStore: true, Body: b,
 		Crumbs: []site.Link{{Text: "Instances", Href: "instances"}, b.Instance}, Command: "okara instance outputs " + i.ID + " NAME --reveal",
 	}
 }

@@ -57,10 +57,10 @@ func TestActions(t *testing.T) {
 					}
 					before := s.Store.Record(t, instance.ID)
 					status, _, answer := s.Ask(t, all[who], method, path, body)
-					said := slices.Contains(instance.Actions, verb)
+					offered := slices.Contains(instance.Actions, verb)
 					// What is unprotected may be unprotected again, but that is not listed.
-					if may := status < 300 && (verb != "unprotect" || before.Protected != ""); may != said {
-						t.Errorf("%s: it says %t and answers %d %s", verb, said, status, answer)
+					if may := status < 300 && (verb != "unprotect" || before.Protected != ""); may != offered {
+						t.Errorf("%s: it says %t and answers %d %s", verb, offered, status, answer)
 					}
 				}
 			})

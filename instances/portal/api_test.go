@@ -63,11 +63,11 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestReveal shows a secret only to the owner, and records that without the secret.
+// TestShowSensitive shows a secret only to the owner, and records that without the secret.
 //
 // Shows: platform-attacks 15
 // Shows: instances 6
-func TestReveal(t *testing.T) {
+func TestShowSensitive(t *testing.T) {
 	s := portaltest.NewServer(t, nil)
 	all := tokens(t, s)
 	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID

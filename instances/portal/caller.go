@@ -247,9 +247,9 @@ func (s callers) knownIn(_ *http.Request, c caller, _ lifecycle.View) (struct{},
 	return struct{}{}, c, c.unknown()
 }
 
-// launcherIn admits callers that may launch some template: which one is only known from
+// canLaunchIn admits callers that may launch some template: which one is only known from
 // the body.
-func (s callers) launcherIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
+func (s callers) canLaunchIn(r *http.Request, c caller, _ lifecycle.View) (struct{}, caller, error) {
 	_, err := s.kit.Guard.Allow(r, rights.Right{Action: rights.Use, Kind: addr.KindInstance, Address: rights.Somewhere})
 	return struct{}{}, c, err
 }

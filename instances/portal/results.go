@@ -24,7 +24,7 @@ import (
 )
 
 // maxRevealed bounds the size of a state from which one output is read, in bytes.
-const maxRevealed = 64 << 20
+const maxSensitiveState = 64 << 20
 
 // attemptOf returns the reference of the newest attempt of a run.
 func attemptOf(rec *lifecycle.Record, u *lifecycle.Run) lifecycle.Ref {
@@ -95,7 +95,7 @@ func stateOf(ctx context.Context, r *Reconciler, rec *lifecycle.Record) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := statebackend.New(repo.Repo, statebackend.Options{Sealer: r.o.Sealer, MaxState: maxRevealed}).Get(ctx, workspace)
+	state, _, err := statebackend.New(repo.Repo, statebackend.Options{Sealer: r.o.Sealer, MaxState: maxSensitiveState}).Get(ctx, workspace)
 	if errors.Is(err, statebackend.ErrUnsealed) {
 		return nil, fmt.Errorf("%w: %w", oci.ErrCorrupt, err)
 	}

@@ -133,7 +133,7 @@ func (s *server) routes() http.Handler {
 
 	get("kinds/{name}", to(s, s.kindIn, s.showKind))
 
-	post("instances", to(s, s.callers().launcherIn, s.launches().create))
+	post("instances", to(s, s.callers().canLaunchIn, s.launches().create))
 	get("instances", to(s, s.callers().knownIn, s.launches().listInstances))
 	get("instances/{id}", to(s, s.callers().instanceIn(reads|receives), s.showInstance))
 	destroy("instances/{id}", to(s, s.callers().instanceIn(owns|administers), s.destroy))

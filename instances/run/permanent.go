@@ -11,15 +11,15 @@ import (
 // Permanent reports whether an error of the tool is permanent: another attempt with the
 // same module and values would fail with it again. The argument is one error message of
 // the tool. Unknown errors are assumed to be temporary.
-func Permanent(said string) bool {
-	if _, after, ok := strings.Cut(said, "Error: "); ok {
-		said = after
+func Permanent(message string) bool {
+	if _, after, ok := strings.Cut(message, "Error: "); ok {
+		message = after
 	}
-	said = strings.Join(strings.Fields(said), " ") // the tool wraps its lines
-	if says(configured, said) || says(unavailable, said) {
+	message = strings.Join(strings.Fields(message), " ") // the tool wraps its lines
+	if says(configured, message) || says(unavailable, message) {
 		return true
 	}
-	return refused(said) && !says(transient, said)
+	return refused(message) && !says(transient, message)
 }
 
 // The pattern configured matches the summaries of errors in modules and values
@@ -39,8 +39,8 @@ const (
 // refused reports whether an API refused a request because of its content: by a status
 // that the same request would get again (RFC 9110, 15.5). 401 is not one of them: the
 // next attempt has new credentials.
-func refused(said string) bool {
-	for _, m := range regexp.MustCompile(numbered).FindAllStringSubmatch(said, -1) {
+func refused(message string) bool {
+	for _, m := range regexp.MustCompile(numbered).FindAllStringSubmatch(message, -1) {
 		if slices.Contains([]string{"400", "402", "403", "404", "405", "406", "410", "411", "413", "414", "415", "422", "451"}, m[1]+m[2]) {
 			return true
 		}
@@ -48,4 +48,4 @@ func refused(said string) bool {
 	return false
 }
 
-func says(pattern, said string) bool { return regexp.MustCompile(pattern).MatchString(said) }
+func says(pattern, message string) bool { return regexp.MustCompile(pattern).MatchString(message) }

@@ -10,7 +10,7 @@ import (
 
 // Errors are worded as by tofu, terraform and providers.
 func TestPermanent(t *testing.T) {
-	for said, want := range map[string]bool{
+	for message, want := range map[string]bool{
 		"Invalid value for variable: The size is small or large.\n\nThis was checked by the validation rule at main.tf:9,3-13. (main.tf:3)":                                                                              true,
 		"Invalid value for input variable: The given value is not suitable for var.count: a number is required. (variables.json:1)":                                                                                      true,
 		"Resource precondition failed: the range is too small (main.tf:14) [null_resource.a]":                                                                                                                            true,
@@ -38,8 +38,8 @@ func TestPermanent(t *testing.T) {
 		"Invalid response from the API": false,
 		"":                              false,
 	} {
-		if got := run.Permanent(said); got != want {
-			t.Errorf("%q: %t", said, got)
+		if got := run.Permanent(message); got != want {
+			t.Errorf("%q: %t", message, got)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (l *loader) load(ctx context.Context) error {
 		{parallel, func(x root) bool { return x.kind == rootSignature || x.kind == rootStatus }},
 		{parallel, func(x root) bool { return x.kind == rootVersion || x.kind == rootImage }},
 	} {
-		if err := l.pass(ctx, wanted, pass.parallel, pass.take); err != nil {
+		if err := l.pushRoots(ctx, wanted, pass.parallel, pass.take); err != nil {
 			return err
 		}
 	}
@@ -212,9 +212,9 @@ func (l *loader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progre
 	return nil
 }
 
-// pass pushes the manifests of the roots that take selects, and then their
+// pushRoots pushes the manifests of the roots that take selects, and then their
 // tags.
-func (l *loader) pass(ctx context.Context, roots []root, parallel int, take func(root) bool) error {
+func (l *loader) pushRoots(ctx context.Context, roots []root, parallel int, take func(root) bool) error {
 	listings := map[*oci.Repo]*depot.Listing{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// candidate is an artifact that a gate held back.
+// candidate is an artifact that a check held back.
 type candidate struct {
 	Version addr.Version
 	Tag     string

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Gated is an artifact that the registry has by digest and that has no version
+// Candidate is an artifact that the registry has by digest and that has no version
 // tag yet.
-type Gated struct {
+type Candidate struct {
 	Repo     *oci.Repo
 	Root     oci.Manifest
 	Module   *archive.Packed // of a module
@@ -23,12 +23,12 @@ type Gated struct {
 	Signers  []string        // IDs of the keys that signed SHA256SUMS
 }
 
-// Gate decides whether an artifact becomes visible under its version. An error
+// Check decides whether an artifact becomes visible under its version. An error
 // holds it back: it then has only the candidate tag, by which it can be
 // approved later.
-type Gate func(ctx context.Context, x Gated) error
+type Check func(ctx context.Context, x Candidate) error
 
-// HeldError means that a gate held an artifact back, and says why.
+// HeldError means that a check held an artifact back, and says why.
 type HeldError struct {
 	Repository, Digest, Tag string // Tag is the candidate tag
 	Err                     error
@@ -48,12 +48,12 @@ const candidateHex = 12
 // candidateTag returns the tag of an artifact that waits for approval.
 func candidateTag(d digest.Digest) string { return candidatePrefix + d.Encoded()[:candidateHex] }
 
-// pass asks the gate. A nil gate lets everything pass.
-func (g Gate) pass(ctx context.Context, x Gated) error {
-	if g == nil {
+// run asks the check. A nil check approves everything.
+func (c Check) run(ctx context.Context, x Candidate) error {
+	if c == nil {
 		return nil
 	}
-	err := g(ctx, x)
+	err := c(ctx, x)
 	if err == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@
 // the index are pushed by digest, and the version tag last: a visible version
 // is complete. Every step can be repeated, so running an interrupted
 // publication again finishes it, and no large blob that the registry has is
-// sent twice. The manifest of a module without a gate is pushed together with
+// sent twice. The manifest of a module without a check is pushed together with
 // its tag; the registry needs the blobs before. A small module costs 13
 // requests.
 //
@@ -51,13 +51,13 @@
 // a provider an equal set of zips. Compressed bytes may differ between
 // compressors.
 //
-// # Gates
+// # Checks before publication
 //
-// A version is pushed by digest first. Then a [Gate] is asked, which sees the
-// artifact in the registry. If the gate holds it back, the version gets a
+// A version is pushed by digest first. Then a [Check] is asked, which sees the
+// artifact in the registry. If the check holds it back, the version gets a
 // candidate tag instead of its version tag, so that clients do not see it and
 // garbage collection does not remove it; the error is a [HeldError].
-// [Depot.Approve] gives a candidate its version tag. The users of gates, mainly
+// [Depot.Approve] gives a candidate its version tag. The users of checks, mainly
 // package supply, describe their criteria.
 //
 // # Verification

@@ -54,7 +54,7 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 		return Published{}, err
 	}
 	out.Digest = pushed.Root.Digest.String()
-	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: pushed.Root, Packages: added, Signers: plan.signers}); err != nil {
+	if err := x.o.Check.run(ctx, Candidate{Repo: r, Root: pushed.Root, Packages: added, Signers: plan.signers}); err != nil {
 		return out, err
 	}
 	return out, moveIndex(ctx, r, v, stored.Index, pushed.Root)

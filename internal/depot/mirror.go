@@ -38,7 +38,7 @@ type MirrorOptions struct {
 	AllowUnsigned bool                // accept an origin without a key or SHA256SUMS
 	AllowExpired  bool                // accept a key that has expired since it signed
 	Trusted       []signing.PublicKey // one of them must have signed; empty: any key of the origin is accepted
-	Gate          Gate                // asked before the version becomes visible; nil: none
+	Check         Check               // asked before the version becomes visible; nil: none
 	Compare       bool                // an existing version must have the zips of the origin
 }
 
@@ -80,7 +80,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	if err == nil {
 		err = plan.mirrorDocs(ctx, p, v, packages[0])
 	}
-	x := providerPush{r, p, v, plan, ProviderOptions{Gate: o.Gate}, d.o.Progress}
+	x := providerPush{r, p, v, plan, ProviderOptions{Check: o.Check}, d.o.Progress}
 	if err == nil {
 		err = x.transfer(ctx, packages, d.o.TempDir)
 	}

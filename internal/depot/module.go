@@ -41,7 +41,7 @@ type ModuleOptions struct {
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // do not move the tag "latest"
 	Policy      Policy            // "": PolicyImmutable
-	Gate        Gate              // asked before the version becomes visible; nil: none
+	Check       Check             // asked before the version becomes visible; nil: none
 	Compare     bool              // [Depot.MirrorModule]: an existing version must have the content of the origin
 
 	AllowInvalid bool // ship a configuration that clients cannot load
@@ -153,7 +153,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		out.Warnings, err = pushNew(ctx, l, m.Version, artifact, o)
 		out.Warnings = append(plan.Warnings, out.Warnings...)
 	} else {
-		out, err = pushGated(ctx, l, m.Version, out, artifact, packed, o)
+		out, err = pushChecked(ctx, l, m.Version, out, artifact, packed, o)
 	}
 	if !errors.Is(err, ErrTaken) {
 		return out, err
@@ -169,11 +169,11 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// plain reports whether the version becomes visible without a gate and never
+// plain reports whether the version becomes visible without a check and never
 // changes its content.
-func (o ModuleOptions) plain() bool { return o.Gate == nil && o.Policy != PolicyEditions }
+func (o ModuleOptions) plain() bool { return o.Check == nil && o.Policy != PolicyEditions }
 
-// pushNew publishes a version without a gate: its blobs, and the manifest with
+// pushNew publishes a version without a check: its blobs, and the manifest with
 // the tag. A registry refuses a manifest whose blobs are missing. So small
 // blobs are sent without a HEAD, and the empty config blob is not sent if an
 // existing version has it; if a blob is missing after all, a HEAD is sent for
@@ -199,15 +199,15 @@ func pushNew(ctx context.Context, l *Listing, v addr.Version, a oci.Artifact, o 
 	return putNew(ctx, r, v.Tag(), a.Root, put)
 }
 
-// pushGated publishes a version after its gate has approved it, or as an
+// pushChecked publishes a version after its check has approved it, or as an
 // edition.
-func pushGated(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
+func pushChecked(ctx context.Context, l *Listing, v addr.Version, out Published, a oci.Artifact, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	r := l.Repository
 	a.New = !slices.Contains(l.Tags, v.Tag())
 	if _, err := r.Push(ctx, a); err != nil {
 		return Published{}, err
 	}
-	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: a.Root, Module: packed}); err != nil {
+	if err := o.Check.run(ctx, Candidate{Repo: r, Root: a.Root, Module: packed}); err != nil {
 		return out, err
 	}
 	if o.Policy != PolicyEditions {

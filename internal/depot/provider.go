@@ -29,7 +29,7 @@ type ProviderOptions struct {
 	Now         time.Time           // zero: time.Now
 	Extend      bool                // add platforms that an existing version lacks
 	Stored      []Package           // packages in the registry that were inspected on upload; not in the directory
-	Gate        Gate                // asked before the version becomes visible; nil: none
+	Check       Check               // asked before the version becomes visible; nil: none
 	Docs        fs.FS               // Markdown in the form of the registries; nil: the directory docs, if any
 }
 
@@ -202,7 +202,7 @@ func (x providerPush) push(ctx context.Context) (Published, error) {
 		return Published{}, err
 	}
 	out.Digest = root.Digest.String()
-	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
+	if err := x.o.Check.run(ctx, Candidate{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
 	warnings, err := PutVersion(ctx, r, out.Tag, artifact.Root)

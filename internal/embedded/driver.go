@@ -64,11 +64,11 @@ func newStore(root string, c *checks) *store {
 // file returns the file name of a path of the library.
 func (s *store) file(path string) string { return filepath.Join(s.root, filepath.FromSlash(path)) }
 
-// data matches the path of a blob's bytes, ghostly a path below the directory
+// data matches the path of a blob's bytes, belowTag a path below the directory
 // of a tag.
 var (
-	data    = text.Pattern(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
-	ghostly = text.Pattern(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
+	data     = text.Pattern(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
+	belowTag = text.Pattern(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
 )
 
 func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
@@ -161,7 +161,7 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 	if err == nil {
 		return nil
 	}
-	if match := ghostly().FindStringSubmatch(path); match != nil {
+	if match := belowTag().FindStringSubmatch(path); match != nil {
 		err = errors.Join(err, s.removeDangling(s.file(match[1])))
 	}
 	if match := cutUpload().FindStringSubmatch(path); match != nil {

@@ -19,6 +19,7 @@ furnish: provision
 furnished: provisioned
 furnishes: provisions
 ghost: abandoned for a claim, dangling for a tag
+ghostly: dangling
 ghosts: abandoned for claims, dangling for tags
 memo: cache
 memos: caches
@@ -53,11 +54,4 @@ waves: rolloutBatches
 wish: request
 wished: requested
 wishes: requests
-`
-
-// unread lists the folders with identifiers that still contain such words, and the words.
-// A row may only shrink, and is removed when it is no longer needed.
-const unread = `
-instances: reveal revealed said
-operator: said told
 `

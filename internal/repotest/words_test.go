@@ -14,34 +14,16 @@ import (
 // where there is an established term.
 func TestDictionary(t *testing.T) {
 	instead := wordTable(t, refused)
-	left := map[string]bool{}
-	for folder, words := range wordTable(t, unread) {
-		for word := range strings.FieldsSeq(words) {
-			left[folder+" "+word] = true
-		}
-	}
-	needed := map[string]bool{}
 	for s := range sources(t, 0) {
 		if s.test {
 			continue
 		}
-		folder, _, _ := strings.Cut(s.name, "/")
 		for _, id := range declared(s.File) {
 			for _, word := range nameWords(id.Name) {
-				better, bad := instead[word]
-				switch key := folder + " " + word; {
-				case !bad:
-				case left[key]:
-					needed[key] = true
-				default:
+				if better, bad := instead[word]; bad {
 					t.Errorf("%s: %s: %q is not a word of the field; write %s", s.fset.Position(id.Pos()), id.Name, word, better)
 				}
 			}
-		}
-	}
-	for key := range left {
-		if !needed[key] {
-			t.Errorf("tables_words_test.go: %s: no identifier needs it any more", key)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func newAdminSite(t *testing.T, file string) *adminSite {
 func (s *adminSite) hold(t *testing.T, version, text string) string {
 	t.Helper()
 	_, err := s.d.PublishModule(t.Context(), depottest.NewModule(text), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{
-		Gate: func(context.Context, depot.Gated) error { return errors.New("waiting for approval") },
+		Check: func(context.Context, depot.Candidate) error { return errors.New("waiting for approval") },
 	})
 	held, ok := errors.AsType[*depot.HeldError](err)
 	if !ok {

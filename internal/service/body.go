@@ -18,7 +18,7 @@ const maxBodies = 256
 type shutBody struct {
 	io.ReadCloser
 	open    bool
-	release func() // releases the place that reading takes in the limiter; nil: no place is taken
+	release func() // releases the slot that reading takes in the limiter; nil: no slot is taken
 }
 
 // shutKey is the context key of the request's shutBody, whatever wraps the body.
@@ -33,7 +33,7 @@ func (b *shutBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// shut returns the request with its body closed. done releases the place that reading it
+// shut returns the request with its body closed. done releases the slot that reading it
 // took. The original request of net/http keeps its own body: by the type of that body
 // net/http decides whether to read what the handler left unread.
 func shut(r *http.Request) (_ *http.Request, done func()) {
@@ -60,7 +60,7 @@ func OpenBody(r *http.Request) {
 }
 
 // OpenBody lets the body of an authorised request be read, if the limiter has a free
-// place.
+// slot.
 func (k *Kit) OpenBody(r *http.Request) error {
 	b, ok := r.Context().Value(shutKey{}).(*shutBody)
 	if !ok || b.open {

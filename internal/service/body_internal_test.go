@@ -12,8 +12,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestBodyRoom reads at most as many bodies at the same time as the limiter has places,
-// and each frees its place.
+// TestBodyRoom reads at most as many bodies at the same time as the limiter has slots,
+// and each frees its slot.
 //
 // Shows: mistakes 1
 func TestBodyRoom(t *testing.T) {

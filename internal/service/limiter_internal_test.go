@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// TestLimiter has clients that take all places that they can get: many get equal shares.
+// TestLimiter has clients that take all slots that they can get: many get equal shares.
 //
 // Shows: mistakes 12
 // Shows: mistakes 18
@@ -38,7 +38,7 @@ func TestLimiter(t *testing.T) {
 				continue
 			}
 		}
-		for range 1000 { // a freed place is open to every client
+		for range 1000 { // a freed slot is open to every client
 			for i := range clients {
 				if n := len(held[i]); n > 0 {
 					held[i][n-1]()
@@ -51,7 +51,7 @@ func TestLimiter(t *testing.T) {
 		}
 		for i := range clients {
 			if got := len(held[i]); got < want-1 || got > want+1 {
-				t.Errorf("%d clients: one has %d places, want %d", clients, got, want)
+				t.Errorf("%d clients: one has %d slots, want %d", clients, got, want)
 			}
 		}
 		if _, ok := l.Acquire(client(clients), 1); !ok {
@@ -63,7 +63,7 @@ func TestLimiter(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, ok := l.Wait(ended, client(1), 1); ok {
-		t.Error("waiting took a place that is another's")
+		t.Error("waiting took a slot that is another's")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l := NewClientLimiter(2)

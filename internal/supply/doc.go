@@ -34,7 +34,7 @@
 //
 // # Versions that are held back
 //
-// The gate of a run, a [depot.Gate], runs the scanner of the entry's scan
+// The check of a run, a [depot.Check], runs the scanner of the entry's scan
 // policy over the artifact in the registry, and checks its signers and the
 // existing versions against the approval policy. A version that it holds back
 // is recorded as waiting or blocked. A later run decides again when the rules

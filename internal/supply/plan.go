@@ -116,7 +116,7 @@ type item struct {
 	key     string
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
-	publish func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error)
+	publish func(ctx context.Context, o offer, c depot.Check) (depot.Published, error)
 }
 
 // offer is one version at its origin.
@@ -349,7 +349,7 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string,
 		st.Action = actionAdopt
 		st.Reason = "the drift is over: " + st.known.Reason
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
-	case it.Scan.due(st.known.Scanned, s.o.Now()):
+	case it.Scan.expired(st.known.Scanned, s.o.Now()):
 		st.Action = actionScan
 		st.Reason = "the newest report is older than " + it.Scan.MaxAge.String()
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
@@ -373,17 +373,17 @@ func (st Step) drift(reason string, now time.Time) Step {
 	return st
 }
 
-// candidate decides on a version that a gate held back in an earlier run.
+// candidate decides on a version that a check held back in an earlier run.
 func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step {
 	st.Reason = st.known.Reason
 	switch {
-	case st.known.State == StateWaiting && it.Approval.passes(o.version, have, nil, st.known.Since, s.o.Now()):
+	case st.known.State == StateWaiting && it.Approval.automatic(o.version, have, nil, st.known.Since, s.o.Now()):
 		st.Action = ActionApprove
 		st.Reason = "the approval rules hold"
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
 	case st.known.State == StateWaiting:
 		st.Action = actionWaiting
-	case it.Scan.due(st.known.Scanned, s.o.Now()):
+	case it.Scan.expired(st.known.Scanned, s.o.Now()):
 		st.Action = actionScan
 		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	default:
@@ -392,14 +392,14 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 	return st
 }
 
-// due reports whether a policy requires a new report.
-func (p ScanPolicy) due(scanned, now time.Time) bool {
+// expired reports whether a policy requires a new report.
+func (p ScanPolicy) expired(scanned, now time.Time) bool {
 	return p.Scanner != "" && p.MaxAge > 0 && now.Sub(scanned) > p.MaxAge
 }
 
-// passes reports whether a new version needs no approval by a person. signers
+// automatic reports whether a new version needs no approval by a person. signers
 // are the keys that signed it.
-func (p ApprovalPolicy) passes(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
+func (p ApprovalPolicy) automatic(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
 	if !p.Required {
 		return true
 	}

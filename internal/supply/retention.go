@@ -37,7 +37,7 @@ func (it item) pinned(v addr.Version) bool { return slices.Contains(it.Pin, v.St
 func (s *Syncer) coming(it item, l *depot.Listing, steps []Step) []addr.Version {
 	var out []addr.Version
 	for _, st := range steps {
-		if st.Action == ActionApprove || st.Action == ActionPublish && it.Approval.passes(st.version, l.Versions, nil, time.Time{}, s.o.Now()) {
+		if st.Action == ActionApprove || st.Action == ActionPublish && it.Approval.automatic(st.version, l.Versions, nil, time.Time{}, s.o.Now()) {
 			out = append(out, st.version)
 		}
 	}

@@ -113,8 +113,8 @@ func (st Step) do(ctx context.Context) (VersionRecord, error) {
 	return st.run(ctx)
 }
 
-// apply records the outcome of a step. A candidate that a gate held back is not
-// a failure, because the depot file requested the gate.
+// apply records the outcome of a step. A candidate that a check held back is not
+// a failure, because the depot file requested the check.
 func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
@@ -144,22 +144,22 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	return res
 }
 
-// publish fetches one version and publishes it, unless a gate holds it back.
+// publish fetches one version and publishes it, unless a check holds it back.
 func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Version) (VersionRecord, error) {
 	vr := VersionRecord{State: StatePublished, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
-	gate := func(ctx context.Context, x depot.Gated) error {
+	check := func(ctx context.Context, x depot.Candidate) error {
 		if it.Scan.Scanner != "" {
 			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
 			if err := it.scanAll(ctx, x.Root, o.version, s.o); err != nil {
 				return err
 			}
 		}
-		if !it.Approval.passes(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
+		if !it.Approval.automatic(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
 			return errWaiting
 		}
 		return nil
 	}
-	out, err := it.publish(ctx, o, gate)
+	out, err := it.publish(ctx, o, check)
 	vr.Digest = out.Digest
 	vr.published = out
 	if held, ok := errors.AsType[*depot.HeldError](err); ok {
@@ -236,13 +236,13 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	}
 	it := item{Entry: e.Entry, key: e.Key(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
-	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
+	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
 		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
-			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g, Compare: true,
+			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Check: c, Compare: true,
 			AllowInvalid: e.AllowInvalid || s.o.Once, // a mirrored module was already published elsewhere
 		})
 	}
@@ -271,9 +271,9 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 		}
 		return offers, err
 	}
-	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
+	it.publish = func(ctx context.Context, o offer, c depot.Check) (depot.Published, error) {
 		return s.d.MirrorProvider(ctx, src, e.Address, o.version, depot.MirrorOptions{
-			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Gate: g, Compare: true,
+			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Check: c, Compare: true,
 		})
 	}
 	return it, nil

@@ -476,7 +476,7 @@ func TestSyncRefusesWhatIsBroken(t *testing.T) {
 }
 
 // TestSyncRequests counts the requests to the registry for a new version: those
-// of publishing with a gate, and those of the entry's record. Each other
+// of publishing with a check, and those of the entry's record. Each other
 // version is examined once.
 func TestSyncRequests(t *testing.T) {
 	o, r := newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0"), newRunner(t)

@@ -20,7 +20,7 @@ var (
 // lead takes the lock and leads until the term ends: errOver. Any other error says why
 // this replica does not lead.
 func (l *Ledger) lead(ctx context.Context) error {
-	if err := l.settle(ctx); err != nil {
+	if err := l.releaseDangling(ctx); err != nil {
 		return err
 	}
 	if l.o.Sealer == nil && !l.o.BuiltIn && !l.o.InClear {
@@ -109,9 +109,9 @@ func (l *Ledger) judge(ctx context.Context, p page) error {
 	return nil
 }
 
-// settle releases locks whose release the registry has not confirmed. Until then other
+// releaseDangling releases locks whose release the registry has not confirmed. Until then other
 // replicas have to wait for their leases.
-func (l *Ledger) settle(ctx context.Context) error {
+func (l *Ledger) releaseDangling(ctx context.Context) error {
 	l.mu.Lock()
 	left := l.dangling
 	l.dangling = nil

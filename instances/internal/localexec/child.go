@@ -349,7 +349,7 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 		r.Error = plainError(c.masks, texts...)
 		r.Permanent = c.stays && r.Outcome == lifecycle.RunFailed && len(failures) == 0
-		if _, said := errors.AsType[*toolError](err); !said && !(c.Order.remote() && r.Outcome == lifecycle.Held) {
+		if _, fromTool := errors.AsType[*toolError](err); !fromTool && !(c.Order.remote() && r.Outcome == lifecycle.Held) {
 			c.log.line("okara: %s: %s", r.Outcome, r.Error)
 		}
 	}

@@ -118,14 +118,14 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 // planJSON returns the tool's JSON of a plan with the schemas needed to show it. Without
 // it, or if it is too large, the plan is applied all the same.
 func planJSON(ctx context.Context, c *child, p prepared, file sandbox.Path) ([]byte, error) {
-	said := [2]*wholeText{}
+	outputs := [2]*wholeText{}
 	for i, args := range [][]string{{"show", "-json", string(file)}, {"providers", "schema", "-json"}} {
-		said[i] = &wholeText{limit: records.MaxPlanJSON}
-		if code, err := c.toolRun().command(ctx, p, args, said[i], io.Discard); code != 0 || err != nil {
+		outputs[i] = &wholeText{limit: records.MaxPlanJSON}
+		if code, err := c.toolRun().command(ctx, p, args, outputs[i], io.Discard); code != 0 || err != nil {
 			return nil, c.stop.err()
 		}
 	}
-	b, err := planDocument(said[0].kept.Bytes(), said[1].kept.Bytes())
+	b, err := planDocument(outputs[0].kept.Bytes(), outputs[1].kept.Bytes())
 	if b = []byte(c.masks.text(string(b))); err != nil || len(b) > records.MaxPlanJSON || !json.Valid(b) {
 		return nil, nil
 	}

@@ -94,16 +94,16 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 	await(t, "the end of the commands", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "hangs"))
 		if st, oerr := l.Observe(t.Context(), s, h); err != nil && (oerr != nil || st.State != run.Running) {
-			said, rerr := os.ReadFile(filepath.Join(dir, "said"))
-			t.Fatalf("%+v, %v; it said %q, %v", st, oerr, said, rerr)
+			output, rerr := os.ReadFile(filepath.Join(dir, "said"))
+			t.Fatalf("%+v, %v; it said %q, %v", st, oerr, output, rerr)
 		}
 		return err == nil
 	})
-	said, err := os.ReadFile(filepath.Join(dir, "said"))
+	output, err := os.ReadFile(filepath.Join(dir, "said"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(said)
+	return string(output)
 }
 
 // TestSandboxSees checks what the code of a module can see: neither the storage folder,

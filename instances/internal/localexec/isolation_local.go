@@ -114,11 +114,11 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 			return fmt.Errorf("user %d cannot reach %s, where runs are\nhint: chmod o+x %s, or choose another storage folder", o.Isolation.UID, name, name)
 		}
 	}
-	said, err := l.question(ctx, o)
+	output, err := l.question(ctx, o)
 	if err != nil {
-		return l.explain(err, said)
+		return l.explain(err, output)
 	}
-	m := toolVersion().FindStringSubmatch(said)
+	m := toolVersion().FindStringSubmatch(output)
 	if m == nil {
 		return fmt.Errorf("%s does not say that it is OpenTofu or Terraform", l.o.Program)
 	}
@@ -164,8 +164,8 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
 		}
 	}
-	said, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
-	reply, ok := strings.CutSuffix(string(said), answered)
+	output, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
+	reply, ok := strings.CutSuffix(string(output), answered)
 	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
 		err = errors.New("it did not answer")
 	}
@@ -198,8 +198,8 @@ func Answer(o Order, env []string, out io.Writer) error {
 }
 
 // explain returns why the tool does not run, with a hint.
-func (l *Local) explain(err error, said string) error {
-	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+func (l *Local) explain(err error, output string) error {
+	line, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
 	failed := fmt.Errorf("running %s in isolation %q: %w: %s", l.o.Program, l.isolation.Mode, err, text.Excerpt(line))
 	if strings.HasPrefix(line, "bwrap: Unknown option") {
 		return fmt.Errorf("%w\nhint: install bubblewrap 0.8 or newer", failed)

@@ -399,12 +399,12 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		return m, err
 	}
 	defer w.Close() // closed earlier on success
-	said, err := os.OpenFile(filepath.Join(o.Scratch, "child.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	childLog, err := os.OpenFile(filepath.Join(o.Scratch, "child.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return m, errors.Join(err, r.Close())
 	}
-	pid, err := l.startProcess(o, r, said, said)
-	err = errors.Join(err, r.Close(), said.Close())
+	pid, err := l.startProcess(o, r, childLog, childLog)
+	err = errors.Join(err, r.Close(), childLog.Close())
 	if err != nil {
 		return m, err
 	}

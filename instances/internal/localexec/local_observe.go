@@ -315,8 +315,8 @@ func (l observer) lost(at workDir, why string) (run.Status, error) {
 		if file := findErrored(at.folder); file != "" {
 			return run.Status{State: run.Gone, Message: fmt.Sprintf("%s; host %s may hold a newer state in %s", why, at.Host, file)}, nil
 		}
-		if said := lastLine(filepath.Join(at.folder, "child.log")); said != "" {
-			reason += ": " + said
+		if last := lastLine(filepath.Join(at.folder, "child.log")); last != "" {
+			reason += ": " + last
 		}
 	}
 	return run.Status{State: run.Gone, Message: reason}, l.folders().clean(at.folder)

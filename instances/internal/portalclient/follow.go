@@ -96,13 +96,13 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			return err
 		case "":
 			at, err := api.ParseLogPosition(e.id)
-			said := ""
+			output := ""
 			otherAttempt := last.Attempt != 0 && last.Attempt != at.Attempt
-			if err != nil || otherAttempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &said) != nil {
+			if err != nil || otherAttempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &output) != nil {
 				return errLog
 			}
 			last = at
-			_, err = io.WriteString(out, text.Block(said))
+			_, err = io.WriteString(out, text.Block(output))
 			return err
 		}
 		return nil

@@ -28,7 +28,7 @@ func decode(t testing.TB, text string) any {
 	return v
 }
 
-func told(p schema.Problem) string {
+func messageOf(p schema.Problem) string {
 	return strings.Join(append([]string{""}, p.Path...), "/") + ": " + p.Text
 }
 
@@ -62,7 +62,7 @@ func TestProblems(t *testing.T) {
 		}
 		var got []string
 		for _, p := range s.Validate(decode(t, tt.value)) {
-			got = append(got, told(p))
+			got = append(got, messageOf(p))
 		}
 		if text := strings.Join(got, "; "); text != tt.want {
 			t.Errorf("%s of %s: %q, want %q", tt.schema, tt.value, text, tt.want)
@@ -106,7 +106,7 @@ func TestBounds(t *testing.T) {
 			if len(problems) == 0 || len(problems) > 20 {
 				t.Fatalf("%d problems", len(problems))
 			}
-			if got := told(problems[len(problems)-1]); !strings.Contains(got, tt.want) {
+			if got := messageOf(problems[len(problems)-1]); !strings.Contains(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

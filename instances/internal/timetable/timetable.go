@@ -209,16 +209,16 @@ const longest = 366 * 24 * time.Hour
 
 // Last returns the last switch of the table between two times, both included. Of a stop
 // and a start that clocks skip together, the later one by the wall clock counts.
-func (t *Table) Last(from, to time.Time) (stopped, said bool) {
+func (t *Table) Last(from, to time.Time) (stopped, found bool) {
 	if from.Before(to.Add(-longest)) {
 		from = to.Add(-longest)
 	}
-	for at := from.Add(-time.Nanosecond); ; said = true {
+	for at := from.Add(-time.Nanosecond); ; found = true {
 		stop, stopClock := t.next(t.stop, at)
 		start, startClock := t.next(t.start, at)
 		next := first(stop, start)
 		if next.IsZero() || next.After(to) {
-			return stopped, said
+			return stopped, found
 		}
 		at = next
 		stopped = !start.Equal(next) || stop.Equal(next) && stopClock.After(startClock)

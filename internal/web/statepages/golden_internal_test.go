@@ -16,13 +16,13 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	webtest.Golden(t, files, map[string]webtest.Sheet{
-		"state":           {Body: statesBody{}},
-		"state_diff":      {Body: diffBody{}},
-		"state_history":   {Body: historyBody{}},
-		"state_resources": {Body: resourcesBody{}},
-		"state_reveal":    {Body: sensitiveBody{}},
-		"state_version":   {Body: versionBody{}},
-		"states":          {Body: statesBody{}},
+		"state":                {Body: statesBody{}},
+		"state_diff":           {Body: diffBody{}},
+		"state_history":        {Body: historyBody{}},
+		"state_resources":      {Body: resourcesBody{}},
+		"state_show_sensitive": {Body: sensitiveBody{}},
+		"state_version":        {Body: versionBody{}},
+		"states":               {Body: statesBody{}},
 	}, func(s webtest.Sheet, title, key string, body any) any {
 		return &site.Page{Title: title, Key: key, Up: "./../", Body: body}
 	})

@@ -92,7 +92,7 @@ func (s *sensitiveValues) masked(r *site.Request, p versionRef, address, path st
 	}
 	back := p.at("resources") + "?address=" + url.QueryEscape(address)
 	return &site.Page{
-		Template: "state_reveal.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
+		Template: "state_show_sensitive.html", Title: "A masked value", Key: s.clock.NewKey(), NoStore: true,
 		Crumbs: []site.Link{{Text: "States", Href: "states"}, {Text: p.name, Href: statePath(p.name)}, {Text: text.Block(p.workspace), Href: p.path()}, {Text: fmt.Sprintf("Version %d", p.n), Href: p.at()}, {Text: site.Clip(text.Block(address)), Href: back}},
 		Body:   sensitiveBody{Address: site.Clip(text.Block(address)), Path: site.Clip(text.Block(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
 	}, raw, nil

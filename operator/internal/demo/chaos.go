@@ -295,16 +295,16 @@ func (s *storm) deleteObject(ctx context.Context) error {
 // calm waits until every object is in the desired state, and reports those that are not.
 func (s *storm) calm(ctx context.Context) error {
 	var wrong []string
-	told := time.Now()
+	reported := time.Now()
 	err := until(ctx, settle, func() (bool, error) {
 		time.Sleep(2 * time.Second)
 		now, err := s.wrong(ctx)
 		if err != nil {
 			return false, ctx.Err() // the API server is busy
 		}
-		if wrong = now; len(wrong) > 0 && time.Since(told) > 20*time.Second {
-			told = time.Now()
-			fmt.Printf("%s %d are not, such as: %s\n", told.Format(time.TimeOnly), len(wrong), wrong[0])
+		if wrong = now; len(wrong) > 0 && time.Since(reported) > 20*time.Second {
+			reported = time.Now()
+			fmt.Printf("%s %d are not, such as: %s\n", reported.Format(time.TimeOnly), len(wrong), wrong[0])
 		}
 		return len(wrong) == 0, nil
 	})

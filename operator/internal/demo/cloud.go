@@ -162,12 +162,12 @@ func (c *cloud) write(ctx context.Context, o *unstructured.Unstructured, exists 
 		return err
 	}
 	defer resp.Body.Close()
-	if said, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		locked := &lockedError{text: string(said)}
-		if resp.StatusCode == http.StatusLocked && json.Unmarshal(said, locked) == nil {
+	if answer, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		locked := &lockedError{text: string(answer)}
+		if resp.StatusCode == http.StatusLocked && json.Unmarshal(answer, locked) == nil {
 			return locked
 		}
-		return errors.Join(err, fmt.Errorf("HTTP error: %d %s", resp.StatusCode, said))
+		return errors.Join(err, fmt.Errorf("HTTP error: %d %s", resp.StatusCode, answer))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

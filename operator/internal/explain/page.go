@@ -37,10 +37,10 @@ type Explainer struct {
 // page is the page under construction.
 type page struct {
 	*Explainer
-	o    *unstructured.Unstructured
-	out  strings.Builder
-	help []string
-	told bool // a fact was written
+	o     *unstructured.Unstructured
+	out   strings.Builder
+	help  []string
+	wrote bool // a fact was written
 }
 
 // Explain returns the page about an object.
@@ -140,8 +140,8 @@ func (p *page) block(s string) {
 
 // fact writes a line about the object. An empty line precedes the first fact.
 func (p *page) fact(format string, args ...any) {
-	if !p.told {
-		p.told = true
+	if !p.wrote {
+		p.wrote = true
 		p.line("")
 	}
 	p.line("  "+format, args...)
@@ -298,10 +298,10 @@ func (p *page) commands() {
 	p.line("")
 	p.line("What helps:")
 	fill := strings.NewReplacer("{in}", p.in(), "{ref}", p.ref(), "{name}", p.o.GetName(), "{namespace}", p.o.GetNamespace())
-	var told []string
+	var printed []string
 	for _, h := range p.help {
-		if h = fill.Replace(h); !slices.Contains(told, h) {
-			told = append(told, h)
+		if h = fill.Replace(h); !slices.Contains(printed, h) {
+			printed = append(printed, h)
 			p.line("  %s", h)
 		}
 	}

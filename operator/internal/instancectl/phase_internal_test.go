@@ -50,7 +50,7 @@ func shown(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) strin
 	v := verdictOf(o, h, r)
 	var list []metav1.Condition
 	v.Set(&list, o.Generation)
-	text := string(phaseSaid(phaseOf(r.Phase), v))
+	text := string(shownPhase(phaseOf(r.Phase), v))
 	slices.SortFunc(list, func(a, b metav1.Condition) int { return len(a.Type) - len(b.Type) })
 	for _, c := range list {
 		if c.Status == metav1.ConditionTrue {
@@ -62,7 +62,7 @@ func shown(o *v1alpha1.Instance, h *v1alpha1.Handled, r *lifecycle.Record) strin
 
 // TestPhaseOfFailingReady checks that an error of the operator itself does not end a run.
 func TestPhaseOfFailingReady(t *testing.T) {
-	if got := phaseSaid("Ready", verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed}); got != "Updating" {
+	if got := shownPhase("Ready", verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed}); got != "Updating" {
 		t.Errorf("it is %s", got)
 	}
 }

@@ -157,8 +157,8 @@ func phaseOf(p lifecycle.Phase) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(text.Camel(string(p)))
 }
 
-// phaseSaid is the phase that fits the conditions of a verdict.
-func phaseSaid(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePhase {
+// shownPhase is the phase that fits the conditions of a verdict.
+func shownPhase(p v1alpha1.InstancePhase, v verdict.Verdict) v1alpha1.InstancePhase {
 	return v1alpha1.InstancePhase(v.Phase(string(p), string(phaseOf(lifecycle.Updating))))
 }
 

@@ -33,8 +33,8 @@ func (s *site) isReady(id string) func() bool {
 	}
 }
 
-// told checks that an event was recorded, and drops it and those before it.
-func (s *site) told(event string) {
+// mustReport checks that an event was recorded, and drops it and those before it.
+func (s *site) mustReport(event string) {
 	s.t.Helper()
 	for {
 		select {
@@ -62,10 +62,10 @@ func TestSaysWhatFails(t *testing.T) {
 	}
 	id := a.Record.ID
 	s.run(leader, "it tells that it is tried again", s.says(id, v1alpha1.ConditionReconciling, errBroken.Error()))
-	s.told("Warning Retry attempt 1 of 2 failed: ")
+	s.mustReport("Warning Retry attempt 1 of 2 failed: ")
 	s.advance(time.Hour)
 	s.run(leader, "it has failed", s.says(id, v1alpha1.ConditionStalled, errBroken.Error()))
-	s.told("Warning Failed ")
+	s.mustReport("Warning Failed ")
 }
 
 // TestRefusedIsNotReady checks that an Instance whose change is refused is not Ready until
@@ -100,7 +100,7 @@ func TestRefusedIsNotReady(t *testing.T) {
 	change(func(o *v1alpha1.Instance) { o.Spec.Version = "9.9.9" })
 	const why = "does not accept this version"
 	s.run(leader, "the version is refused", s.says(id, v1alpha1.ConditionStalled, why))
-	s.told("Warning Refused ")
+	s.mustReport("Warning Refused ")
 	ask("again")
 	if !s.says(id, v1alpha1.ConditionStalled, why)() {
 		t.Errorf("%+v", s.all()[id].Status)

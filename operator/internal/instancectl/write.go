@@ -160,7 +160,7 @@ func (p *reconciliation) keep(ctx context.Context, o *v1alpha1.Instance, r *life
 	}
 	v := verdictOf(next, next.Status.Handled, r)
 	v.Set(&next.Status.Conditions, o.Generation)
-	next.Status.Phase = phaseSaid(phaseOf(r.Phase), v)
+	next.Status.Phase = shownPhase(phaseOf(r.Phase), v)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) && !p.restored[o.Name] {
 		return false, nil
 	}
@@ -215,7 +215,7 @@ func (p *reconciliation) stuck(ctx context.Context, o *v1alpha1.Instance, why ve
 	next := o.DeepCopy()
 	next.Status.ObservedGeneration = o.Generation
 	why.Say(p.c.events, o, &next.Status.Conditions)
-	next.Status.Phase = phaseSaid(o.Status.Phase, why)
+	next.Status.Phase = shownPhase(o.Status.Phase, why)
 	if equality.Semantic.DeepEqual(o.Status, next.Status) {
 		return nil
 	}

@@ -38,9 +38,9 @@ func problemOf(err error) (*verdict.Problem, bool) {
 	return nil, false
 }
 
-// judge writes the conditions of a definition, and returns when to reconcile it again; told
+// judge writes the conditions of a definition, and returns when to reconcile it again; reported
 // is whether they explain the error, which then is not returned for another try.
-func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, told bool) {
+func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.Duration, reported bool) {
 	def.Status.ObservedGeneration = def.Generation
 	def.Status.LastHandledRequest = verdict.RequestOf(def)
 	established := metav1.Condition{Type: v1alpha1.ConditionEstablished, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEstablished, ObservedGeneration: def.Generation}
@@ -51,19 +51,19 @@ func (d *definitions) judge(def *v1alpha1.ModuleKind, wrong error) (after time.D
 	}
 	meta.SetStatusCondition(&def.Status.Conditions, established)
 	v := verdict.Verdict{State: verdict.Ready, Reason: v1alpha1.ReasonEstablished}
-	p, told := problemOf(wrong)
+	p, reported := problemOf(wrong)
 	switch {
 	case wrong == nil:
-		told = true
+		reported = true
 		v.Message = "objects run version " + def.Status.Module.Version
-	case told:
+	case reported:
 		v = p.Verdict()
 	default:
 		v = verdict.Verdict{State: verdict.Failing, Reason: v1alpha1.ReasonFailed, Message: wrong.Error()}
 	}
 	v.Say(d.events, def, &def.Status.Conditions)
 	if v.State == verdict.UnderWay {
-		return soon, told
+		return soon, reported
 	}
-	return d.Every, told
+	return d.Every, reported
 }

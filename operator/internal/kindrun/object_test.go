@@ -151,8 +151,8 @@ func stateStays(t *testing.T, byNamespace bool) {
 	if status, _ := s.ask(next, http.MethodGet, ""); status != http.StatusOK {
 		t.Errorf("the adopted state is %d", status)
 	}
-	if status, said := s.ask(old, http.MethodGet, ""); status != http.StatusConflict {
-		t.Errorf("the run of the object before is answered %d: %s", status, said)
+	if status, answer := s.ask(old, http.MethodGet, ""); status != http.StatusConflict {
+		t.Errorf("the run of the object before is answered %d: %s", status, answer)
 	}
 	s.controller(next, "True", "TerraformAppliedSucceed", "", map[string]any{"lastAppliedRevision": "1.4.0@" + digest, "lastPlannedRevision": "1.4.0@" + digest})
 	s.raw(next)

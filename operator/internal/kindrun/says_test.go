@@ -20,8 +20,8 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// told returns the next event, "" if there is none.
-func (s *site) told() string {
+// reported returns the next event, "" if there is none.
+func (s *site) reported() string {
 	select {
 	case e := <-s.events.Events:
 		return e
@@ -37,11 +37,11 @@ func (s *site) failing(o *unstructured.Unstructured, reason, message string) {
 	if c := s.ready(o); c.Message != message || s.condition(o, v1alpha1.ConditionReconciling) != "True" || s.condition(o, v1alpha1.ConditionStalled) != "" {
 		s.t.Errorf("the status is %+v", o.Object["status"])
 	}
-	if e := s.told(); !strings.HasPrefix(e, "Warning "+reason+" ") || !strings.Contains(e, message) {
+	if e := s.reported(); !strings.HasPrefix(e, "Warning "+reason+" ") || !strings.Contains(e, message) {
 		s.t.Errorf("the event is %q", e)
 	}
 	s.step(o)
-	if e := s.told(); e != "" {
+	if e := s.reported(); e != "" {
 		s.t.Errorf("told once more: %q", e)
 	}
 }
@@ -82,7 +82,7 @@ func TestSaysWhatFails(t *testing.T) {
 	s.controller(o, "False", "ArtifactFailed", "Source is not ready, artifact not found", nil)
 	s.step(o)
 	s.says(o, false, v1alpha1.ReasonRunning) // the source is being fetched
-	if e := s.told(); e != "" {
+	if e := s.reported(); e != "" {
 		t.Errorf("told %q", e)
 	}
 	s.source(o, "False", "OCIArtifactPullFailed", "registry.example.com: no such host")
@@ -134,7 +134,7 @@ func TestSaysThatItTries(t *testing.T) {
 	if c := s.ready(o); !strings.Contains(c.Message, away.Error()) || s.condition(o, v1alpha1.ConditionReconciling) != "True" || text(o, "status", "phase") != "Updating" {
 		t.Errorf("the status is %+v", o.Object["status"])
 	}
-	if e := s.told(); !strings.HasPrefix(e, "Warning Failed ") {
+	if e := s.reported(); !strings.HasPrefix(e, "Warning Failed ") {
 		t.Errorf("told %q", e)
 	}
 	s.restart(s.operator)

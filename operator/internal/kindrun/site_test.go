@@ -350,8 +350,8 @@ const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider
 func (s *site) write(o *unstructured.Unstructured, serial int, resources string) {
 	s.t.Helper()
 	body := fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"a","outputs":{},"resources":[%s]}`, serial, resources)
-	if status, said := s.ask(o, http.MethodPost, body); status != http.StatusOK {
-		s.t.Fatalf("a write of the run is %d: %s", status, said)
+	if status, answer := s.ask(o, http.MethodPost, body); status != http.StatusOK {
+		s.t.Fatalf("a write of the run is %d: %s", status, answer)
 	}
 }
 

@@ -210,13 +210,13 @@ func (s *status) keep(kind string, holds bool, generation int64, reason, message
 
 // describe writes the status if it changed, and makes an event of a failure.
 func (x *object) describe(ctx context.Context) error {
-	said := x.status.Verdict
+	current := x.status.Verdict
 	x.before.Verdict = verdict.Verdict{}
 	x.status.Verdict = verdict.Verdict{}
 	if equality.Semantic.DeepEqual(x.before, x.status) {
 		return nil
 	}
-	said.Report(x.Events, x.o, x.before.Conditions)
+	current.Report(x.Events, x.o, x.before.Conditions)
 	if err := verdict.WriteStatus(x.o, &x.status, "plan", "outputs", "outputValues", "outputsSecret", "conditions", "lastPlannedRevision", "destroy"); err != nil {
 		return err
 	}

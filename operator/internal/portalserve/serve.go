@@ -148,7 +148,7 @@ func (p *Portal) handler(s *Settings) (*handler, error) {
 	mux.Handle("/ui/", pages)
 	mux.Handle("GET /login/callback", pages)
 	mux.Handle("GET /{$}", http.RedirectHandler("ui/", http.StatusSeeOther))
-	mux.Handle("GET /healthz", said("ok\n"))
+	mux.Handle("GET /healthz", plainText("ok\n"))
 	mux.Handle("GET /readyz", http.HandlerFunc(p.ready))
 	return &handler{screened(kit, mux), kit}, nil
 }
@@ -205,10 +205,10 @@ func (p *Portal) ready(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	said("ready\n").ServeHTTP(w, r)
+	plainText("ready\n").ServeHTTP(w, r)
 }
 
-func said(text string) http.Handler {
+func plainText(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

@@ -87,7 +87,7 @@ func TestAccount(t *testing.T) {
 	s.tenant(s.ns, true)
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.says(d, true, v1alpha1.ReasonSynced)
-	s.told(m, v1alpha1.ReasonPublished)
+	s.mustReport(m, v1alpha1.ReasonPublished)
 	r := s.rule(s.ns, "r", nil, "read:module:net/**")
 	s.says(r, true, v1alpha1.ReasonSynced)
 	second := s.module(s.ns, "second", func(m *v1alpha1.Module) {

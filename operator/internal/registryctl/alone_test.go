@@ -58,7 +58,7 @@ func TestVersionWithoutTarget(t *testing.T) {
 	s.start()
 	v := s.alone(s.ns, "v", "1.0.0", nil)
 	s.says(v, true, v1alpha1.ReasonSynced)
-	if note := s.told(v, v1alpha1.ReasonPublished); note != "1.0.0" {
+	if note := s.mustReport(v, v1alpha1.ReasonPublished); note != "1.0.0" {
 		t.Errorf("published %q", note)
 	}
 	repository := "p/modules/" + vpc

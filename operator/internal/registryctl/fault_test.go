@@ -141,11 +141,11 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	s.again(m)
 	s.says(m, true, v1alpha1.ReasonSynced)
 	s.stop()
-	var told eventsv1.EventList
-	if err := s.List(t.Context(), &told, client.InNamespace(s.ns)); err != nil {
+	var events eventsv1.EventList
+	if err := s.List(t.Context(), &events, client.InNamespace(s.ns)); err != nil {
 		t.Fatal(err)
 	}
-	for what, v := range map[string]any{"status": m, "events": told, "Versions": s.versions()} {
+	for what, v := range map[string]any{"status": m, "events": events, "Versions": s.versions()} {
 		text, err := json.Marshal(v)
 		if err != nil || strings.Contains(string(text), token) {
 			t.Errorf("%s show the token, or %v", what, err)

@@ -91,7 +91,7 @@ func TestDriftIsReported(t *testing.T) {
 	if got := depottest.MustFetch(t, repo, "1.0.0").Digest; got != other.Digest {
 		t.Errorf("it was overwritten: %s", got)
 	}
-	s.told(m, v1alpha1.ReasonDrift)
+	s.mustReport(m, v1alpha1.ReasonDrift)
 
 	if err := repo.PutTag(t.Context(), "1.0.0", was); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPruneKeepsPins(t *testing.T) {
 	if got := join(l.Versions); got != "1.2.0 1.0.0" || m.Status.Published != 2 {
 		t.Errorf("the registry has %s, the status says %d", got, m.Status.Published)
 	}
-	if note := s.told(m, v1alpha1.ReasonPruned); note != "1.1.0" {
+	if note := s.mustReport(m, v1alpha1.ReasonPruned); note != "1.1.0" {
 		t.Errorf("pruned %s", note)
 	}
 	if all := s.versions(); slices.ContainsFunc(all, func(v v1alpha1.Version) bool {
@@ -192,7 +192,7 @@ func TestApprovalPublishes(t *testing.T) {
 	if got := join(s.listing().Versions); got != "1.0.0" || v.Status.State != v1alpha1.StatePublished {
 		t.Errorf("the registry has %s, the Version says %+v", got, v.Status)
 	}
-	if note := s.told(v, v1alpha1.ReasonPublished); note != "1.0.0, approved by alice" {
+	if note := s.mustReport(v, v1alpha1.ReasonPublished); note != "1.0.0, approved by alice" {
 		t.Errorf("told %q", note)
 	}
 	becomes(approve("again", nil), v1alpha1.ApprovalApplied)
@@ -326,7 +326,7 @@ func TestDeletionPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want.yanked {
-				s.told(m, v1alpha1.ReasonFailed)
+				s.mustReport(m, v1alpha1.ReasonFailed)
 				s.read(m)
 				s.in.open()
 			}

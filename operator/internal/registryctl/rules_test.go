@@ -88,7 +88,7 @@ func TestAccessRules(t *testing.T) {
 			t.Errorf("%s: %q, stalled %t", name, message, stalled(r))
 		}
 		if name == "wider" {
-			s.told(r, v1alpha1.ReasonAddressNotAllowed)
+			s.mustReport(r, v1alpha1.ReasonAddressNotAllowed)
 		}
 	}
 	state := &v1alpha1.AccessRule{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "state"}, Spec: v1alpha1.AccessRuleSpec{Groups: []string{"people"}, Allow: []v1alpha1.Right{"write:state:prod.net/**"}}}

@@ -23,7 +23,7 @@ func TestNothingMatches(t *testing.T) {
 	if message := s.says(m, false, v1alpha1.ReasonVersionMissing); !strings.Contains(message, "~> 9.0") || !trying(m) {
 		t.Errorf("%q: %+v", message, m.Status)
 	}
-	s.told(m, v1alpha1.ReasonVersionMissing)
+	s.mustReport(m, v1alpha1.ReasonVersionMissing)
 	s.publish("9.0.1")
 	s.again(m)
 	s.says(m, true, v1alpha1.ReasonSynced)
@@ -54,7 +54,7 @@ func TestDeletedIsNotReady(t *testing.T) {
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
 	}
-	s.told(m, v1alpha1.ReasonFailed)
+	s.mustReport(m, v1alpha1.ReasonFailed)
 	s.in.open()
 	s.gone(m)
 }
@@ -68,7 +68,7 @@ func TestRegistryGoesAway(t *testing.T) {
 	s.in.close(ocitest.Refuse)
 	s.again(m)
 	message := s.says(m, false, v1alpha1.ReasonFailed)
-	if note := s.told(m, v1alpha1.ReasonFailed); note != message || !strings.Contains(s.log.String(), "a run failed") {
+	if note := s.mustReport(m, v1alpha1.ReasonFailed); note != message || !strings.Contains(s.log.String(), "a run failed") {
 		t.Errorf("the condition says %q, the event %q, the log:\n%s", message, note, s.log.String())
 	}
 	list, _ := conditions(m)

@@ -383,8 +383,8 @@ func (s *site) tags() []string {
 	return all
 }
 
-// told waits for an event about an object.
-func (s *site) told(o client.Object, reason string) string {
+// mustReport waits for an event about an object.
+func (s *site) mustReport(o client.Object, reason string) string {
 	s.t.Helper()
 	var note string
 	s.until("an event "+reason, func() (bool, any) {

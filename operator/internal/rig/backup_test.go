@@ -86,8 +86,8 @@ func (l *lived) comes(o *unstructured.Unstructured, why string) {
 	since := l.wrote()
 	l.set(o, "back")
 	l.carry(o, "it is told", func() bool { return l.reason(o) == v1alpha1.ReasonStateNotOwned })
-	if said := fmt.Sprint(o.Object["status"]); !strings.Contains(said, why) {
-		l.t.Errorf("it says %s", said)
+	if status := fmt.Sprint(o.Object["status"]); !strings.Contains(status, why) {
+		l.t.Errorf("it says %s", status)
 	}
 	run := object(l.t, "apiVersion: infra.contrib.fluxcd.io/v1alpha2\nkind: Terraform\n")
 	run.SetNamespace("okara-run-" + string(o.GetUID()))

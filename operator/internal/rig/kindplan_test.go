@@ -60,8 +60,8 @@ func (s *kindSite) store(state string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if status, said := s.ask(s.admin, http.MethodPost, string(b)); status != http.StatusOK {
-		s.t.Fatalf("%d: %s", status, said)
+	if status, answer := s.ask(s.admin, http.MethodPost, string(b)); status != http.StatusOK {
+		s.t.Fatalf("%d: %s", status, answer)
 	}
 }
 
@@ -173,8 +173,8 @@ func TestTokensOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPost, "LOCK"} {
-		if status, said := s.ask(expired, method, "{}"); status != http.StatusUnauthorized {
-			t.Errorf("%s with an expired token is answered %d: %s", method, status, said)
+		if status, answer := s.ask(expired, method, "{}"); status != http.StatusUnauthorized {
+			t.Errorf("%s with an expired token is answered %d: %s", method, status, answer)
 		}
 	}
 	s.change(t, secret, func() { secret.Data["token"] = []byte(expired) })

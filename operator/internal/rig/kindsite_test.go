@@ -321,7 +321,7 @@ func (s *kindSite) pull() string {
 }
 
 // ask sends a request for the state of the object with a token, and returns the response.
-func (s *kindSite) ask(token, method, body string) (status int, said string) {
+func (s *kindSite) ask(token, method, body string) (status int, answer string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.okara+"/state/prod."+s.tenant+"/greetings.hello", strings.NewReader(body))
 	if err != nil {

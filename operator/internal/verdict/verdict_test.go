@@ -33,8 +33,8 @@ func TestSay(t *testing.T) {
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 3}}
 	recorder := events.NewFakeRecorder(10)
 	for _, c := range []struct {
-		v          verdict.Verdict
-		want, told string
+		v           verdict.Verdict
+		want, event string
 	}{
 		{verdict.Verdict{Reason: "Running"}, "Ready=False/Running Reconciling=True/Running", ""},
 		{verdict.Verdict{State: verdict.Failing, Reason: "Failed", Message: "no host"}, "Ready=False/Failed Reconciling=True/Failed", "Warning Failed no host"},
@@ -45,13 +45,13 @@ func TestSay(t *testing.T) {
 		{verdict.Verdict{State: verdict.Held, Reason: "Suspended"}, "Ready=False/Suspended", ""},
 	} {
 		c.v.Say(recorder, m, &m.Status.Conditions)
-		told := ""
+		event := ""
 		select {
-		case told = <-recorder.Events:
+		case event = <-recorder.Events:
 		default:
 		}
-		if got := says(m.Status.Conditions); got != c.want || told != c.told {
-			t.Errorf("%+v: %s, told %q", c.v, got, told)
+		if got := says(m.Status.Conditions); got != c.want || event != c.event {
+			t.Errorf("%+v: %s, told %q", c.v, got, event)
 		}
 		if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c.ObservedGeneration != 3 {
 			t.Errorf("%+v", c)
