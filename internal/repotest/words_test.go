@@ -4,6 +4,7 @@ package repotest_test
 
 import (
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"strings"
 	"testing"
@@ -22,6 +23,20 @@ func TestDictionary(t *testing.T) {
 			for _, word := range nameWords(id.Name) {
 				if better, bad := instead[word]; bad {
 					t.Errorf("%s: %s: %q is not a word of the field; write %s", s.fset.Position(id.Pos()), id.Name, word, better)
+				}
+			}
+		}
+	}
+}
+
+// TestCommentRoles refuses comments that do not name the role of a person: user, caller,
+// administrator, publisher or holder. "nobody" may be the Unix user.
+func TestCommentRoles(t *testing.T) {
+	for s := range sources(t, parser.ParseComments) {
+		for _, group := range s.File.Comments {
+			for word := range strings.FieldsFuncSeq(group.Text(), func(r rune) bool { return !unicode.IsLetter(r) }) {
+				if word := strings.ToLower(word); word == "somebody" || word == "anybody" || word == "everybody" {
+					t.Errorf("%s: %q: name the role, such as user or caller", s.fset.Position(group.Pos()), word)
 				}
 			}
 		}

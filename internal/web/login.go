@@ -40,7 +40,7 @@ func (l *logins) routes(r *site.Routes) {
 	r.Raw("GET /ui/login", l.show)
 	r.Form("POST /ui/login", l.may, l.logIn) // limited to ten per minute
 	r.Raw("GET /login/callback", l.callback) // the issuer redirects browsers to it
-	r.Form("POST /ui/logout", site.Anybody, l.logOut)
+	r.Form("POST /ui/logout", site.NoRight, l.logOut)
 	r.Open("GET /ui/me", l.me)
 }
 

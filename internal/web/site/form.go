@@ -53,8 +53,8 @@ type Do func(*Request, *Form) (*Answer, error)
 // Check decides whether the caller may send a form; it sees only the path and the query.
 type Check func(*Request) error
 
-// Anybody is the check of forms that need no right.
-func Anybody(*Request) error { return nil }
+// NoRight is the check of forms that need no right.
+func NoRight(*Request) error { return nil }
 
 // act returns the handler of a form that changes something: it must come from a page of
 // this server, from a caller with the right, and carry the key of that page.

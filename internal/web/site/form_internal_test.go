@@ -219,7 +219,7 @@ func TestMessage(t *testing.T) {
 				r.AddCookie(cookie)
 			}
 			w = httptest.NewRecorder()
-			f.page(Anybody, func(*Request) (*Page, error) { return &Page{Template: "error.html", Body: errorBody{}}, nil }).ServeHTTP(w, r)
+			f.page(NoRight, func(*Request) (*Page, error) { return &Page{Template: "error.html", Body: errorBody{}}, nil }).ServeHTTP(w, r)
 			if shown := strings.Contains(w.Body.String(), "Done: &lt;b&gt;"); shown != c.want {
 				t.Errorf("shown: %v\n%s", shown, w.Body)
 			}

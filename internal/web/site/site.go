@@ -76,7 +76,7 @@ func New(o Options) (http.Handler, error) {
 			set.Routes(r)
 		}
 	}
-	r.Form("POST /ui/theme", Anybody, s.setTheme) // changes only a cookie
+	r.Form("POST /ui/theme", NoRight, s.setTheme) // changes only a cookie
 	r.mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
 	r.Open("/ui/", func(*Request) (*Page, error) { return nil, NotFound("there is no such page") })
 	return r.mux, nil
@@ -99,7 +99,7 @@ func (r *Routes) Show(pattern string, may Right, answer func(*Request) (*Page, e
 
 // Open adds a page for every caller.
 func (r *Routes) Open(pattern string, answer func(*Request) (*Page, error)) {
-	r.mux.Handle(pattern, r.site.page(Anybody, answer))
+	r.mux.Handle(pattern, r.site.page(NoRight, answer))
 }
 
 // Send adds a route that writes its own answer, for callers with a right.
@@ -115,7 +115,7 @@ func (r *Routes) Stream(pattern string, may Right, answer func(*Request, http.Re
 
 // Raw is Send for every caller.
 func (r *Routes) Raw(pattern string, answer func(*Request, http.ResponseWriter) error) {
-	r.mux.Handle(pattern, r.site.raw(Anybody, answer))
+	r.mux.Handle(pattern, r.site.raw(NoRight, answer))
 }
 
 // Post adds a form that changes something: it must come from a page of this server, from
