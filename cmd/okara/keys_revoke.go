@@ -50,7 +50,7 @@ func newKeysRevoke(a *cli.App) *cobra.Command {
 		Use:   "revoke ID",
 		Short: "Mark a key as revoked",
 		Long: `Mark a key as revoked: it signs nothing any more, and the public key says so to
-everybody who gets it. Publish that file where your users find the key. Versions
+everyone who gets it. Publish that file where your users find the key. Versions
 that were published keep their signature; sign them again with another key and
 okara sign --replace. A front-end serves nothing with the key any more once its
 configuration names the ID in revoked_keys.`,

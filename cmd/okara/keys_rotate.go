@@ -25,7 +25,7 @@ func newKeysRotate(a *cli.App) *cobra.Command {
 		Use:   "rotate ID",
 		Short: "Make a key that takes over from another",
 		Long: `Make a key of the same user and kind that takes over from key ID. The old key stays:
-its signatures hold, and both sign new versions until everybody trusts the new one.
+its signatures hold, and both sign new versions until everyone trusts the new one.
 
   okara publish provider ... --sign-key OLD --sign-key NEW
   okara sign NAMESPACE/TYPE --sign-key NEW     adds its signature to every version

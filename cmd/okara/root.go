@@ -16,7 +16,7 @@ Exit codes:
   1    failure
   2    usage
   3    not found
-  4    conflict, or locked by somebody else
+  4    conflict, or locked by another client
   5    denied by the registry
   6    partly done
   130  interrupted

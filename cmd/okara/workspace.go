@@ -180,7 +180,7 @@ func newWorkspaceCreate(reg *cli.Registries) *cobra.Command {
 		Long: `Make a workspace, with its tags.
 
 ` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
-has tags and nobody can be asked, as in CI, this command makes the first one.
+has tags and no terminal is available, as in CI, this command makes the first one.
 
 With --execution-mode remote the server executes plans and applies of the workspace,
 which takes a right to run and a server that does so.

@@ -221,7 +221,7 @@ func TestApprovedPlan(t *testing.T) {
 }
 
 // TestApprovedPlanLost: if the machine that applies an approved plan dies, the run plans
-// again, and that plan needs an approval as well: K6.
+// again, and that plan needs an approval as well.
 //
 // Shows: crash K5-K6
 func TestApprovedPlanLost(t *testing.T) {

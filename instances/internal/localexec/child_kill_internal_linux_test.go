@@ -205,7 +205,7 @@ func TestToolKilled(t *testing.T) {
 	}
 }
 
-// TestHostLost kills child and tool at once, and changes the boot ID: K5 and K6. The next
+// TestHostLost kills child and tool at once, and changes the boot ID. The next
 // attempt waits for the end of the lease, and continues from the last stored state.
 //
 // Shows: crash K5-K6 | the machine, during plan and during apply

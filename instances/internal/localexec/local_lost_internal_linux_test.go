@@ -18,7 +18,7 @@ import (
 )
 
 // TestKilledChild kills the child while the tool runs: the tool is interrupted once,
-// however many servers observe it, and waited for: K7. A state that it could not store is
+// however many servers observe it, and waited for. A state that it could not store is
 // kept, and none of its other files.
 //
 // Shows: crash K7
@@ -98,7 +98,7 @@ func TestDeafRest(t *testing.T) {
 	l.mustRemain(t)
 }
 
-// TestNotStarted covers what is found if a server died around a start: K3.
+// TestNotStarted covers what is found if a server died around a start.
 //
 // Shows: crash K3
 func TestNotStarted(t *testing.T) {
@@ -246,7 +246,7 @@ func TestStoppedChild(t *testing.T) {
 }
 
 // TestUnstoredResult: a result that a child could not store is stored when the registry
-// answers again: K9.
+// answers again.
 //
 // Shows: crash K9
 func TestUnstoredResult(t *testing.T) {

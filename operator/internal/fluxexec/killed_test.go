@@ -102,7 +102,7 @@ func (d *doomed) life() (stages []stage) {
 	return stages
 }
 
-// TestKilled (G1) kills the operator at each write during a run's life, before it and
+// TestKilled kills the operator at each write during a run's life, before it and
 // after it. Its successor takes the run through the same stages.
 //
 // Shows: operator 34 | an operator is killed before and after any write of a run of a module or a

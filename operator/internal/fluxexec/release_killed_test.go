@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestReleaseKilled (G1) kills the operator at each write during a release's life, before
+// TestReleaseKilled kills the operator at each write during a release's life, before
 // it and after it. Its successor takes the release through the same stages, and leaves
 // nothing.
 //

@@ -43,7 +43,7 @@ func (s *site) mortals(nth int, after bool, until func() bool) (deaths int) {
 	return deaths
 }
 
-// TestKilled (G1) kills operators at each write of an instance's life: once after the
+// TestKilled kills operators at each write of an instance's life: once after the
 // write, before the operator gets the response, and once before it. The next operator
 // continues, and nothing begins twice.
 //

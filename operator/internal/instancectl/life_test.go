@@ -186,7 +186,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestExpiresAlone (N3): the Template is gone, the operator was down, a new one leads.
+// TestExpiresAlone shows that an instance expires although its Template is gone, the operator
+// was down and a new one leads.
 //
 // Shows: operator 38 | an instance ends although its Template is deleted, the operator was down and
 // another one leads; one that cannot be destroyed keeps its phase

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-// TestHelmKilled (G1) kills the operator before and after each write of a chart's life: the
+// TestHelmKilled kills the operator before and after each write of a chart's life: the
 // next one installs the chart once, and leaves nothing behind.
 //
 // Shows: operator 34

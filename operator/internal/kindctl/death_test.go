@@ -67,7 +67,7 @@ func (withWatch) Watch(context.Context, client.ObjectList, ...client.ListOption)
 	return nil, errors.New("no watch")
 }
 
-// TestDeaths (G1) kills an operator at each write of a kind's creation and removal: the
+// TestDeaths kills an operator at each write of a kind's creation and removal: the
 // next one finishes the work, and nothing happens twice.
 //
 // Shows: operator 32 | an operator is killed at any write of a kind, or of an object: the next one

@@ -94,7 +94,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestVerbs (M7) checks that the API server does with a generated kind all it usually does.
+// TestVerbs checks that the API server does with a generated kind all it usually does.
 //
 // Shows: operator 24 | objects of a kind can be waited for, watched, patched, explained, dry-run,
 // listed as tables and deleted together

@@ -47,9 +47,9 @@ func (s *site) four(kind string) {
 	})
 }
 
-// TestRolloutBatch (M11): an upgrade reaches as many objects at a time as the definition says,
-// and none after the first that fails. The same holds for other changes of the definition;
-// waiting objects are reconciled as they were.
+// TestRolloutBatch shows that an upgrade reaches as many objects at a time as the definition
+// says, and none after the first that fails. The same holds for other changes of the
+// definition; waiting objects are reconciled as they were.
 //
 // Shows: operator 26 | a change is rolled out to some objects at a time, and stops at the first
 // failure; a schema that does not fit the existing objects is not written; a definition waits for
@@ -236,7 +236,7 @@ func TestVersions(t *testing.T) {
 	s.remove(def)
 }
 
-// TestNarrowed (M11): a schema under which an object would be invalid is not written, and
+// TestNarrowed shows that a schema under which an object would be invalid is not written, and
 // its version is not used; a wider schema is written at once.
 //
 // Shows: operator 26

@@ -34,7 +34,7 @@ func mustWant(t testing.TB, def *v1alpha1.ModuleKind, o *unstructured.Unstructur
 }
 
 // TestWanted compares the objects of Flux for the example, and for a definition with all
-// fields set (M1-M6).
+// fields set.
 //
 // Shows: operator 23
 func TestWanted(t *testing.T) {

@@ -118,7 +118,7 @@ func (l *lived) goes(o *unstructured.Unstructured) {
 	l.carry(o, "it is gone", func() bool { return l.gone(o) })
 }
 
-// TestClusterRestored (A3) restores backups of etcd from before, during and after the
+// TestClusterRestored restores backups of etcd from before, during and after the
 // destroy of an object. A restored object neither plans nor writes, whether its state was
 // deleted or belongs to the next object of its name, which the restored cluster does not
 // know. Nothing is destroyed twice.

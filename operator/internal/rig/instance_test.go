@@ -331,7 +331,7 @@ func (p *platform) expires(o *v1alpha1.Instance) {
 	}
 }
 
-// TestInstanceKilled (G1) kills operators throughout the life of an instance: tofu
+// TestInstanceKilled kills operators throughout the life of an instance: tofu
 // applies it once, and nothing is left in the end.
 //
 // Shows: rig 6 | operators are killed throughout the life of an instance: tofu applies it once, and

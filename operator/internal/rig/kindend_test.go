@@ -42,7 +42,7 @@ output "text" {
 `, file, destroy)
 }
 
-// TestNamespaceGoes (M12) deletes the namespace of a tenant during a run. The operator
+// TestNamespaceGoes deletes the namespace of a tenant during a run. The operator
 // loses all its rights there, and destroys the created resources anyway.
 //
 // Shows: kinds 3 | traps T1, T11, T12, T13, T16 are above. The namespace of a tenant is deleted
@@ -75,7 +75,7 @@ func TestNamespaceGoes(t *testing.T) {
 	}
 }
 
-// TestAbandoned (M12) checks that an administrator can abandon resources that cannot be
+// TestAbandoned checks that an administrator can abandon resources that cannot be
 // destroyed. The state stays, and the next object of the name does not get it.
 //
 // Shows: kinds 4 | a destroy that keeps failing waits for a day or for an administrator; an

@@ -73,7 +73,7 @@ func (s *kindSite) has(yes, no string) {
 	}
 }
 
-// TestNeverPending (M8) checks that a kind without approvals never shows a waiting plan
+// TestNeverPending checks that a kind without approvals never shows a waiting plan
 // in any event of a watch, although tofu-controller briefly has a pending one (T8).
 //
 // Shows: kinds 1 | without approval: no event of a watch ever shows a waiting plan; with approval:
@@ -113,7 +113,7 @@ func TestNeverPending(t *testing.T) {
 	}
 }
 
-// TestApprovals (M8) checks that exactly the plan that was read is applied: no other
+// TestApprovals checks that exactly the plan that was read is applied: no other
 // plan, none of another generation, none after a change of the state (T17), and no
 // variables that changed after the Approval (T4).
 //
@@ -154,7 +154,7 @@ func TestApprovals(t *testing.T) {
 	s.carry(o, "it is gone", func() bool { return s.gone(o) })
 }
 
-// TestTokensOfRuns (M13) checks that an expired token is refused. The operator renews it,
+// TestTokensOfRuns checks that an expired token is refused. The operator renews it,
 // and a plan that was made with the previous token is applied (T12).
 //
 // Shows: kinds 7

@@ -75,7 +75,7 @@ func TestRoundOfAnObject(t *testing.T) {
 	}
 }
 
-// TestObjectMadeAnew (A3) checks that an object whose finalizers were stripped leaves its
+// TestObjectMadeAnew checks that an object whose finalizers were stripped leaves its
 // state behind, and that the next object of its name does not get it. The run of the
 // first object continues to own the state, until an administrator assigns it to the
 // second.
