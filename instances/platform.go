@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/records"
@@ -54,14 +55,14 @@ type platform struct {
 	keys    *keyring.Ring
 	log     *slog.Logger
 
-	machine    *lifecycle.Machine
-	ledger     *ledger.Ledger
-	metrics    *portal.Metrics
-	templates  *templatesource.Templates
-	reconciler *portal.Reconciler
-	executor   *localexec.Local
-	queue      *jobs.Queue // of notices; nil: no notices are sent
-	socket     *runRegistry
+	machine   *lifecycle.Machine
+	ledger    *ledger.Ledger
+	metrics   *driver.Metrics
+	templates *templatesource.Templates
+	driver    *driver.Driver
+	executor  *localexec.Local
+	queue     *jobs.Queue // of notices; nil: no notices are sent
+	socket    *runRegistry
 
 	guard *access.Guard    // of the front-end
 	at    localexec.Server // where runs reach the front-end, without a token
@@ -84,7 +85,7 @@ func newPlatform(ctx context.Context, e *Extension, b server.Base) (*platform, e
 	if l.o.Role == settings.RolePortal {
 		return l, nil
 	}
-	l.metrics = portal.NewMetrics(b.Metrics, l.ledger.View)
+	l.metrics = driver.NewMetrics(b.Metrics, l.ledger.View)
 	if b.BuiltIn != nil {
 		l.socket = &runRegistry{registry: b.BuiltIn, layout: b.Layout, keys: keys, now: time.Now}
 	}
@@ -100,7 +101,7 @@ func (l *platform) open() (err error) {
 		Repo:    func(number int) (*oci.Repo, error) { return l.base.Client.Repo(l.base.Layout.Ledger(number)) },
 		Machine: l.machine, Sealer: l.base.Env.States.Sealer, InClear: l.o.InClear, BuiltIn: l.base.BuiltIn != nil,
 		Folder: filepath.Join(l.storage, "ledger"), Entries: l.launchedBefore,
-		Effects: func(ctx context.Context, effects []lifecycle.Effect) { l.reconciler.Effects(ctx, effects) },
+		Effects: func(ctx context.Context, effects []lifecycle.Effect) { l.driver.Effects(ctx, effects) },
 		Portal:  l.o.Role == settings.RolePortal, AddressKeys: addressKeys(l.base.Keys), PortalKeys: addressKeys(l.base.PortalKeys),
 		Committed: func(took time.Duration) { l.metrics.Committed(took) },
 		Tool:      l.base.Env.States.Tool, Logger: l.log,
@@ -164,7 +165,7 @@ func (l *platform) notices() error {
 	if err != nil {
 		return err
 	}
-	notifier, err := portal.NewNotifier(portal.NotifyOptions{
+	notifier, err := driver.NewNotifier(driver.NotifyOptions{
 		URL: l.o.Notify.URL, Secret: l.o.Notify.Secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.base.Env.OCI.UserAgent,
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ func (l *platform) notices() error {
 	if err != nil {
 		return err
 	}
-	l.queue = jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{portal.KindNotice: notifier.Do}, Logger: l.log})
+	l.queue = jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{driver.KindNotice: notifier.Do}, Logger: l.log})
 	return nil
 }
 
@@ -196,13 +197,13 @@ func (l *platform) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 		Dir: l.o.Templates, Sources: l.o.Sources, Catalog: modules, Logger: l.log,
 		Defaults: template.Defaults{TTL: l.o.TTL, Connection: l.o.Connection}, Known: l.known(),
 	})
-	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
+	l.driver = driver.New(driver.Options{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{settings.LocalExecutor: l.executor},
 		Templates: l.templates, Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Ledger: l.ledgerRepository,
 		Concurrency: l.o.Runs, Limits: run.Limits{Memory: l.o.Executor.Memory.Value(), Scratch: l.o.Executor.Scratch.Value()}, Config: l.o.Config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log, Audit: l.base.Audit,
 	})
 	api, err := portal.New(portal.Options{
-		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
+		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.driver, Machine: l.machine, Rate: l.o.Rate, GroupAge: l.o.GroupAge,
 		Adopter: &portal.Adopter{
 			Client: l.base.Client, Layout: l.base.Layout, Sealer: l.base.Env.States.Sealer, Trusted: l.base.BuiltIn != nil || l.o.InClear, Known: l.known(),
 		},
@@ -329,8 +330,8 @@ func (l *platform) serve(ctx context.Context) {
 		begin("templates", l.templates.Run)
 	}
 	begin("ledger", l.ledger.Run)
-	if l.reconciler != nil {
-		begin("reconciler", l.reconciler.Run)
+	if l.driver != nil {
+		begin("reconciler", l.driver.Run)
 	}
 	if l.queue != nil {
 		running.Go(func() { l.queue.Run(ctx) })

@@ -197,7 +197,7 @@ func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller
 
 // Repository implements [tfe.Runs].
 func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, error) {
-	i, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
+	i, err := r.l.driver.WorkspaceRepo(w.Organization, record)
 	return i.Repo, err
 }
 
@@ -221,7 +221,7 @@ func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string,
 		if err != nil {
 			return tfe.Run{}, err
 		}
-		i, err := r.l.reconciler.WorkspaceRepo(w.Organization, rec.ID)
+		i, err := r.l.driver.WorkspaceRepo(w.Organization, rec.ID)
 		if err != nil {
 			return tfe.Run{}, err
 		}

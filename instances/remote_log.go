@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
@@ -64,7 +64,7 @@ func (r *remoteRuns) log(ctx context.Context, w tfe.Workspace, record string, n 
 	if i < 0 {
 		return nil, false, tfe.ErrNoRun
 	}
-	from, over, err := r.l.reconciler.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
+	from, over, err := r.l.driver.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, over, nil
 	}
@@ -89,8 +89,8 @@ func (r *remoteRuns) PlanJSON(ctx context.Context, w tfe.Workspace, record strin
 	if i < 0 {
 		return nil, tfe.ErrNoRun
 	}
-	ref := portal.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
-	repo, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
+	ref := driver.PhaseRef(rec, rec.WorkspaceRuns()[i], false)
+	repo, err := r.l.driver.WorkspaceRepo(w.Organization, record)
 	if err != nil || ref.Nonce == "" {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (r runsForPages) Document(ctx context.Context) (*lifecycle.Document, error)
 
 // Log implements [pages.Runs].
 func (r runsForPages) Log(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (io.ReadCloser, bool, error) {
-	return r.l.reconciler.PhaseLog(ctx, rec, u, apply, offset)
+	return r.l.driver.PhaseLog(ctx, rec, u, apply, offset)
 }
 
 // Do implements [pages.Runs].

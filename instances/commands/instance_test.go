@@ -14,9 +14,9 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/api"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/cli"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 func finished(outcome, text string) lifecycle.Result {
@@ -33,7 +33,7 @@ func finished(outcome, text string) lifecycle.Result {
 func TestInstanceCommands(t *testing.T) {
 	h := newPortalUsers(t)
 	h.Results.Append("Apply complete!\n\x1b]0;title\x07\n")
-	h.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}})
+	h.Results.SetOutputs(map[string]states.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}})
 	id := h.create(t, "use-anna", "lab/vpc")
 	steps := []struct {
 		name, who   string

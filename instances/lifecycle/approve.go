@@ -11,13 +11,10 @@ import (
 	"maps"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/text"
 )
-
-// MaxPlanText is the largest plan text, in bytes, that can be approved: an approver
-// sees the whole text or nothing.
-const MaxPlanText = 1 << 20
 
 // Awaits returns what an approval has to name now: the plan that waits, or the digest
 // of a request ([RequestPlan]); "" if nothing waits for approval.
@@ -292,7 +289,7 @@ func (w approvals) putBack(r *Record, result, why string) {
 
 // tooLarge returns why a plan cannot be approved; "" if it can.
 func tooLarge(size int64) string {
-	if size <= MaxPlanText {
+	if size <= plantext.Max {
 		return ""
 	}
 	return fmt.Sprintf("plan too large to approve: %s, limit 1 MiB", text.Size(size))

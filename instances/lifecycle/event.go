@@ -3,12 +3,23 @@
 package lifecycle
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/template"
 )
+
+// Store keeps the document of all records.
+type Store interface {
+	// View returns the document as it was committed last.
+	View(ctx context.Context) (View, error)
+	// Do returns when the command is committed or refused: errors are those of
+	// [Machine.Step], and ErrNoLeader if it is not known whether it
+	// was committed; then it may be sent again under its key.
+	Do(ctx context.Context, c Command) (Answer, error)
+}
 
 // Command is a request of a caller, or an event of the reconciler.
 type Command struct {

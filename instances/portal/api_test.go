@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/rights"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // TestSeen shows what each caller may see of an instance, field by field.
@@ -73,7 +74,7 @@ func TestShowSensitive(t *testing.T) {
 	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 	path := "instances/" + id + "/outputs/reveal"
 	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"password"}`)
-	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}, "other": {Value: json.RawMessage(`1`)}})
+	s.Results.SetOutputs(map[string]states.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}, "other": {Value: json.RawMessage(`1`)}})
 	var got api.ShownOutput
 	s.Want(t, 200, &got, all["anna"], "POST", path, `{"name":"password"}`)
 	if string(got.Value) != `"hunter2"` || !got.Sensitive {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portal is the API of templates and instances over a store of records,
-// and the reconciler that drives the machine of package lifecycle.
-//
-// # The API
+// Package portal is the API of templates and instances over a store of records. What the
+// commits of that store decide is carried out by package driver on a machine, and by the
+// operator in a cluster.
 //
 // [New] answers below /api/v1/. Every request takes the same steps ([server.routes] and
 // [to]): identify the caller, read the document as committed last, find what the path is
 // about and whether the caller may request it; only then is a body read. A caller's
 // [role] for an instance is reader, approver, owner or admin. What the caller may not see
-// answers 404. A change is an event of the machine that the [Store] commits; a key makes
+// answers 404. A change is an event of the machine that the [lifecycle.Store] commits; a key makes
 // it one change however often it is sent ([ask]). Which actions are possible is found by
 // trying them in the machine itself, on a copy of the document that is discarded, so that
 // it always agrees with what the machine accepts.
@@ -17,15 +16,4 @@
 // [Forward] stands before the API and the pages: one replica leads, all others forward
 // requests to it unchanged, and only once. If no leader answers, read-only requests are
 // answered from the replica's own copy, with its age.
-//
-// # The reconciler
-//
-// [Reconciler] works where this replica leads, and keeps no state beside the document:
-// what one leader leaves unfinished the next one finds there. It starts what a commit
-// decided and never before that commit: attempts, each watched until it has ended, and
-// other effects (notices, the final record, the removal of tags), which are retried until
-// they succeed. Each reconcile commits, at once, all changes that time and templates make
-// due. All that it sends may be sent twice: sources, records and jobs have unique names,
-// the executor starts an attempt only once, and a result counts only for the attempt that
-// the record names.
 package portal

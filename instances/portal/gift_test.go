@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/statictoken"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
@@ -28,7 +29,7 @@ const namesake = "oks_ben_bbbbbbbbbbbbbbbbbbbbbbbb"
 func offerOf(t *testing.T, s *portaltest.Server, anna, to string) string {
 	t.Helper()
 	s.Results.Append("what the tool said\n")
-	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
+	s.Results.SetOutputs(map[string]states.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
 	s.Results.SetResources("aws_vpc.hers")
 	id := ready(t, s, anna, `{"template":"lab/vpc","name":"hers","parameters":{"size":"large","secret":"hunter2hunter2"}}`).ID
 	var instance api.Instance

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // BenchmarkList measures a page of a list of 1,000 instances on the leader, for the owner of
@@ -53,4 +54,14 @@ func BenchmarkList(b *testing.B) {
 			}
 		})
 	}
+}
+
+// instanceID returns the n-th of many ids.
+func instanceID(n int) string {
+	id := []byte("aaaaaaaaaa")
+	for i := len(id) - 1; n > 0; i-- {
+		id[i] = addr.InstanceLetters[n%len(addr.InstanceLetters)]
+		n /= len(addr.InstanceLetters)
+	}
+	return string(id)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-141914ff/okara/instances/api"
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/instances/template"
 )
@@ -163,7 +163,7 @@ func TestMetrics(t *testing.T) {
 	s.Want(t, 200, nil, all["admin"], "POST", "templates/lab/team/pause", `{"reason":"moving"}`)
 	leads, late := true, time.Duration(0)
 	to := prometheus.NewRegistry()
-	m := portal.NewMetrics(to, func(ctx context.Context) (lifecycle.View, error) {
+	m := driver.NewMetrics(to, func(ctx context.Context) (lifecycle.View, error) {
 		v, err := s.Store.View(ctx)
 		v.Leading, v.AsOf = leads, v.AsOf.Add(late)
 		return v, err

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +17,13 @@ import (
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/description"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // Options configure the API. Kit, Store, Machine and Catalog are required.
 type Options struct {
 	Kit     *service.Kit
-	Store   Store
+	Store   lifecycle.Store
 	Catalog Catalog
 	Kinds   Kinds              // of the cluster; nil: there is no cluster
 	Results Results            // what runs left behind; nil: 501 for logs, plans and reveal
@@ -65,15 +65,9 @@ type Results interface {
 	// Plan returns the plan of a run as text.
 	Plan(ctx context.Context, r *lifecycle.Record, u *lifecycle.Run) ([]byte, error)
 	// Outputs returns all outputs of the last state.
-	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]Output, error)
+	Outputs(ctx context.Context, r *lifecycle.Record) (map[string]states.Output, error)
 	// Resources returns the addresses of the last state's resources, without data sources.
 	Resources(ctx context.Context, r *lifecycle.Record) ([]string, error)
-}
-
-// Output is one output of a state.
-type Output struct {
-	Value     json.RawMessage
-	Sensitive bool
 }
 
 // server answers all routes. Its only state are counters.
@@ -228,13 +222,3 @@ func unknown(http.ResponseWriter, *http.Request) error {
 
 // wrap makes an http.Handler of h.
 func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
-
-// Store keeps the document of all records.
-type Store interface {
-	// View returns the document as it was committed last.
-	View(ctx context.Context) (lifecycle.View, error)
-	// Do returns when the command is committed or refused: errors are those of
-	// [lifecycle.Machine.Step], and lifecycle.ErrNoLeader if it is not known whether it
-	// was committed; then it may be sent again under its key.
-	Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, error)
-}

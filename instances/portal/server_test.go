@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/portaltest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/states"
 )
 
 // tokens returns tokens for every role for an instance of anna.
@@ -138,7 +139,7 @@ func TestMatrix(t *testing.T) {
 		for who := range want {
 			s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Kinds = vpcs{} })
 			s.Results.Append("the log\n")
-			s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"secret"`), Sensitive: true}})
+			s.Results.SetOutputs(map[string]states.Output{"password": {Value: json.RawMessage(`"secret"`), Sensitive: true}})
 			all := tokens(t, s)
 			id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 			before := s.Store.Commits()

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -289,7 +290,7 @@ func (d *Pages) Full(t *testing.T) map[string]string {
 	t.Helper()
 	id := map[string]string{}
 	launch := func(name, user, body string) { id[name] = d.Launch(t, user, body) }
-	d.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
+	d.Results.SetOutputs(map[string]states.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
 	launch("ready", "anna", `{"template":"lab/vpc","name":"payments network","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
 	d.Ready(t, id["ready"])
 	launch("failed", "anna", `{"template":"lab/postgres","name":"reports"}`)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/webtest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -27,7 +28,7 @@ import (
 type Results struct {
 	mu        sync.Mutex // guards the fields below
 	log       []byte
-	outputs   map[string]portal.Output
+	outputs   map[string]states.Output
 	resources []string
 }
 
@@ -61,7 +62,7 @@ func (r *Results) Plan(context.Context, *lifecycle.Record, *lifecycle.Run) ([]by
 }
 
 // SetOutputs sets the outputs in every state.
-func (r *Results) SetOutputs(all map[string]portal.Output) {
+func (r *Results) SetOutputs(all map[string]states.Output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outputs = all
@@ -82,7 +83,7 @@ func (r *Results) Resources(context.Context, *lifecycle.Record) ([]string, error
 }
 
 // Outputs returns the outputs of every state.
-func (r *Results) Outputs(context.Context, *lifecycle.Record) (map[string]portal.Output, error) {
+func (r *Results) Outputs(context.Context, *lifecycle.Record) (map[string]states.Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.outputs == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
@@ -360,7 +361,7 @@ func (b *Block) notices(o *Options, beside Beside) error {
 		return syntax.WrongAt(b.Notify.Range, errors.New("notify: url is not the address of a receiver"))
 	}
 	o.Notify = &Receiver{URL: u, Secret: []byte(secret)}
-	if _, err := portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: o.Notify.Secret}); err != nil {
+	if _, err := driver.NewNotifier(driver.NotifyOptions{URL: u, Secret: o.Notify.Secret}); err != nil {
 		return syntax.WrongAt(b.Notify.Range, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ credentials sleeps 1: a helper that hangs
 instances/commands sleeps 2: until an instance is as far
 instances/internal/localexec sleeps 4: until a child process is as far, and one that hangs
 instances/internal/portalclient sleeps 1: until output is there
-instances/portal sleeps 6: lives of servers on a real disk
+instances/internal/driver sleeps 6: lives of servers on a real disk
 internal/catalog sleeps 2: a slow registry; until the list is as far
 internal/e2e sleeps 9: until a process is as far
 internal/web sleeps 4: until a page is as far; requests at a rate

@@ -422,6 +422,7 @@ instances/lifecycle: the life of instances is a pure state machine, without inpu
 	instances/internal/prices
 	instances/internal/timetable
 	instances/template
+	instances/internal/plantext
 	internal/addr
 	internal/syntax
 	internal/text
@@ -437,6 +438,7 @@ instances/internal/localexec: one run of the tool on this machine; whether its a
 	oci/artifact
 	statebackend
 	statebackend/s3facade
+	instances/internal/plantext
 	internal/addr
 	internal/archive
 	internal/bridge
@@ -464,6 +466,7 @@ instances: mounts the platform into a server, as an extension that the core know
 	statebackend
 	statebackend/tfe
 	internal/access
+	instances/internal/driver
 	internal/rights
 	internal/keyring
 	internal/addr
@@ -493,6 +496,7 @@ instances/settings: the configuration blocks for instances, and their meaning
 	instances/lifecycle
 	instances/template
 	instances/portal
+	instances/internal/driver
 	internal/addr
 	internal/files
 	internal/syntax
@@ -513,10 +517,8 @@ instances/portal: the API of instances over a store that is passed in
 	instances/internal/timetable
 	internal/description
 	instances/internal/records
-	statebackend/format
 	oci
 	oci/artifact
-	statebackend
 	internal/access
 	instances/internal/span
 	internal/rights
@@ -524,13 +526,27 @@ instances/portal: the API of instances over a store that is passed in
 	internal/httpserve
 	instances/lifecycle
 	instances/template
-	internal/jobs
 	internal/netaddr
 	instances/api
 	instances/run
 	internal/service
 	internal/states
+instances/internal/driver: it carries out on this machine what the state machine decides
+	instances/internal/records
+	instances/lifecycle
+	instances/run
+	instances/template
+	internal/access
+	statebackend/format
+	statebackend
+	oci/artifact
+	oci
 	internal/text
+	internal/states
+	internal/rights
+	internal/netaddr
+	internal/jobs
+	internal/addr
 instances/templatesource: the sources of templates: files, and artifacts of the catalog
 	instances/api
 	instances/lifecycle

@@ -19,6 +19,7 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/plantext"
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -135,7 +136,7 @@ func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) er
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	text := &wholeText{limit: lifecycle.MaxPlanText}
+	text := &wholeText{limit: plantext.Max}
 	errs := &lastLines{log: c.log}
 	code, err := c.command(ctx, p, []string{"show", "-no-color", string(file)}, text, errs)
 	if err != nil {

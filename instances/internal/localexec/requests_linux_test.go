@@ -21,11 +21,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -156,12 +156,12 @@ func newCounted(t *testing.T) *counted {
 	w.digest = must(w.template.Digest())(t)
 
 	machine := &lifecycle.Machine{}
-	var reconciler *portal.Reconciler
+	var reconciler *driver.Driver
 	w.Ledger = must(ledger.New(ledger.Options{
 		Repo: func(n int) (*oci.Repo, error) { return client.Repo(layout.Ledger(n)) }, Machine: machine, Sealer: sealer, BuiltIn: true, Folder: t.TempDir(),
 		Effects: func(ctx context.Context, effects []lifecycle.Effect) { reconciler.Effects(ctx, effects) },
 	}))(t)
-	reconciler = portal.NewReconciler(portal.ReconcilerOptions{
+	reconciler = driver.New(driver.Options{
 		Store: w, Machine: machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": newExecutor(t, client, sealer)},
 		Templates: shelf{template.Entry{Template: w.template, Digest: w.digest, Source: w.source}}, Client: client, Layout: layout, Sealer: sealer,
 		Ledger: func() string { return host + "/" + layout.Ledger(1) }, Observe: 50 * time.Millisecond,

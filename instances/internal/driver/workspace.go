@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package driver
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 )
 
 // WorkspaceRepo returns the repository of the runs of a workspace.
-func (r *Reconciler) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
+func (r *Driver) WorkspaceRepo(organization, record string) (records.InstanceRepo, error) {
 	repo, _, err := r.sources().repo(lifecycle.WorkspaceTemplate(organization), record)
 	return repo, err
 }
 
 // workspaceSpec completes the specification of an attempt of a workspace. Its state is
 // not beside its record, so the lock there is that of the run.
-func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
+func (r *Driver) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 	n := rec.Run
 	if n.Ask == nil || r.o.RunID == nil {
 		return fmt.Errorf("run %d of workspace %s: this server does not execute runs", n.N, rec.Workspace)
@@ -43,7 +43,7 @@ func (r *Reconciler) workspaceSpec(s *run.Spec, rec *lifecycle.Record) error {
 
 // forget deletes what earlier runs of a workspace left and its record no longer names,
 // before the next run begins. What cannot be deleted stays.
-func (r *Reconciler) forget(ctx context.Context, rec *lifecycle.Record) error {
+func (r *Driver) forget(ctx context.Context, rec *lifecycle.Record) error {
 	repo, _, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil || rec.Numbered <= len(rec.WorkspaceRuns()) {
 		return err
@@ -92,7 +92,7 @@ func PhaseRef(rec *lifecycle.Record, u *lifecycle.Run, apply bool) lifecycle.Ref
 
 // PhaseLog returns the existing log of a plan or an apply of a workspace from a byte on,
 // and whether it is complete. Without a log it returns nil.
-func (r *Reconciler) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
+func (r *Driver) PhaseLog(ctx context.Context, rec *lifecycle.Record, u *lifecycle.Run, apply bool, offset int64) (from io.ReadCloser, over bool, err error) {
 	over = u.Result != "" || !apply && u.Plan != ""
 	if apply && (u.Kind != lifecycle.RunApply || u.Attempt <= u.Planned) || u.Attempt == 0 {
 		return nil, over, nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package driver_test
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/embedded"
@@ -121,14 +121,14 @@ func newSiteOnDisk(t testing.TB) *site {
 }
 
 // start makes a server that reaches the registry through a transport.
-func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.Reconciler) {
+func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *driver.Driver) {
 	t.Helper()
 	server := &siteServer{requests: &counter{base: way}}
 	client, err := oci.New("registry.test", oci.Options{Transport: server.requests, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reconciler *portal.Reconciler
+	var reconciler *driver.Driver
 	server.Ledger, err = ledger.New(ledger.Options{
 		Repo:    func(number int) (*oci.Repo, error) { return client.Repo(s.layout.Ledger(number)) },
 		Machine: s.world.machine, BuiltIn: true, Folder: t.TempDir(), Now: s.machine.now, Uptime: s.machine.uptime,
@@ -147,7 +147,7 @@ func (s *site) start(t testing.TB, way http.RoundTripper) (*siteServer, *portal.
 	if s.executor != nil {
 		o.Executors = map[string]run.Executor{"local": s.executor(client)}
 	}
-	reconciler = portal.NewReconciler(o)
+	reconciler = driver.New(o)
 	return server, reconciler
 }
 

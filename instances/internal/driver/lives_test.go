@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package driver_test
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -164,7 +164,7 @@ func TestNoticeThroughQueue(t *testing.T) {
 		var mu sync.Mutex // guards told
 		var reported []string
 		queue := jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{
-			portal.KindNotice: func(_ context.Context, j jobs.Job) (string, error) {
+			driver.KindNotice: func(_ context.Context, j jobs.Job) (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				reported = append(reported, j.Data["kind"])

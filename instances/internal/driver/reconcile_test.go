@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package driver_test
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -203,7 +203,7 @@ type world struct {
 	layout  addr.Layout
 	source  template.Source
 	counted *counter
-	options portal.ReconcilerOptions
+	options driver.Options
 }
 
 // counter counts requests to the registry.
@@ -247,7 +247,7 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 		}
 	}
 	w.source = template.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
-	w.options = portal.ReconcilerOptions{
+	w.options = driver.Options{
 		Store: w, Machine: w.machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": w.program},
 		Templates: w.shelf, Client: client, Layout: w.layout, Ledger: func() string { return "acme/ledger" },
 	}
@@ -257,7 +257,7 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 // run makes the replica lead until the returned function is called.
 func (w *world) run(t testing.TB) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := portal.NewReconciler(w.options)
+	r := driver.New(w.options)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.lead(ctx, r.Effects) })
 	wg.Go(func() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package driver
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func closed(c <-chan struct{}) bool {
 }
 
 // begin drives an attempt until it ends, unless it is being driven already.
-func (r driver) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
+func (r runs) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.attempts[ref]; a != nil && !closed(a.over) {
@@ -76,7 +76,7 @@ func (r driver) begin(ctx context.Context, ref lifecycle.Ref, again bool) *attem
 }
 
 // named returns the record that names an attempt; nil: no record names it any more.
-func (r driver) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
+func (r runs) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record, *lifecycle.Document, error) {
 	rec, d, err := r.record(ctx, ref.ID)
 	if err != nil || rec == nil || rec.Run == nil {
 		return nil, nil, err
@@ -88,18 +88,18 @@ func (r driver) named(ctx context.Context, ref lifecycle.Ref) (*lifecycle.Record
 }
 
 // drive starts an attempt, unless it was started, and watches it to its end.
-func (r driver) drive(ctx context.Context, a *attempt) error {
+func (r runs) drive(ctx context.Context, a *attempt) error {
 	rec, d, err := r.named(ctx, a.ref)
 	if err != nil || rec == nil {
 		return err
 	}
 	spec, t, err := r.sources().spec(d, rec)
 	if err != nil {
-		return notStarted(ctx, r.Reconciler, rec, err, true)
+		return notStarted(ctx, r.Driver, rec, err, true)
 	}
 	x := r.o.Executors[t.Executor]
 	if x == nil {
-		return notStarted(ctx, r.Reconciler, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
+		return notStarted(ctx, r.Driver, rec, fmt.Errorf("this server has no executor %q", t.Executor), true)
 	}
 	handle := run.Handle(rec.Run.Handle)
 	if handle == "" && !a.again {
@@ -115,7 +115,7 @@ func (r driver) drive(ctx context.Context, a *attempt) error {
 
 // start starts an attempt. It retries while something cannot be reached. If it returns
 // neither a handle nor an error, the attempt is over.
-func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (r runs) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	reported := ""
 	for n := 1; ; n++ {
 		if closed(a.cancelled) {
@@ -130,7 +130,7 @@ func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 		case a.ref.Kind == lifecycle.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
 			return "", r.end(ctx, rec, lifecycle.Ended{Ref: a.ref, Result: lifecycle.Result{Outcome: lifecycle.Done}})
 		case !passing(err) && n >= startTries:
-			return "", notStarted(ctx, r.Reconciler, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
+			return "", notStarted(ctx, r.Driver, rec, err, errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied))
 		}
 		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 		if message := err.Error(); message != reported {
@@ -151,7 +151,7 @@ func (r driver) start(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 	}
 }
 
-func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+func (r runs) startOnce(ctx context.Context, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
 	if err := r.sources().pin(ctx, rec, t); err != nil {
 		return "", err
 	}
@@ -163,7 +163,7 @@ func (r driver) startOnce(ctx context.Context, rec *lifecycle.Record, t *templat
 
 // neverRan reports whether the state of an instance was never locked. If its module is
 // missing, that is why nothing ran, so there is nothing to destroy.
-func (r driver) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
+func (r runs) neverRan(ctx context.Context, rec *lifecycle.Record) bool {
 	repo, workspace, err := r.sources().repo(rec.Template, rec.ID)
 	if err != nil {
 		return false
@@ -184,7 +184,7 @@ func passing(err error) bool {
 }
 
 // watch observes an attempt until it has ended.
-func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+func (r runs) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t *template.Template, spec run.Spec, x run.Executor, h run.Handle) error {
 	reported := lifecycle.Condition{}
 	cancelled := a.cancelled
 	killed := a.killed
@@ -247,20 +247,20 @@ func (r driver) watch(ctx context.Context, a *attempt, rec *lifecycle.Record, t 
 }
 
 // notStarted ends an attempt that could not be started; stays: retrying would not help.
-func notStarted(ctx context.Context, r *Reconciler, rec *lifecycle.Record, why error, stays bool) error {
+func notStarted(ctx context.Context, r *Driver, rec *lifecycle.Record, why error, stays bool) error {
 	n := rec.Run
 	res := lifecycle.Result{Outcome: lifecycle.RunFailed, Error: why.Error(), Permanent: stays, Resources: -1}
-	if r.driver().neverRan(ctx, rec) {
+	if r.runs().neverRan(ctx, rec) {
 		res.Resources = 0
 	}
-	return r.driver().end(ctx, rec, lifecycle.Ended{
+	return r.runs().end(ctx, rec, lifecycle.Ended{
 		Ref:    lifecycle.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		Result: res,
 	})
 }
 
 // end reports to the machine how an attempt ended.
-func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
+func (r runs) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ended) error {
 	if err := r.report(ctx, e); err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (r driver) end(ctx context.Context, rec *lifecycle.Record, e lifecycle.Ende
 
 // connection returns how the instance is reached after an apply. If it cannot be
 // rendered, the error takes its place, since the instance itself exists.
-func (r driver) connection(rec *lifecycle.Record, t *template.Template, res lifecycle.Result) *template.Connection {
+func (r runs) connection(rec *lifecycle.Record, t *template.Template, res lifecycle.Result) *template.Connection {
 	if rec.Workspace != "" || rec.Run.Kind != lifecycle.RunApply || res.Outcome != lifecycle.Done {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package driver
 
 import (
 	"context"
@@ -33,10 +33,10 @@ const (
 	effectsAtOnce = 8
 )
 
-// ReconcilerOptions are what a [Reconciler] needs. Logger, Metrics and Queue may be nil;
+// Options are what a [Driver] needs. Logger, Metrics and Queue may be nil;
 // all other fields without a stated default are required.
-type ReconcilerOptions struct {
-	Store     Store
+type Options struct {
+	Store     lifecycle.Store
 	Machine   *lifecycle.Machine // that of the Store
 	Changed   func() <-chan struct{}
 	Executors map[string]run.Executor // by the name that templates use
@@ -59,11 +59,11 @@ type ReconcilerOptions struct {
 	Observe time.Duration
 }
 
-// Reconciler drives the machine where this replica leads: it starts what commits decide,
+// Driver drives the machine where this replica leads: it starts what commits decide,
 // watches attempts, and applies the changes that time and templates make due. It keeps no
 // state beside the document: what one leader leaves unfinished the next one finds there.
-type Reconciler struct {
-	o ReconcilerOptions
+type Driver struct {
+	o Options
 
 	mu       sync.Mutex // guards the fields below
 	attempts map[lifecycle.Ref]*attempt
@@ -76,19 +76,19 @@ type Reconciler struct {
 	wg          sync.WaitGroup
 }
 
-// Parts of the reconciler that work on one record.
+// Parts of the driver that work on one record.
 type (
-	// driver begins, watches and ends the attempts of its runs.
-	driver struct{ *Reconciler }
+	// runs begins, watches and ends the attempts of an instance.
+	runs struct{ *Driver }
 	// sources prepare what its runs execute.
-	sources struct{ *Reconciler }
+	sources struct{ *Driver }
 )
 
-func (r *Reconciler) driver() driver   { return driver{r} }
-func (r *Reconciler) sources() sources { return sources{r} }
+func (r *Driver) runs() runs       { return runs{r} }
+func (r *Driver) sources() sources { return sources{r} }
 
-// NewReconciler returns a reconciler that does nothing until [Reconciler.Run].
-func NewReconciler(o ReconcilerOptions) *Reconciler {
+// New returns a driver that does nothing until [Driver.Run].
+func New(o Options) *Driver {
 	if o.Concurrency <= 0 {
 		o.Concurrency = defaultConcurrency
 	}
@@ -98,7 +98,7 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Reconciler{
+	return &Driver{
 		o: o, attempts: map[lifecycle.Ref]*attempt{}, doing: map[lifecycle.Effect]<-chan struct{}{},
 		concurrency: make(chan struct{}, effectsAtOnce),
 	}
@@ -106,18 +106,18 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 
 // Effects starts what a commit decided and returns at once. All of it stops when ctx
 // ends, which is when this replica stops leading.
-func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
+func (r *Driver) Effects(ctx context.Context, effects []lifecycle.Effect) {
 	for _, e := range effects {
 		if ctx.Err() != nil {
 			return
 		}
 		switch e.Kind {
 		case lifecycle.StartRun:
-			r.driver().begin(ctx, e.Ref, e.Again)
+			r.runs().begin(ctx, e.Ref, e.Again)
 		case lifecycle.CancelRun:
-			r.driver().begin(ctx, e.Ref, true).stop()
+			r.runs().begin(ctx, e.Ref, true).stop()
 		case lifecycle.KillRun:
-			r.driver().begin(ctx, e.Ref, true).kill()
+			r.runs().begin(ctx, e.Ref, true).kill()
 		default:
 			r.once(ctx, e)
 		}
@@ -126,7 +126,7 @@ func (r *Reconciler) Effects(ctx context.Context, effects []lifecycle.Effect) {
 
 // once does an effect other than an attempt, repeating it after a failure, unless it is
 // under way already.
-func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
+func (r *Driver) once(ctx context.Context, e lifecycle.Effect) {
 	e.Again = false
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *Reconciler) once(ctx context.Context, e lifecycle.Effect) {
 	})
 }
 
-func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
+func (r *Driver) do(ctx context.Context, e lifecycle.Effect) error {
 	select {
 	case r.concurrency <- struct{}{}:
 		defer func() { <-r.concurrency }()
@@ -176,7 +176,7 @@ func (r *Reconciler) do(ctx context.Context, e lifecycle.Effect) error {
 
 // Run commits pending changes, while this replica leads, until ctx ends; then it waits
 // for the effects, which end with the leadership.
-func (r *Reconciler) Run(ctx context.Context) error {
+func (r *Driver) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	for ctx.Err() == nil {
 		changed := r.o.Changed()
@@ -194,7 +194,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 
 // reconcile commits all pending changes at once. It returns how long to wait before the
 // next call if nothing changes.
-func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
+func (r *Driver) reconcile(ctx context.Context) time.Duration {
 	view, err := r.o.Store.View(ctx)
 	if err != nil {
 		r.audited = nil
@@ -227,7 +227,7 @@ func (r *Reconciler) reconcile(ctx context.Context) time.Duration {
 
 // tidy removes what runs of gone instances left on this host. It works on every replica,
 // since each may have led when they ran.
-func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
+func (r *Driver) tidy(ctx context.Context, v lifecycle.View) {
 	if v.Document == nil {
 		return
 	}
@@ -248,14 +248,14 @@ func (r *Reconciler) tidy(ctx context.Context, v lifecycle.View) {
 func waits(rec *lifecycle.Record) bool { return rec.Run != nil && rec.Run.StartedAt.IsZero() }
 
 // command makes a command of the server from an event.
-func (r *Reconciler) command(e lifecycle.Event) lifecycle.Command {
+func (r *Driver) command(e lifecycle.Event) lifecycle.Command {
 	c := lifecycle.Command{Event: e}
 	_, _ = rand.Read(c.Seed[:]) // never fails
 	return c
 }
 
 // report commits an event of the server, repeating it after a failure, until ctx ends.
-func (r *Reconciler) report(ctx context.Context, e lifecycle.Event) error {
+func (r *Driver) report(ctx context.Context, e lifecycle.Event) error {
 	c := r.command(e)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		_, err := r.o.Store.Do(ctx, c)
@@ -273,7 +273,7 @@ func (r *Reconciler) report(ctx context.Context, e lifecycle.Event) error {
 
 // record returns a record, and its document, as committed last; nil if the record no
 // longer exists. Without leadership it returns ErrNoLeader.
-func (r *Reconciler) record(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
+func (r *Driver) record(ctx context.Context, id string) (*lifecycle.Record, *lifecycle.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {
 		return nil, nil, err

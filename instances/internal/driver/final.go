@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal
+package driver
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 const clockNotices = "clock"
 
 // notify adds a notice to the queue and reports that to the machine.
-func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
+func (r *Driver) notify(ctx context.Context, e lifecycle.Effect) error {
 	if r.o.Queue != nil {
 		// for a pool the id is the template
 		id := e.Ref.ID
@@ -49,7 +49,7 @@ func (r *Reconciler) notify(ctx context.Context, e lifecycle.Effect) error {
 }
 
 // archive writes the final record of an instance to its repository.
-func (r *Reconciler) archive(ctx context.Context, id string) error {
+func (r *Driver) archive(ctx context.Context, id string) error {
 	rec, _, err := r.record(ctx, id)
 	if err != nil || rec == nil {
 		return err
@@ -71,7 +71,7 @@ func (r *Reconciler) archive(ctx context.Context, id string) error {
 
 // remove deletes the tags of an ended instance, except its record, if the registry can
 // delete. An orphaned instance keeps the tags that are needed to continue with it.
-func (r *Reconciler) remove(ctx context.Context, id string) error {
+func (r *Driver) remove(ctx context.Context, id string) error {
 	rec, _, err := r.record(ctx, id)
 	if err != nil || rec == nil {
 		return err
@@ -148,7 +148,7 @@ func cannotDelete(err error) bool {
 // machine decided when something was due, and the outcome of runs. Requests of users are
 // recorded when they arrive. The first call after this replica begins to lead records
 // nothing: the leader before it has done that.
-func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
+func (r *Driver) audit(ctx context.Context, now *lifecycle.Document) {
 	before := r.audited
 	r.audited = now
 	if r.o.Audit == nil || before == nil || before == now {
@@ -173,7 +173,7 @@ func (r *Reconciler) audit(ctx context.Context, now *lifecycle.Document) {
 // request, oldest first.
 func ownActs(was, is *lifecycle.Record) []access.Own {
 	kind := rights.Kind(addr.KindInstance)
-	address := recordAddress(is)
+	address := is.Template + "/" + is.ID // as in the records of package portal
 	if is.Workspace != "" {
 		kind = rights.Kind(addr.KindState)
 		address = strings.TrimPrefix(is.Template, addr.TemplateReserved+"/") + "/" + is.Workspace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package portal_test
+package driver_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/driver"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
-	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
@@ -42,7 +42,7 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bodies = append(c.bodies, b)
-	c.signed = append(c.signed, r.Header.Get(portal.SignatureHeader))
+	c.signed = append(c.signed, r.Header.Get(driver.SignatureHeader))
 	status := http.StatusNoContent
 	if len(c.statuses) > 0 {
 		status, c.statuses = c.statuses[0], c.statuses[1:]
@@ -55,7 +55,7 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const noticeSecret = "sixteen bytes or more"
 
-func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, now time.Time) *portal.Notifier {
+func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, now time.Time) *driver.Notifier {
 	t.Helper()
 	s := httptest.NewServer(receiver)
 	t.Cleanup(s.Close)
@@ -63,7 +63,7 @@ func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, n
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := portal.NewNotifier(portal.NotifyOptions{
+	n, err := driver.NewNotifier(driver.NotifyOptions{
 		URL: u, Secret: []byte(noticeSecret), Transport: http.DefaultTransport, Now: func() time.Time { return now },
 		View: func(context.Context) (lifecycle.View, error) { return lifecycle.View{Document: doc}, nil },
 	})
@@ -74,7 +74,7 @@ func newNotifier(t *testing.T, receiver http.Handler, doc *lifecycle.Document, n
 }
 
 func noticeOf(id string) jobs.Job {
-	return jobs.Job{Kind: portal.KindNotice, Data: map[string]string{
+	return jobs.Job{Kind: driver.KindNotice, Data: map[string]string{
 		"event": "e1", "kind": "ready", "at": "2026-11-22T10:00:00Z", "id": id, "template": "sandbox/vpc",
 	}}
 }
@@ -113,7 +113,7 @@ func TestNoticeSigned(t *testing.T) {
 			t.Errorf("the notice has what it must not: %s", body)
 		}
 	}
-	var got, gone portal.NoticeBody
+	var got, gone driver.NoticeBody
 	if err := json.Unmarshal(c.bodies[0], &got); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestNoticeSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := doc.Records["a234567890"]
-	if diff := cmp.Diff(got, portal.NoticeBody{
+	if diff := cmp.Diff(got, driver.NoticeBody{
 		Event: "e1", Kind: "ready", At: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), Template: "sandbox/vpc", ID: rec.ID,
 		Name: "mine", Phase: lifecycle.Ready, Owner: &rec.Owner, ExpiresAt: rec.ExpiresAt, Counts: rec.Run.Counts, OfferedTo: &rec.Offer.To,
 	}); diff != "" {
@@ -167,7 +167,7 @@ func TestNewNotifier(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = portal.NewNotifier(portal.NotifyOptions{URL: u, Secret: []byte(tt.secret)})
+			_, err = driver.NewNotifier(driver.NotifyOptions{URL: u, Secret: []byte(tt.secret)})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
