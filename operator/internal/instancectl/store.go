@@ -43,6 +43,11 @@ type Store struct {
 // settleTime is how long a change waits for the operator to process the one before.
 const settleTime = 5 * time.Second
 
+const (
+	settlePause  = 50 * time.Millisecond // before an object is read again
+	writeRetries = 4                     // of a change to an object that the operator changed meanwhile
+)
+
 // NewStore returns a store over the objects of a namespace. The client reads from a cache
 // of its Templates, Instances and Approvals. now is the time of the API server.
 func NewStore(c client.Client, catalog *Catalog, s Settings, now func() time.Time) *Store {
@@ -133,6 +138,20 @@ func (s *Store) Do(ctx context.Context, c lifecycle.Command) (lifecycle.Answer, 
 	if id == "" {
 		return lifecycle.Answer{}, errors.ErrUnsupported
 	}
+	for left := writeRetries; ; left-- {
+		answer, err := s.try(ctx, c, id)
+		if !apierrors.IsConflict(err) || left == 0 {
+			return answer, err
+		}
+		if err := text.Wait(ctx, settlePause); err != nil {
+			return lifecycle.Answer{}, err
+		}
+	}
+}
+
+// try writes the object once. A conflict means that the object changed after it was read,
+// and that nothing was written.
+func (s *Store) try(ctx context.Context, c lifecycle.Command, id string) (lifecycle.Answer, error) {
 	d, o, err := s.settled(ctx, id)
 	if err != nil {
 		return lifecycle.Answer{}, err
@@ -179,7 +198,7 @@ func (s *Store) settled(ctx context.Context, id string) (*lifecycle.Document, *v
 		case time.Now().After(end):
 			return nil, nil, fmt.Errorf("%w: the operator has not processed the previous request to instance %s yet", lifecycle.ErrNoLeader, id)
 		}
-		if err := text.Wait(ctx, 50*time.Millisecond); err != nil {
+		if err := text.Wait(ctx, settlePause); err != nil {
 			return nil, nil, err
 		}
 	}
