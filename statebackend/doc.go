@@ -173,6 +173,12 @@
 // nothing, and a client that finds it in the way ends it. A server that joined and wrote
 // nothing ends its claim as if by force, since an older claim may still write below.
 //
+// The root may also be a claim that arrived late: a request of a process that died while
+// it answered the first LOCK, received by the registry after the lock had been ended by
+// force and another client had won. Its number is then not above what the ended claim may
+// write. So a process that joins reads why such claims of the id ended, and joins nothing
+// if one of them was ended by another client ([ErrLockEnded]).
+//
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
 // like any other attempt, beside that claim and above it. If it is refused it ends all
 // claims of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when

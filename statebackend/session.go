@@ -85,6 +85,8 @@ func (x *session) perform(ctx context.Context, req protocol.Request) protocol.Re
 		r.Owner, r.Err = x.readMarker(ctx)
 	case protocol.OpReadClaim:
 		r.Joined, r.Err = x.readClaim(ctx, req.Claim)
+	case protocol.OpReadTombstone:
+		r.Reason, r.Err = x.readTombstone(ctx, req.Claim)
 	case protocol.OpReadPointer:
 		r.Owner, r.Err = x.readPointer(ctx, req.N)
 	case protocol.OpWait:
@@ -361,6 +363,13 @@ func (x *session) readClaim(ctx context.Context, c protocol.ClaimID) (joined boo
 	}
 	_, joined = x.rootOf(l)
 	return joined, nil
+}
+
+// readTombstone returns why a claim was ended by force.
+func (x *session) readTombstone(ctx context.Context, c protocol.ClaimID) (format.LockReason, error) {
+	t := format.StateTag{Kind: format.ForceTombstone, Fragment: x.fragment, N: c.Fence, X: c.X}
+	l, err := x.s.fetchLock(ctx, t.String(), x.workspace)
+	return l.Reason, err
 }
 
 // heartbeatTime returns the registry's time; zero without a lease.

@@ -5,6 +5,7 @@ package statebackend_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 func isLockedBy(err error, id string) bool {
@@ -93,6 +95,43 @@ func TestForceUnlock(t *testing.T) {
 		}
 		mustUnlock(t, lb)
 		if got := mustGet(t, b, "prod"); got != "b1" {
+			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+// TestLateClaimOfForcedLock lets a claim of a lock arrive after the lock was ended by force
+// and another client holds: a request of a server that was killed while it answered the
+// first LOCK. The client that lost the lock must not get it back by that claim.
+//
+// Shows: servers 7
+func TestLateClaimOfForcedLock(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		mustLock(t, a, "prod", "a")
+		list, err := a.Repo().Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := slices.IndexFunc(list.Tags, func(tag string) bool { return strings.HasPrefix(tag, "locked-prod-") })
+		m, err := a.Repo().Fetch(t.Context(), list.Tags[claim])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		lb := mustLock(t, b, "prod", "b")
+		late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}
+		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Resume(t.Context(), "prod", "a"); !errors.Is(err, statebackend.ErrLockEnded) {
+			t.Errorf("the forced lock is resumed by a late claim: %v", err)
+		}
+		mustPut(t, lb, []byte("b1"))
+		mustUnlock(t, lb)
+		if got := mustGet(t, c, "prod"); got != "b1" {
 			t.Errorf("state: %q", got)
 		}
 	})

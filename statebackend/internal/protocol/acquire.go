@@ -37,7 +37,8 @@ type Acquirer struct {
 	last    Snapshot // the last list
 	marked  bool     // locked-W was there in the first list
 	doomed  []ClaimID
-	waits   int // for the current claim
+	ends    []ClaimID // resume: ended claims of the id whose reason is not read yet
+	waits   int       // for the current claim
 	repeats int
 	settled bool // the settling wait is over
 	release releaser
@@ -85,6 +86,7 @@ const (
 	phaseSeal
 	phaseSealed
 	phaseMark
+	phaseEnds
 	phaseWithdraw
 	phaseAnew
 	phaseEnd
@@ -150,6 +152,8 @@ func (a *Acquirer) Next(r Reply) Request {
 		return a.sealListed(r)
 	case phaseMark:
 		return a.end(a.Result) // the marker is best effort
+	case phaseEnds:
+		return a.readEnd(r)
 	case phaseWithdraw:
 		return a.withdrew(r)
 	case phaseAnew:
@@ -241,7 +245,7 @@ func (a *Acquirer) overtook(r Reply) Request {
 		}
 		return a.end(Acquired{Err: r.Err})
 	}
-	a.last = a.last.With(a.doomed[0], EndedForced)
+	a.last = a.last.with(a.doomed[0], EndedForced)
 	a.doomed = a.doomed[1:]
 	a.repeats = 0
 	return a.overtake()
@@ -306,7 +310,8 @@ func (a *Acquirer) checked(r Reply) Request {
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
 	}
 	if a.Resume {
-		return a.alone()
+		a.ends = a.in(r.Snapshot).unknownTo(a.Root)
+		return a.readEnd(r)
 	}
 	if rivals := a.in(r.Snapshot).rivals(); len(rivals) > 0 {
 		return a.contend(r.Snapshot, rivals)
@@ -355,7 +360,7 @@ func (a *Acquirer) confirmed(r Reply) Request {
 	}
 	a.last.Newest = max(a.last.Newest, r.Snapshot.Newest)
 	for c, how := range r.Snapshot.Ended {
-		a.last = a.last.With(c, how)
+		a.last = a.last.with(c, how)
 	}
 	if next, decided := a.unfit(r.Snapshot); decided {
 		return next
@@ -414,7 +419,8 @@ func (a *Acquirer) win() Request {
 	case a.last.floor() > a.last.Newest:
 		return a.seal()
 	}
-	return a.mark()
+	a.phase = phaseMark
+	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
 
 // seal copies the head to our first number, so that no late write of an overtaken
@@ -445,10 +451,6 @@ func (a *Acquirer) sealListed(r Reply) Request {
 		return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: errStaleList})
 	}
 	a.Result = Acquired{Won: true, newest: a.Claim.Fence, next: a.Claim.Fence + 1, Sealed: true, joined: a.Result.joined}
-	return a.mark()
-}
-
-func (a *Acquirer) mark() Request {
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }

@@ -39,6 +39,20 @@ func (s contest) first() int64 {
 	return first
 }
 
+// unknownTo returns the claims of our id that were ended with a jump, and whose end the
+// maker of the claim root did not see: otherwise its number would be above all theirs.
+func (s contest) unknownTo(root ClaimID) []ClaimID {
+	var unknown []ClaimID
+	for c, how := range s.Ended {
+		another := c != s.own && c != root && s.ours(c)
+		if how == EndedForced && another && c.Fence+Jump > root.Fence {
+			unknown = append(unknown, c)
+		}
+	}
+	slices.SortFunc(unknown, CompareClaims)
+	return unknown
+}
+
 // outnumbered reports whether another process may have written our first number.
 func (s contest) outnumbered() bool {
 	return s.Newest >= s.own.Fence || s.floor() > s.own.Fence

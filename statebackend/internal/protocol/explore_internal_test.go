@@ -190,7 +190,7 @@ func (a *Acquirer) key(b []byte) []byte {
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
-	b = appendInts(b, int(a.last.Newest), len(a.last.Claims), len(a.Overdue))
+	b = appendInts(b, int(a.last.Newest), len(a.last.Claims), len(a.Overdue), len(a.ends))
 	for c := range a.Overdue { // at most one
 		b = appendClaim(b, c)
 	}
@@ -232,5 +232,6 @@ func appendClaim(b []byte, c ClaimID) []byte {
 }
 
 func appendEntry(b []byte, e entry) []byte {
-	return appendBools(appendInts(append(append(appendClaim(b, e.claim), e.tag...), 0), e.put), e.half)
+	b = append(append(append(appendClaim(b, e.claim), e.tag...), 0), e.why...)
+	return appendBools(appendInts(append(b, 0), e.put), e.half)
 }

@@ -4,6 +4,8 @@ package protocol
 
 import (
 	"slices"
+
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
 // This file is the part of an acquirer for a client that requests or holds a lock
@@ -33,6 +35,25 @@ func (a *Acquirer) readRoot(r Reply) Request {
 		return a.join(ours[slices.Index(ours, a.Root)+1:])
 	}
 	return a.makeClaim()
+}
+
+// readEnd reads one after the other why claims of our id ended that the root does not
+// know of; r is the last answer. If one of them was ended by another client, the client
+// no longer holds, and the root is a claim that arrived late: a request of a process that
+// died before it had won.
+func (a *Acquirer) readEnd(r Reply) Request {
+	switch {
+	case r.Status != StatusDone:
+		return a.endClaim(releaser{}, afterAnew, Acquired{Err: r.Err})
+	case r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
+		return a.endClaim(releaser{}, afterEnd, Acquired{Ended: true})
+	case len(a.ends) == 0:
+		return a.alone()
+	}
+	next := a.ends[0]
+	a.ends = a.ends[1:]
+	a.phase = phaseEnds
+	return Request{Op: OpReadTombstone, Claim: next}
 }
 
 // refuse ends the other claims of our id. An earlier request, whose answer the client

@@ -55,7 +55,10 @@ func rules() map[string]rule {
 		return rule{mutant.Guard{File: file, Old: old, New: without, And: and}, "^" + inSmall + "$/^" + world + "$"}
 	}
 	reports := func(r rule, says, test, world string) rule {
-		r.Says, r.test = says, "^"+test+"$/^"+world+"$"
+		r.Says, r.test = says, "^"+test+"$"
+		if world != "" {
+			r.test += "/^" + world + "$"
+		}
 		return r
 	}
 	const refused, unknown, above, twice, left = "was refused while it holds", "was acknowledged", "arrived above version", "was written twice", "is left, and nobody has it"
@@ -78,7 +81,7 @@ func rules() map[string]rule {
 		"a takeover writes a tombstone":     small("acquire.go", "Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}", "Op: OpUntagClaim, Claim: a.doomed[0], Reason: reason}", "taken"),
 		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}", "Op: OpUntagClaim, Claim: c}", "taken"),
 		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonAbandoned || mine.ours(c):", "ghost", mutant.Edit{Old: "\tif rivals := ", New: "\tfor c := range a.Overdue {\n\t\tr.Snapshot = r.Snapshot.without(c)\n\t}\n\tif rivals := "}),
-		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonAbandoned, Reason: reason}", "ghost", mutant.Edit{Old: "a.last = a.last.With(a.doomed[0], EndedForced)", New: ""}),
+		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonAbandoned, Reason: reason}", "ghost", mutant.Edit{Old: "a.last = a.last.with(a.doomed[0], EndedForced)", New: ""}),
 		"a check sees its tombstone":        small("snapshot.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
 		"a lease ends by what was seen":     small("observation.go", "> l.TTL+leaseGrace && seen", "> l.TTL+leaseGrace && (seen || true)", "leased"),
 		"an old claim stays":                reports(small("join.go", "a.phase = phaseRoot\n\ta.Root = ours[0]\n\treturn Request{Op: OpReadClaim, Claim: a.Root}", "a.Resume, a.doomed = false, ours\n\treturn a.overtake()", ""), refused, inServers, "lists"),
@@ -88,6 +91,7 @@ func rules() map[string]rule {
 		"a jump where nothing was written":  reports(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
 		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+Jump)", "_ = c", "", mutant.Edit{Old: "return c.Fence+Jump > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
+		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), twice, "TestLateClaim", ""),
 		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
 	}
 }

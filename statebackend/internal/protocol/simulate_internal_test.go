@@ -87,6 +87,15 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// TestLateClaim runs a schedule that TestSimulate found: a claim of a stopped server
+// arrives after the lock of its client was ended by force, another client holds, and the
+// client sends a write through a third server.
+func TestLateClaim(t *testing.T) {
+	if w := simulate(&simulated()[38], 3467284929191244051, nil); w.bad != "" {
+		t.Error(w.bad)
+	}
+}
+
 // maxSteps bounds a schedule; most end long before.
 const maxSteps = 2000
 

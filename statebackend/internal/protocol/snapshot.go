@@ -111,8 +111,8 @@ func (v Snapshot) floor() int64 {
 	return floor
 }
 
-// With returns a copy of the snapshot with one more tombstone.
-func (v Snapshot) With(c ClaimID, how ending) Snapshot {
+// with returns a copy of the snapshot with one more tombstone.
+func (v Snapshot) with(c ClaimID, how ending) Snapshot {
 	ended := make(map[ClaimID]ending, len(v.Ended)+1)
 	maps.Copy(ended, v.Ended)
 	ended[c] = max(ended[c], how)
@@ -124,7 +124,7 @@ func (v Snapshot) With(c ClaimID, how ending) Snapshot {
 func (v Snapshot) Over(id string) Snapshot {
 	for _, c := range v.Live() {
 		if format.ClaimOf(c.X, id) {
-			v = v.With(c, EndedClean)
+			v = v.with(c, EndedClean)
 		}
 	}
 	return v

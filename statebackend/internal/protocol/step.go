@@ -19,22 +19,23 @@ import (
 type Op uint8
 
 const (
-	OpDone         Op = iota
-	OpList            // list the tags
-	OpReadMarker      // read locked-W
-	OpReadClaim       // read the holder from a claim, and whether it joined another
-	OpPutClaim        // write the claim, exactly once
-	OpPutTombstone    // end the claim
-	OpPutSeal         // copy version head to version n
-	OpPutMarker       // locked-W: a copy of the claim
-	OpPutUnlocked     // set locked-W to unlocked
-	OpDelete          // delete the claim's manifest, by digest
-	OpUntagMarker     // delete the tag locked-W
-	OpUntagClaim      // delete the claim's tag
-	OpPutVersion      // write the state as version n
-	OpPutPointer      // make state-W a copy of version n
-	OpReadPointer     // read who wrote state-W
-	OpWait            // wait
+	OpDone          Op = iota
+	OpList             // list the tags
+	OpReadMarker       // read locked-W
+	OpReadClaim        // read the holder from a claim, and whether it joined another
+	OpReadTombstone    // read why the claim ended
+	OpPutClaim         // write the claim, exactly once
+	OpPutTombstone     // end the claim
+	OpPutSeal          // copy version head to version n
+	OpPutMarker        // locked-W: a copy of the claim
+	OpPutUnlocked      // set locked-W to unlocked
+	OpDelete           // delete the claim's manifest, by digest
+	OpUntagMarker      // delete the tag locked-W
+	OpUntagClaim       // delete the claim's tag
+	OpPutVersion       // write the state as version n
+	OpPutPointer       // make state-W a copy of version n
+	OpReadPointer      // read who wrote state-W
+	OpWait             // wait
 )
 
 // Request is one step of a machine.
@@ -66,13 +67,14 @@ const (
 // Reply is the answer to a request.
 type Reply struct {
 	Status   Status
-	Snapshot Snapshot      // OpList
-	Settle   time.Duration // OpList: how long a list may lag behind
-	Promoted bool          // OpList: the repository was a replica until now
-	Joined   bool          // OpReadClaim: the claim joined another one
-	After    time.Duration // how long to wait before a retry, as the registry says
-	Owner    Owner         // OpReadMarker, OpReadPointer
-	Err      error         // why status is not StatusDone
+	Snapshot Snapshot          // OpList
+	Settle   time.Duration     // OpList: how long a list may lag behind
+	Promoted bool              // OpList: the repository was a replica until now
+	Joined   bool              // OpReadClaim: the claim joined another one
+	Reason   format.LockReason // OpReadTombstone
+	After    time.Duration     // how long to wait before a retry, as the registry says
+	Owner    Owner             // OpReadMarker, OpReadPointer
+	Err      error             // why status is not StatusDone
 }
 
 // MayPass reports whether the same request may succeed on a retry.

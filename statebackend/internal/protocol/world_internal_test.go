@@ -78,8 +78,9 @@ type content struct {
 type entry struct {
 	tag string
 	content
-	half bool    // listed, but its GET answers 404
-	root ClaimID // for a claim: the claim that it joined
+	half bool              // listed, but its GET answers 404
+	root ClaimID           // for a claim: the claim that it joined
+	why  format.LockReason // for a tombstone
 }
 
 // update is a change of one tag.
@@ -453,6 +454,8 @@ func (w *world) serve(a act) {
 		r.Owner = OwnerOurs
 	case OpReadClaim:
 		r.Joined, r.Status = w.readClaim(c.req.Claim)
+	case OpReadTombstone:
+		r.Reason, r.Status = w.readTombstone(c.req.Claim)
 	case OpReadPointer:
 		r.Owner, r.Status = w.readPointer(c)
 	case OpDelete:

@@ -31,6 +31,14 @@ func (w *world) readClaim(c ClaimID) (joined bool, s Status) {
 	return w.rootOf(c) != ClaimID{}, StatusDone
 }
 
+func (w *world) readTombstone(c ClaimID) (format.LockReason, Status) {
+	i, ok := w.find(format.StateTag{Kind: format.ForceTombstone, Fragment: worldWorkspace, N: c.Fence, X: c.X}.String())
+	if !ok {
+		return "", StatusMissing
+	}
+	return w.tags[i].why, StatusDone
+}
+
 // list returns the content of a list, or takes one more step of reading.
 func (w *world) list(c *client, n int) ([]string, bool) {
 	if w.lists == listPrefix {
@@ -123,10 +131,13 @@ func (w *world) updates(c *client) []update {
 		list[0].root = c.req.Root
 		return list
 	case OpPutTombstone:
+		kind := format.LockTombstone
 		if c.req.Forced {
-			return put(tag(format.ForceTombstone, f))
+			kind = format.ForceTombstone
 		}
-		return put(tag(format.LockTombstone, f))
+		list := put(tag(kind, f))
+		list[0].why = c.req.Reason
+		return list
 	case OpPutSeal, OpPutVersion:
 		return put(tag(format.StateNumbered, c.req.N))
 	case OpPutPointer:
