@@ -346,16 +346,6 @@ func (l *platform) serve(ctx context.Context) {
 	}
 }
 
-func (l *platform) socketFile() string { return filepath.Join(l.storage, "runs.sock") }
-
-func (l *platform) answerRuns(ctx context.Context) error {
-	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.base.Env.Debug, Drain: time.Second})
-	if err != nil {
-		return err
-	}
-	return srv.Serve(ctx)
-}
-
 // order returns what the child of an attempt needs beside the spec.
 func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
 	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}

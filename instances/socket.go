@@ -3,12 +3,15 @@
 package instances
 
 import (
+	"context"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/keyring"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -71,4 +74,14 @@ func (s *runRegistry) allowed(r *http.Request, own string) bool {
 	}
 	item, ok := s.layout.Parse(repository)
 	return ok && item.Kind == addr.KindLedger && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+func (l *platform) socketFile() string { return filepath.Join(l.storage, "runs.sock") }
+
+func (l *platform) answerRuns(ctx context.Context) error {
+	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.base.Env.Debug, Drain: time.Second})
+	if err != nil {
+		return err
+	}
+	return srv.Serve(ctx)
 }
