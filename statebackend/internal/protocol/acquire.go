@@ -495,7 +495,3 @@ func (a *Acquirer) over(err error) Request {
 	}
 	return a.end(a.Result)
 }
-
-// Overdue are claims that may be ended without a command, and why: their lease
-// has expired, or they were never acknowledged.
-type Overdue map[ClaimID]format.LockReason

@@ -85,3 +85,7 @@ const (
 	// the lease of another client.
 	maxSkew = 5 * time.Minute
 )
+
+// Overdue are claims that may be ended without a command, and why: their lease
+// has expired, or they were never acknowledged.
+type Overdue map[ClaimID]format.LockReason
