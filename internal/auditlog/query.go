@@ -96,7 +96,7 @@ func parseTime(name, text string, more time.Duration) (time.Time, error) {
 	}
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return at, fmt.Errorf("%s is %.60q, and can be such as 2026-11-22 or 2026-11-22T12:00:00Z", name, text)
+		return at, fmt.Errorf("%s %.60q is not a date or time such as 2026-11-22 or 2026-11-22T12:00:00Z", name, text)
 	}
 	return at.Add(more), nil
 }
