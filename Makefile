@@ -15,11 +15,13 @@ OPERATOR = go build -buildvcs=$(VCS) -o ../bin/okara-operator ./cmd/okara-operat
 NESTED  := internal/e2e internal/conformance operator provider
 TESTS   := test-operator test-. test-internal/e2e test-browser test-provider test-internal/conformance
 
-# Compilers and linters collect garbage less often: a sixth less work, and more memory. What
-# is tested does not.
+# Compilers and linters collect garbage less often: a sixth less work, and more memory. So do
+# the tests of the root; what others test does not, and what is measured sets its own value.
 lint tools $(TESTS): export GOGC := 400
 lint tools $(TESTS): export GOMEMLIMIT := 3GiB
-GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test -exec 'env -u GOGC -u GOMEMLIMIT' -vet=off -timeout 30m
+DEFAULT = -exec 'env -u GOGC -u GOMEMLIMIT'
+test-.: DEFAULT :=
+GOTEST = MAKEFLAGS= OKARA_TEST_BUILT=1 go test $(DEFAULT) -vet=off -timeout 30m
 
 .PHONY: build image release tools generate test $(TESTS) lint race cover demo docs
 demo: build $(TOFU) $(TIME)
@@ -32,7 +34,7 @@ test: tools
 # Tests with a real browser, beside their pages.
 test-browser:
 	$(GOTEST) -tags browser -run '^TestBrowser' ./internal/web ./instances/pages ./cmd/okara
-test-operator: AT_ONCE := -p 4# packages: they wait for an API server of their own more than they work
+test-operator test-.: AT_ONCE := -p 4# packages: they wait for servers and programs as much as they work
 $(filter-out test-browser,$(TESTS)): test-%:
 	cd $* && $(GOTEST) $(AT_ONCE) ./...
 # With its version, where git tells: the tag, or a time and a commit.

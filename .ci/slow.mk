@@ -47,6 +47,7 @@ core-alone: tools # the tests of the core, in a tree without the folder instance
 	OKARA_TEST_CORE=1 go test -count=1 -timeout 2h -run TestCoreAlone -v ./internal/repotest
 mutants: # one guard after another is taken from the lock, the sandbox of runs and the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestRules ./statebackend/internal/protocol
+	OKARA_TEST_SCHEDULES=2000000 go test -count=1 -timeout 1h -run TestSimulate -v ./statebackend/internal/protocol
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/internal/localexec
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./instances/lifecycle
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./instances/lifecycle

@@ -285,7 +285,7 @@ func TestMovedTag(t *testing.T) {
 // waitFor waits for background work; the deadline is only a safeguard.
 func waitFor(t testing.TB, done func() bool) {
 	t.Helper()
-	tick, end := time.NewTicker(time.Millisecond), time.NewTimer(5*time.Minute)
+	tick, end := time.NewTicker(10*time.Millisecond), time.NewTimer(5*time.Minute)
 	defer tick.Stop()
 	defer end.Stop()
 	for !done() {

@@ -73,8 +73,10 @@ func TestSearchAPI(t *testing.T) {
 	if d, got := found("q=vault", "Authorization", "Bearer "+readerToken); got != "shut/vault/aws" || d.Total != 1 {
 		t.Errorf("a reader of all finds %q", got)
 	}
-	for d := (doc{}); len(d.Results) != 1 || d.Results[0].Version != "1.2.0"; d, _ = found("q=net/vpc/aws") { // until the sweep has read it
-	}
+	waitFor(t, func() bool { // until the catalog has read the version
+		d, _ := found("q=net/vpc/aws")
+		return len(d.Results) == 1 && d.Results[0].Version == "1.2.0"
+	})
 	for _, bad := range []string{"kind=x", "page=0", "q=" + strings.Repeat("a", 201)} {
 		if resp, body := ask(t, http.MethodGet, f.url(t, "/api/v1/search?"+bad)); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "errors") {
 			t.Errorf("%s: %s %s", bad, resp.Status, body)

@@ -207,7 +207,7 @@
 // fourth one that unlocks by force, in statebackend/internal/protocol. The tests there
 // run those machines, not a copy. TestExplore tries every order of events of two and
 // three clients, TestExploreServers of two clients whose requests reach any of two
-// servers that stop and start without memory. TestSimulate runs 100,000 random schedules
+// servers that stop and start without memory. TestSimulate runs 40,000 random schedules
 // of both with lost, late and repeated requests, torn and old lists, crashes and
 // takeovers. TestRules takes one rule after the other out of the code and expects those
 // tests to fail (`make mutants`). TestFaultAtEachRequest breaks each request of an

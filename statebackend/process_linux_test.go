@@ -68,7 +68,8 @@ func worker(t testing.TB, host, dir, job string, slot int) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^TestWorker$")
-	cmd.Env = append(os.Environ(), envWorker+"="+job, envHost+"="+host, envDir+"="+dir, fmt.Sprint(envSlot, "=", slot))
+	cmd.Env = append(os.Environ(), envWorker+"="+job, envHost+"="+host, envDir+"="+dir, fmt.Sprint(envSlot, "=", slot),
+		"GOGC=100") // as outside of tests, whose own processes may collect garbage less often
 	return cmd
 }
 

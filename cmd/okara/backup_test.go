@@ -24,6 +24,7 @@ import (
 // collects garbage there, killing the first runs. Published artifacts must be complete each
 // time, and in the end the space of deleted ones must be free.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	storage, backup := filepath.Join(t.TempDir(), "okara"), filepath.Join(t.TempDir(), "backup")
 	okara := func(args ...string) string {
 		t.Helper()

@@ -105,6 +105,7 @@ func (f *faulty) run(args ...string) (string, error) {
 // Shows: servers 4 | the same under `okara tofu apply` with stock OpenTofu; all failures in `make
 // interop`
 func TestTofuFaultMatrix(t *testing.T) {
+	t.Parallel()
 	kinds := []struct {
 		name string
 		do   ocitest.Act

@@ -58,6 +58,7 @@ func (g *gnuPG) verify(dir string) {
 //
 // Shows: opendepot 10
 func TestGnuPG(t *testing.T) {
+	t.Parallel()
 	gpg := newGnuPG(t)
 	gpg.run("--quick-generate-key", "Acme <release@example.com>", "ed25519", "sign", "1y")
 	gpg.run("--quick-generate-key", "Bytes <bytes@example.com>", "rsa3072", "default", "1y")

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-const kills = 20
+const kills = 12
 
 // TestKilled kills okara with SIGKILL at random requests of a publish, a mirror and a bundle
 // load, each with a separate prefix. A version may only be visible if it is complete, the

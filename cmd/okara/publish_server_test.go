@@ -73,6 +73,7 @@ func (c homeUser) file(t *testing.T, name, text string) string {
 // TestPublishServer works through a server with TLS and a token, step by step: exit codes and
 // output.
 func TestPublishServer(t *testing.T) {
+	t.Parallel()
 	c, storage := newClientHome(t), t.TempDir()
 	tokens := c.file(t, "tokens", serveToken+" publish:module:acme/**\n")
 	server, _, stop := newServer(t, "--storage", storage, "--tls-self-signed", "--token-file", tokens)

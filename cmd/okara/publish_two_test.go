@@ -68,6 +68,7 @@ func (m *meeting) meet() {
 // Shows: rules 8 | of two concurrent publishers of a version one succeeds, the other exits with 4;
 // leftovers are pruned
 func TestTwoProcessesPublish(t *testing.T) {
+	t.Parallel()
 	for name, quirks := range map[string]ocitest.Quirks{"deletes": {}, "deletes nothing": {NoDelete: true}} {
 		t.Run(name, func(t *testing.T) {
 			m := &meeting{Handler: ocitest.Handler(t, quirks)}

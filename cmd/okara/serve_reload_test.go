@@ -36,6 +36,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // Shows: mistakes 28 | a revoked token or rule stayed valid until the next start | rights and keys
 // are read again on SIGHUP and when their files change; invalid files change nothing
 func TestServeReload(t *testing.T) {
+	t.Parallel()
 	const other = "oks_other_0123456789abcdefghij"
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -132,6 +133,7 @@ func TestServeReload(t *testing.T) {
 //
 // Shows: mistakes 28
 func TestServeReloadOpens(t *testing.T) {
+	t.Parallel()
 	config := newFile(t, "okara.hcl", "token \"ci\" {\n  sha256 = \""+tokenSum(t)+"\"\n  scopes = [\"read:*:**\"]\n}\n")
 	url, notes, _ := newServer(t, "--storage", t.TempDir(), "--config", config)
 	if err := os.WriteFile(config, []byte("tag_ttl = 1\n"), 0o600); err != nil {

@@ -22,6 +22,7 @@ import (
 //
 // Shows: opendepot 14
 func TestServeRulesFile(t *testing.T) {
+	t.Parallel()
 	issuer := webtest.NewIssuer(t)
 	dir := t.TempDir()
 	put := func(name, text string) string {

@@ -98,6 +98,7 @@ func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestStateBrokenRegistry shows that a misbehaving registry causes an error, but never the
 // loss of a state.
 func TestStateBrokenRegistry(t *testing.T) {
+	t.Parallel()
 	get := func(part string) func(*http.Request) bool {
 		return func(r *http.Request) bool { return r.Method == http.MethodGet && strings.Contains(r.URL.Path, part) }
 	}

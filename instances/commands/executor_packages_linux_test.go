@@ -253,7 +253,7 @@ func TestTofuRunPackagesAtOnce(t *testing.T) {
 	before := p.sent.Load()
 	var specs []run.Spec
 	records := map[string]*lifecycle.Record{}
-	for i := range 20 {
+	for i := range 10 {
 		s := rt.spec
 		s.Ref = lifecycle.Ref{ID: fmt.Sprintf("abcdefgh%c%c", 'a'+i/5, 'a'+i%5), Kind: lifecycle.RunDrift, N: 1, Attempt: 1, Nonce: "nonce"}
 		s.Repository = filepath.Dir(s.Repository) + "/" + s.Ref.ID

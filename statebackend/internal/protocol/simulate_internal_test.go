@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// schedules is how many random schedules TestSimulate runs.
-const schedules = 100_000
+// schedules is how many random schedules TestSimulate runs, unless OKARA_TEST_SCHEDULES
+// says another number.
+const schedules = 40_000
 
 // simulated returns the worlds that TestSimulate chooses from.
 func simulated() []setup {
@@ -60,7 +61,13 @@ func TestSimulate(t *testing.T) {
 	base := rand.Uint64()
 	t.Logf("first seed %d", base)
 	count := schedules
-	if testing.Short() {
+	if s := os.Getenv("OKARA_TEST_SCHEDULES"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count = n
+	} else if testing.Short() {
 		count /= 10
 	}
 	var next, wins, acked atomic.Int64
