@@ -119,8 +119,26 @@ func (m *masks) longestAt(b []byte) int {
 	return 0
 }
 
-// writer replaces masked values, even across writes. Close writes what it holds back, and
-// does not close w.
+// begins reports whether b is the beginning of a longer pattern.
+func (m *masks) begins(b []byte) bool {
+	if len(b) >= m.longest {
+		return false
+	}
+	longer := func(p []byte) bool { return len(p) > len(b) && bytes.HasPrefix(p, b) }
+	if len(b) > 1 {
+		return slices.ContainsFunc(m.byStart[[2]byte{b[0], b[1]}], longer)
+	}
+	for start := range m.byStart {
+		if start[0] == b[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// writer replaces masked values, even across writes. What may be the beginning of one is
+// held back, and the rest written at once. Close writes what it holds back, and does not
+// close w.
 func (m *masks) writer(w io.Writer) io.WriteCloser { return &maskWriter{m: m, to: w} }
 
 type maskWriter struct {
@@ -132,20 +150,20 @@ type maskWriter struct {
 
 func (w *maskWriter) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
-	if err := w.forward(max(w.m.longest, 1)); err != nil {
+	if err := w.forward(false); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (w *maskWriter) Close() error { return w.forward(1) }
+func (w *maskWriter) Close() error { return w.forward(true) }
 
-// forward writes each byte that has at least known bytes from it to the end, so that no
-// pattern beginning there is longer than what is held.
-func (w *maskWriter) forward(known int) error {
+// forward writes all bytes up to the first with which a pattern may begin that is longer
+// than what is held; at the end, all of them.
+func (w *maskWriter) forward(end bool) error {
 	var out []byte
 	i := 0
-	for ; len(w.held)-i >= known; i++ {
+	for ; i < len(w.held) && (end || !w.m.begins(w.held[i:])); i++ {
 		if n := w.m.longestAt(w.held[i:]); n > w.inside {
 			if w.inside == 0 {
 				out = append(out, masked...)

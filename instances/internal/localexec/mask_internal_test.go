@@ -55,6 +55,28 @@ func TestMasks(t *testing.T) {
 	}
 }
 
+// TestMasksAtOnce holds back only what may be the beginning of a value: who follows a log
+// sees a line when it is written.
+func TestMasksAtOnce(t *testing.T) {
+	m := newMasks([]string{"a secret value", strings.Repeat("long", 500)})
+	var b bytes.Buffer
+	w := m.writer(&b)
+	for _, step := range []struct{ text, want string }{
+		{"Creating...\n", "Creating...\n"},
+		{"it is a secr", "it is "},
+		{"et\n", "a secret\n"},
+		{"it is a secret val", "it is "},
+		{"ue", masked},
+		{"\nlonglonglong", "\n"},
+		{"er\n", "longlonglonger\n"},
+	} {
+		b.Reset()
+		if _, err := w.Write([]byte(step.text)); err != nil || b.String() != step.want {
+			t.Errorf("%q: %q, %v, want %q", step.text, b.String(), err, step.want)
+		}
+	}
+}
+
 // FuzzMasks writes a text with a value in it in pieces of any size: the value is never in
 // the output, which does not depend on the pieces.
 func FuzzMasks(f *testing.F) {
