@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -209,7 +210,10 @@ func TestUploadThatFails(t *testing.T) {
 	}
 	until(t, "no folder of an upload is left", func() bool { // removed after its contents
 		left, err := filepath.Glob(filepath.Join(disk, "registry/docker/registry/v2/repositories/*/*/*/*/_uploads/*"))
-		return err == nil && len(left) == 0
+		return err == nil && !slices.ContainsFunc(left, func(dir string) bool {
+			bytes, err := os.Stat(filepath.Join(dir, "data"))
+			return err != nil || bytes.Size() > 0 // others were opened by a client that then gave up: okara admin gc removes them
+		})
 	})
 
 	conn := beginUpload(t, p.url, http.MethodPatch, 10<<20)

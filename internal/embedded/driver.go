@@ -164,12 +164,12 @@ func (s *store) PutContent(ctx context.Context, path string, content []byte) err
 	if match := belowTag().FindStringSubmatch(path); match != nil {
 		err = errors.Join(err, s.removeDangling(s.file(match[1])))
 	}
-	if match := cutUpload().FindStringSubmatch(path); match != nil {
-		s.abandon(match[1])
-	}
+	s.abandonOf(path)
 	return diskError(err)
 }
 
+// Writer opens the file of the bytes of an upload. An upload that could not begin is
+// removed; whether one that does not go on is removed depends on the answer, see uploads.
 func (s *store) Writer(ctx context.Context, path string, appending bool) (w driver.FileWriter, err error) {
 	err = s.change(ctx, func() error {
 		if err := s.reserve.upload(ctx, 0); err != nil {
@@ -183,6 +183,9 @@ func (s *store) Writer(ctx context.Context, path string, appending bool) (w driv
 		return err
 	})
 	if err != nil {
+		if !appending {
+			s.abandonOf(path)
+		}
 		return nil, diskError(err)
 	}
 	return diskWriter{w, ctx, s.reserve}, nil
@@ -205,6 +208,13 @@ func (s *store) change(ctx context.Context, do func() error) error {
 		err = do()
 	}
 	return err
+}
+
+// abandonOf removes the upload that a file belongs to, if it belongs to one.
+func (s *store) abandonOf(path string) {
+	if match := cutUpload().FindStringSubmatch(path); match != nil {
+		s.abandon(match[1])
+	}
 }
 
 // abandon removes the directory of a failed upload. If that fails, the upload

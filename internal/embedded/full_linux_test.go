@@ -4,6 +4,7 @@ package embedded_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,6 +80,31 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	pushImage(t, r, "again", nil, "goes on")
+}
+
+// TestUploadRefusedAtItsBeginning begins an upload while there is space for its files, but
+// not for bytes: it is refused and leaves nothing.
+//
+// Shows: mistakes 36
+func TestUploadRefusedAtItsBeginning(t *testing.T) {
+	dir := mountSmall(t, "2m")
+	storage, ballast := filepath.Join(dir, "registry"), filepath.Join(dir, "ballast")
+	r, _ := serveRegistry(t, storage, embedded.Options{Reserve: 64 << 10})
+	mustPush(t, r, "first", "x")
+	fill(t, ballast)
+	shrink(t, ballast, 128<<10)
+	resp, err := http.Post("http://"+r.Host()+"/v2/"+r.Name()+"/blobs/uploads/", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusInsufficientStorage {
+		t.Errorf("answered %s", resp.Status)
+	}
+	left, err := filepath.Glob(filepath.Join(storage, "docker/registry/v2/repositories", r.Name(), "_uploads/*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
 
 func fill(t *testing.T, file string) {
