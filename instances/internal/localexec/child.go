@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/bridge"
@@ -85,6 +86,7 @@ type child struct {
 	// start starts a command of the tool.
 	start func(toolCommand) (startedTool, error)
 
+	dir   *sandbox.Workdir // the tool's writable folder; nil until it is made
 	repo  records.InstanceRepo
 	store *statebackend.Store
 	lock  *statebackend.Lock
@@ -131,7 +133,7 @@ func (c *child) remoteRun() remoteRun       { return remoteRun{c} }
 
 func newChild(o ChildOptions, p pace) *child {
 	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
-	c.start = func(t toolCommand) (startedTool, error) { return c.Order.startTool(t) }
+	c.start = func(t toolCommand) (startedTool, error) { return c.Order.startTool(c.dir, t) }
 	if c.Named == nil {
 		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
 	}
@@ -190,7 +192,8 @@ func (c *child) open() error {
 	if err := os.MkdirAll(o.Scratch, 0o700); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
-	if err := o.open(); err != nil {
+	var err error
+	if c.dir, err = o.open(); err != nil {
 		return err
 	}
 	repo, err := o.OpenRepo(o.Spec.Repository, c.UserAgent)
@@ -257,9 +260,9 @@ func (c *child) attempt(ctx context.Context) (err error) {
 		return err
 	}
 	var server *bridge.HeldServer
-	err = c.Order.dir.Fill(profileFolder, func(dir string) (err error) {
+	err = c.dir.Fill(profileFolder, func(dir string) (err error) {
 		server, err = bridge.ServeHeld(ctx, bridge.HeldOptions{
-			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.Order.dir.Inside(profileFolder)), Temp: c.Order.Scratch,
+			Lock: c.lock, Repository: spec.Repository, Dir: dir, Shown: string(c.dir.Inside(profileFolder)), Temp: c.Order.Scratch,
 			Persist: c.pace.persist, Stored: c.wasStored, Failed: c.failed,
 		})
 		return err

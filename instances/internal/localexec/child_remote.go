@@ -53,14 +53,14 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	case code != 0:
 		return &toolError{fmt.Sprintf("init failed with exit status %d", code)}
 	}
-	if err := c.Order.checkScratch(); err != nil {
+	if err := c.Order.checkScratch(c.dir); err != nil {
 		return err
 	}
-	if b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
+	if b, err := c.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile); err == nil {
 		c.scratch().fillPackages(ctx, b)
 	}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunPlan {
-		return c.remotePlan(ctx, p, c.Order.dir.Inside(sandbox.Tool, planFile))
+		return c.remotePlan(ctx, p, c.dir.Inside(sandbox.Tool, planFile))
 	}
 	if err := c.toolRun().approvedPlan(ctx); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c remoteRun) remoteSteps(ctx context.Context) error {
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
-	return c.remoteApply(ctx, p, c.Order.dir.Inside(sandbox.Given, planFile))
+	return c.remoteApply(ctx, p, c.dir.Inside(sandbox.Given, planFile))
 }
 
 // remotePlan makes a plan without locking the state: a concurrent write makes the plan
@@ -91,7 +91,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 		args = append(args, "-replace="+address)
 	}
 	if len(c.input.Variables) > 0 {
-		args = append(args, "-var-file="+string(c.Order.dir.Inside(sandbox.Given, variablesFile)))
+		args = append(args, "-var-file="+string(c.dir.Inside(sandbox.Given, variablesFile)))
 	}
 	out := &summary{log: c.log}
 	code, err := c.toolRun().command(ctx, p, args, out, c.log)
@@ -101,7 +101,7 @@ func (c remoteRun) remotePlan(ctx context.Context, p prepared, file sandbox.Path
 	case code != 0 && code != 2:
 		return &toolError{fmt.Sprintf("plan failed with exit status %d", code)}
 	}
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
+	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
@@ -203,7 +203,7 @@ func (c remoteRun) leave() {
 		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
 		return
 	}
-	_ = c.Order.dir.Clear() // on error it is removed with the folder of the attempt
+	_ = c.dir.Clear() // on error it is removed with the folder of the attempt
 }
 
 // prepareRemote fills the work folder with the uploaded configuration.
@@ -219,7 +219,7 @@ func (c remoteRun) prepareRemote(ctx context.Context) (prepared, error) {
 	if err := c.readInput(ctx); err != nil {
 		return p, err
 	}
-	if err := o.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
+	if err := c.dir.Fill(path.Join(sandbox.Tool, p.module), func(dir string) error { return c.fillUpload(ctx, dir) }); err != nil {
 		return p, err
 	}
 	if err := c.scratch().linkErrored(p.module); err != nil {

@@ -66,7 +66,7 @@ func (c scratch) prepare(ctx context.Context) (prepared, error) {
 	if err := c.makeFolders(); err != nil {
 		return p, err
 	}
-	if err := o.dir.Fill(sandbox.Tool, func(dir string) error { return c.fillModule(ctx, dir, &p) }); err != nil {
+	if err := c.dir.Fill(sandbox.Tool, func(dir string) error { return c.fillModule(ctx, dir, &p) }); err != nil {
 		return p, err
 	}
 	if err := c.linkErrored(p.module); err != nil {
@@ -85,7 +85,7 @@ func (c scratch) prepare(ctx context.Context) (prepared, error) {
 // makeFolders makes the folders for the other files.
 func (c scratch) makeFolders() error {
 	for _, name := range []string{sandbox.Tool + "/" + moduleFolder, sandbox.Tool + "/" + homeFolder, profileFolder, sandbox.Given + "/" + filesFolder} {
-		if err := c.Order.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
+		if err := c.dir.Fill(name, func(dir string) error { return os.Mkdir(dir, 0o700) }); err != nil {
 			return fmt.Errorf("preparing the run: %w", err)
 		}
 	}
@@ -97,7 +97,7 @@ func (c scratch) linkErrored(module string) error {
 	if !c.Order.changes() {
 		return nil
 	}
-	return c.Order.dir.LinkErrored(module)
+	return c.dir.LinkErrored(module)
 }
 
 // fillModule unpacks the module of an instance below a folder.
@@ -140,7 +140,7 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
 		_, err = cache.Share(within, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
-			Source: source, Dir: o.packages(), Shown: string(o.dir.Inside(packagesFolder)),
+			Source: source, Dir: o.packages(), Shown: string(c.dir.Inside(packagesFolder)),
 		})
 	}
 	if err != nil && ctx.Err() == nil {
@@ -289,7 +289,7 @@ func (c scratch) writeFiles() error {
 		files[trustFile] = append(append(systemTrust(c.Getenv), '\n'), o.Server.CA...)
 	}
 	for name, b := range files {
-		if err := o.dir.Give(name, b); err != nil {
+		if err := c.dir.Give(name, b); err != nil {
 			return err
 		}
 	}
@@ -317,7 +317,7 @@ func systemTrust(getenv func(string) string) []byte {
 // certificates of this process, and the variables of credentials.
 func (c scratch) environment() ([]string, error) {
 	o := &c.Order
-	seen := func(elem ...string) string { return string(o.dir.Inside(elem...)) }
+	seen := func(elem ...string) string { return string(c.dir.Inside(elem...)) }
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": seen(sandbox.Tool, homeFolder), "TMPDIR": seen(sandbox.Temp), "LANG": "C.UTF-8",
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),

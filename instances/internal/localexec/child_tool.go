@@ -34,7 +34,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 	if err := c.init(ctx, p); err != nil {
 		return err
 	}
-	plan := c.Order.dir.Inside(sandbox.Tool, planFile)
+	plan := c.dir.Inside(sandbox.Tool, planFile)
 	switch {
 	case spec.Ref.Kind == lifecycle.RunDrift:
 		return c.drift(ctx, p)
@@ -42,7 +42,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 		if err := c.approvedPlan(ctx); err != nil {
 			return err
 		}
-		plan = c.Order.dir.Inside(sandbox.Given, planFile)
+		plan = c.dir.Inside(sandbox.Given, planFile)
 	default:
 		if err := c.makePlan(ctx, p, plan); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 			return c.keepPlan(ctx, p, plan)
 		}
 	}
-	if err := c.Order.checkScratch(); err != nil {
+	if err := c.Order.checkScratch(c.dir); err != nil {
 		return err
 	}
 	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
@@ -87,14 +87,14 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 		c.stays = run.Permanent(out.text())
 		return fmt.Errorf("init: %s", out.text())
 	}
-	if err := c.Order.checkScratch(); err != nil {
+	if err := c.Order.checkScratch(c.dir); err != nil {
 		return err
 	}
 	if p.locked {
 		c.report.Lock = c.Order.Spec.Source.Lock
 		return nil
 	}
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile)
+	b, err := c.dir.Read(path.Join(sandbox.Tool, p.module, lockFileName), records.MaxLockFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no providers
 	}
@@ -108,7 +108,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 }
 
 func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.Order.dir.Inside(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-out=" + string(file), "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))}
 	if c.Order.Spec.Ref.Kind == lifecycle.RunDestroy {
 		args = append(args, "-destroy")
 	}
@@ -118,7 +118,7 @@ func (c toolRun) makePlan(ctx context.Context, p prepared, file sandbox.Path) er
 
 // drift looks for changes made outside; the tool's exit status is 2 if there are any.
 func (c toolRun) drift(ctx context.Context, p prepared) error {
-	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.Order.dir.Inside(sandbox.Given, variablesFile))}
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + string(c.dir.Inside(sandbox.Given, variablesFile))}
 	e, err := c.jsonCommand(ctx, p, args, 0, 2)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c toolRun) drift(ctx context.Context, p prepared) error {
 
 // keepPlan keeps a plan for approval.
 func (c toolRun) keepPlan(ctx context.Context, p prepared, file sandbox.Path) error {
-	b, err := c.Order.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
+	b, err := c.dir.Read(path.Join(sandbox.Tool, planFile), records.MaxPlan)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
@@ -199,7 +199,7 @@ func (c toolRun) approvedPlan(ctx context.Context) error {
 	if subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(spec.Plan)) != 1 {
 		return fmt.Errorf("the plan under %s is not the one that was approved: %w", spec.PlanTag, oci.ErrCorrupt)
 	}
-	return c.Order.dir.Give(planFile, b)
+	return c.dir.Give(planFile, b)
 }
 
 func (c toolRun) apply(ctx context.Context, p prepared, file sandbox.Path) error {

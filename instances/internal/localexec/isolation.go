@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // execCommand is the command of okara that sets limits and user, and executes the tool.
@@ -32,20 +34,20 @@ func certificateVariables() []string { return []string{"SSL_CERT_FILE", "SSL_CER
 
 // commandLine returns the command that runs the tool. Limits and user are set by
 // [execCommand], which runs inside the sandbox and starts any wrapper.
-func (o *Order) commandLine(c toolCommand, infoFD int) []string {
+func (o *Order) commandLine(dir *sandbox.Workdir, c toolCommand, infoFD int) []string {
 	program := resolved(o.Program)
 	tool := append([]string{program}, c.Args...)
 	if o.Isolation.Mode == Wrapped {
-		names := strings.NewReplacer("${scratch}", string(o.dir.Base()), "${program}", program)
+		names := strings.NewReplacer("${scratch}", string(dir.Base()), "${program}", program)
 		var wrap []string
 		for _, w := range o.Isolation.Wrap {
 			wrap = append(wrap, names.Replace(w))
 		}
 		tool = append(wrap, tool...)
 	}
-	line := slices.Concat([]string{o.Okara, execCommand, "--base", string(o.dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	line := slices.Concat([]string{o.Okara, execCommand, "--base", string(dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
 	if o.Isolation.Mode == Sandbox {
-		return append(o.sandbox(infoFD), line...)
+		return append(o.sandbox(dir, infoFD), line...)
 	}
 	return line
 }
@@ -73,7 +75,7 @@ func (o *Order) execArgs() []string {
 // It does not end with this process, as --die-with-parent would make it: a tool whose
 // parent was killed must still store what it made. To end it, the first process of the
 // namespace is killed; the kernel then kills all others.
-func (o *Order) sandbox(infoFD int) []string {
+func (o *Order) sandbox(work *sandbox.Workdir, infoFD int) []string {
 	shown := systemFiles()
 	args := []string{
 		o.Isolation.Bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
@@ -93,15 +95,15 @@ func (o *Order) sandbox(infoFD int) []string {
 		add(showArgs(name), name)
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
-	args = append(args, o.dir.Binds()...)
+	args = append(args, work.Binds()...)
 	if dir := o.packages(); dir != "" {
-		args = append(args, "--ro-bind", o.dir.Shown(dir, o.shown()), string(o.dir.Inside(packagesFolder)))
+		args = append(args, "--ro-bind", work.Shown(dir, o.shown()), string(work.Inside(packagesFolder)))
 	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {
 		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })
 		if !covered(name, slices.Concat(shown, others)) {
-			add([]string{"--ro-bind-try", o.dir.Shown(name, o.Isolation.Show), name}, name)
+			add([]string{"--ro-bind-try", work.Shown(name, o.Isolation.Show), name}, name)
 		}
 	}
 	for _, dir := range o.Isolation.Hide {

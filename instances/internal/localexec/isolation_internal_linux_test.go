@@ -23,44 +23,50 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
+// opened is an order with the folder of its tool.
+type opened struct {
+	Order
+	dir *sandbox.Workdir
+}
+
 // newOrder returns an order whose program is a shell, with a storage folder around its
 // scratch folder: <storage>/runs/<id>/1-1.
-func newOrder(t *testing.T, mode string) *Order {
+func newOrder(t *testing.T, mode string) *opened {
 	t.Helper()
 	storage := t.TempDir()
 	okara, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Order{
+	o := &opened{Order: Order{
 		Program: "/bin/sh", Okara: okara,
 		Scratch:   filepath.Join(storage, "runs", "abc", "1-1"),
 		Isolation: Isolation{Mode: mode, Hide: []string{storage}},
-	}
-	if err := o.open(); err != nil {
+	}}
+	if o.dir, err = o.open(); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
 // tool returns the folder in which the tool starts.
-func (o *Order) tool() string { return filepath.Join(o.Scratch, "work", sandbox.Tool) }
+func (o *opened) tool() string { return filepath.Join(o.Scratch, "work", sandbox.Tool) }
 
 // mustStart runs a script in place of the tool.
-func mustStart(t *testing.T, o *Order, out *bytes.Buffer, script string, args ...string) *tool {
+func mustStart(t *testing.T, o *opened, out *bytes.Buffer, script string, args ...string) *tool {
 	t.Helper()
 	c := toolCommand{Args: append([]string{"-c", script, "sh"}, args...), Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
 	if out != nil {
 		c.Stdout, c.Stderr = out, out
 	}
-	tool, err := o.startCommand(c)
+	tool, err := o.startCommand(o.dir, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tool
 }
 
-func mustRun(t *testing.T, o *Order, script string, args ...string) string {
+func mustRun(t *testing.T, o *opened, script string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := mustStart(t, o, &out, script, args...).Wait(); err != nil {
@@ -436,7 +442,11 @@ func TestOwnUser(t *testing.T) {
 	const uid = 61234
 	o := newOrder(t, OwnUser)
 	o.Isolation.UID, o.Isolation.GID = uid, uid
-	if err := errors.Join(o.dir.Close(), o.open()); err != nil {
+	if err := o.dir.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if o.dir, err = o.open(); err != nil {
 		t.Fatal(err)
 	}
 	for dir := o.Scratch; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -180,12 +180,13 @@ const (
 
 // Answer runs the tool with the order's question, and writes its output to out.
 func Answer(o Order, env []string, out io.Writer) error {
-	if err := o.open(); err != nil {
+	dir, err := o.open()
+	if err != nil {
 		return err
 	}
-	t, err := o.startTool(toolCommand{
+	t, err := o.startTool(dir, toolCommand{
 		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
-		Env: append(env, "HOME="+string(o.dir.Inside(sandbox.Tool)), "TMPDIR="+string(o.dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
+		Env: append(env, "HOME="+string(dir.Inside(sandbox.Tool)), "TMPDIR="+string(dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
 	})
 	if err != nil {
 		return err

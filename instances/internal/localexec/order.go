@@ -56,16 +56,13 @@ type Order struct {
 	Ask []string `json:"ask,omitempty"`
 
 	AllowEncryption bool `json:"allow_encryption,omitempty"` // allow encryption blocks in an uploaded configuration
-
-	dir *sandbox.Workdir // the tool's writable folder; nil until it is made
 }
 
 // open makes the tool's folder, in which nothing has run.
-func (o *Order) open() (err error) {
-	o.dir, err = sandbox.Open(sandbox.Options{
+func (o *Order) open() (*sandbox.Workdir, error) {
+	return sandbox.Open(sandbox.Options{
 		Scratch: o.Scratch, Placed: o.Isolation.Mode == Sandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
 	})
-	return err
 }
 
 // Registry configures access to the registry.
@@ -154,4 +151,4 @@ const scratchTime = 2 * time.Second
 func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
 // checkScratch returns an error if the tool's folder is full.
-func (o *Order) checkScratch() error { return o.dir.Check(o.maxScratch()) }
+func (o *Order) checkScratch(dir *sandbox.Workdir) error { return dir.Check(o.maxScratch()) }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // errSystem says why nothing runs here: killing all processes of a tool, and finding them
@@ -30,7 +32,7 @@ type ExecOptions struct {
 // Exec is not supported on this system.
 func Exec(ExecOptions, []string, []string) error { return errSystem }
 
-func (o *Order) startTool(toolCommand) (startedTool, error) { return nil, errSystem }
+func (o *Order) startTool(*sandbox.Workdir, toolCommand) (startedTool, error) { return nil, errSystem }
 
 const (
 	killSignal   = syscall.SIGKILL

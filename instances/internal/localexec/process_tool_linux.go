@@ -33,6 +33,7 @@ const toolFile = "tool.json"
 // tool is a running command, with all processes that it started.
 type tool struct {
 	o     *Order
+	dir   *sandbox.Workdir
 	alone bool
 	cmd   *exec.Cmd
 	// group leads the tool's process group. In a sandbox it is the first process of the
@@ -53,10 +54,12 @@ type tool struct {
 
 // startTool starts a command of the tool with the order's isolation. The caller must wait
 // for it.
-func (o *Order) startTool(c toolCommand) (startedTool, error) { return o.startCommand(c) }
+func (o *Order) startTool(dir *sandbox.Workdir, c toolCommand) (startedTool, error) {
+	return o.startCommand(dir, c)
+}
 
-func (o *Order) startCommand(c toolCommand) (*tool, error) {
-	t := &tool{o: o, alone: c.Alone}
+func (o *Order) startCommand(dir *sandbox.Workdir, c toolCommand) (*tool, error) {
+	t := &tool{o: o, dir: dir, alone: c.Alone}
 	if err := t.start(c); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", o.Program, err)
 	}
@@ -64,11 +67,11 @@ func (o *Order) startCommand(c toolCommand) (*tool, error) {
 }
 
 func (t *tool) start(c toolCommand) (err error) {
-	if err := t.o.dir.Begin(); err != nil {
+	if err := t.dir.Begin(); err != nil {
 		return err
 	}
 	var info, informs *os.File
-	line := t.o.commandLine(c, 3) // the first of ExtraFiles
+	line := t.o.commandLine(t.dir, c, 3) // the first of ExtraFiles
 	t.cmd = exec.Command(line[0], line[1:]...)
 	t.cmd.Dir = "/"
 	t.cmd.Env = c.Env
@@ -150,7 +153,7 @@ func (t *tool) start(c toolCommand) (err error) {
 		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
 	t.ended = make(chan struct{})
-	if !t.o.dir.Bounded() {
+	if !t.dir.Bounded() {
 		t.watching.Go(t.watchScratch)
 	}
 	return nil
@@ -168,13 +171,13 @@ func (t *tool) watchScratch() {
 		case <-tick.C:
 		}
 		if !full {
-			if err := t.o.checkScratch(); err != nil {
+			if err := t.o.checkScratch(t.dir); err != nil {
 				full = true
 				t.fail(errors.Join(err, t.Interrupt()))
 			}
 			continue
 		}
-		if err := t.o.dir.Check(2 * t.o.maxScratch()); err != nil {
+		if err := t.dir.Check(2 * t.o.maxScratch()); err != nil {
 			t.fail(errors.Join(err, t.Kill()))
 			return
 		}

@@ -46,7 +46,11 @@ func stubChild(args []string) error {
 		return err
 	}
 	if do.Tool != "" {
-		if err := o.openLinked(); err != nil {
+		dir, err := o.open()
+		if err == nil {
+			err = dir.LinkErrored("")
+		}
+		if err != nil {
 			return err
 		}
 		if err := files.Replace(filepath.Join(o.Scratch, attemptFile), []byte("{}"), 0o600); err != nil {
@@ -57,7 +61,7 @@ func stubChild(args []string) error {
 			return err
 		}
 		for _, script := range append([]string{do.Tool}, do.Then...) {
-			t, err := o.startTool(toolCommand{Args: []string{"-c", script}, Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}, Stdout: out, Stderr: out, Alone: true})
+			t, err := o.startTool(dir, toolCommand{Args: []string{"-c", script}, Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}, Stdout: out, Stderr: out, Alone: true})
 			if err != nil {
 				return err
 			}
@@ -108,11 +112,4 @@ func stubRepo(s run.Spec) (records.InstanceRepo, error) {
 	}
 	repo, err := client.Repo(name)
 	return records.InstanceRepo{Repo: repo}, err
-}
-
-func (o *Order) openLinked() error {
-	if err := o.open(); err != nil {
-		return err
-	}
-	return o.dir.LinkErrored("")
 }

@@ -117,7 +117,7 @@ func (tr *trial) next() *child {
 	}, tr.pace)
 	c.start = func(t toolCommand) (startedTool, error) {
 		t.Alone = false // other tests have children too
-		return c.Order.startTool(t)
+		return c.Order.startTool(c.dir, t)
 	}
 	return c
 }
