@@ -137,7 +137,7 @@ func newChild(o ChildOptions, p pace) *child {
 	if c.Named == nil {
 		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
 	}
-	c.masks = newMasks(o.Order.secrets())
+	c.masks = newMasks(secretsOf(&o.Order))
 	s := o.Order.Spec
 	c.report = run.Report{
 		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Started: time.Now().UTC(),
@@ -159,7 +159,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	c.log = newRunLog(c.masks, int(cmp.Or(c.Order.Spec.Limits.Log, defaultLog)), file)
-	if c.Order.remote() {
+	if c.remote() {
 		c.log.grow()
 	}
 	defer c.stop.obey()()
@@ -196,11 +196,11 @@ func (c *child) open() error {
 	if c.dir, err = o.open(); err != nil {
 		return err
 	}
-	repo, err := o.OpenRepo(o.Spec.Repository, c.UserAgent)
+	repo, err := openRepo(o, o.Spec.Repository, c.UserAgent)
 	if err != nil {
 		return err
 	}
-	sealer, err := o.Sealer()
+	sealer, err := sealerOf(o)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (c *child) locked(ctx context.Context) error {
 // attempt runs the steps of the attempt.
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
-	if c.Order.remote() {
+	if c.remote() {
 		return c.remoteRun().remoteSteps(ctx)
 	}
 	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
@@ -352,11 +352,11 @@ func (c *child) finish(ctx context.Context, err error) {
 		}
 		r.Error = plainError(c.masks, texts...)
 		r.Permanent = c.stays && r.Outcome == lifecycle.RunFailed && len(failures) == 0
-		if _, fromTool := errors.AsType[*toolError](err); !fromTool && !(c.Order.remote() && r.Outcome == lifecycle.Held) {
+		if _, fromTool := errors.AsType[*toolError](err); !fromTool && !(c.remote() && r.Outcome == lifecycle.Held) {
 			c.log.line("okara: %s: %s", r.Outcome, r.Error)
 		}
 	}
-	if c.lock != nil && !c.Order.remote() {
+	if c.lock != nil && !c.remote() {
 		c.toolRun().collect(ctx)
 	}
 	c.log.end()

@@ -90,7 +90,7 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 		return nil
 	}
 	n := attemptNote{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
-	if !c.Order.remote() {
+	if !c.remote() {
 		heads, err := c.forkedStates().heads(ctx)
 		if err != nil {
 			return err

@@ -111,11 +111,11 @@ func (l *ledgerReader) open() error {
 	if l.number > 1 {
 		name += "-" + strconv.Itoa(l.number)
 	}
-	repo, err := l.order.OpenRepo(name, l.userAgent)
+	repo, err := openRepo(l.order, name, l.userAgent)
 	if err != nil {
 		return err
 	}
-	sealer, err := l.order.Sealer()
+	sealer, err := sealerOf(l.order)
 	if err != nil {
 		return err
 	}

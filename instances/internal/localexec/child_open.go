@@ -23,8 +23,8 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// OpenRepo opens a repository, HOST/PATH, of the order's registry.
-func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
+// openRepo opens a repository, HOST/PATH, of the order's registry.
+func openRepo(o *Order, name, userAgent string) (*oci.Repo, error) {
 	r := o.Registry
 	t := httpserve.TransportOptions{ClientCert: r.ClientCert, ClientKey: r.ClientKey, CertDirs: r.CertDirs, Insecure: r.Insecure}
 	if len(r.CA) > 0 {
@@ -56,7 +56,8 @@ func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
 // openPackages opens the package cache that runs share, and the source that decides what
 // this run may use from it: the server from which its tool fetches providers, with the
 // run's token.
-func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.Source, error) {
+func (c scratch) openPackages() (plugincache.Cache, plugincache.Source, error) {
+	o := &c.Order
 	cache, err := plugincache.New(o.Packages.Dir)
 	if err != nil {
 		return cache, nil, err
@@ -76,21 +77,21 @@ func (o *Order) openPackages(userAgent string) (plugincache.Cache, plugincache.S
 	if err != nil {
 		return cache, nil, err
 	}
-	client := &upstream.Client{HTTP: &http.Client{Transport: transport}, UserAgent: userAgent, Token: func(host string) string {
+	client := &upstream.Client{HTTP: &http.Client{Transport: transport}, UserAgent: c.UserAgent, Token: func(host string) string {
 		if host == base.Host {
 			return o.Server.Token
 		}
 		return ""
 	}}
 	mirror := upstream.NetworkMirror{Client: client, Base: base.JoinPath("mirror/")}
-	return cache.Within(o.Packages.Max), serverPackages{mirror, o.Server, base}, nil
+	return cache.Within(o.Packages.Max), serverPackages{mirror, frontEnd(o.Server), base}, nil
 }
 
 // serverPackages is a server as a source of providers: the server's own and those of its
 // mirror. The server decides about the right to each.
 type serverPackages struct {
 	upstream.NetworkMirror
-	server Server
+	server frontEnd
 	at     *url.URL
 }
 
@@ -105,8 +106,8 @@ func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Ver
 	return s.NetworkMirror.Package(ctx, p, v, t)
 }
 
-// Sealer returns the envelope for the order's state keys; nil without any.
-func (o *Order) Sealer() (*envelope.Envelope, error) {
+// sealerOf returns the envelope for the order's state keys; nil without any.
+func sealerOf(o *Order) (*envelope.Envelope, error) {
 	keys := strings.Fields(o.StateKeys)
 	if len(keys) == 0 {
 		return nil, nil
@@ -114,8 +115,8 @@ func (o *Order) Sealer() (*envelope.Envelope, error) {
 	return envelope.New(envelope.Options{Keys: keys})
 }
 
-// secrets returns the values that must not appear in logs.
-func (o *Order) secrets() []string {
+// secretsOf returns the values that must not appear in logs.
+func secretsOf(o *Order) []string {
 	list := append([]string{o.Registry.Password, o.Registry.Token, o.Server.Token}, o.Masked...)
 	list = append(list, strings.Fields(o.StateKeys)...)
 	for _, v := range o.Environment {

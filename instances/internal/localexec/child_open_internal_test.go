@@ -30,7 +30,7 @@ func TestCertificatesOfHost(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
 	for name, dirs := range map[string][]string{"with": {dir}, "without": nil} {
 		o := &Order{Scratch: t.TempDir(), Registry: Registry{Prefix: host, CertDirs: dirs}}
-		repo, err := o.OpenRepo(host+"/acme/x", "okara/test")
+		repo, err := openRepo(o, host+"/acme/x", "okara/test")
 		if err != nil {
 			t.Fatal(err)
 		}

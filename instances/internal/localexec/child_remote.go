@@ -28,7 +28,7 @@ import (
 )
 
 // remote reports whether this is a run of a workspace.
-func (o *Order) remote() bool { return o.Spec.State == run.StateTFE }
+func (c *child) remote() bool { return c.Order.Spec.State == run.StateTFE }
 
 // toolError is a failure of the tool whose output is in the log.
 type toolError struct{ text string }
@@ -249,7 +249,7 @@ func (c remoteRun) fillUpload(ctx context.Context, dir string) error {
 			return fmt.Errorf("the configuration that was uploaded: %w", err)
 		}
 	}
-	if err := o.pointCloud(dir); err != nil {
+	if err := c.pointCloud(dir); err != nil {
 		return fmt.Errorf("preparing the run: %w", err)
 	}
 	if o.Spec.Ref.Kind == lifecycle.RunApply {
@@ -287,13 +287,13 @@ func (c remoteRun) readInput(ctx context.Context) error {
 // file of this name with .tofu, OpenTofu reads only that one.
 const overrideFile = "okara_override.tf.json"
 
-func (o *Order) pointCloud(dir string) error {
+func (c remoteRun) pointCloud(dir string) error {
 	for _, name := range []string{overrideFile, strings.TrimSuffix(overrideFile, ".tf.json") + ".tofu.json"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
-	r := o.Spec.Remote
+	r := c.Order.Spec.Remote
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -302,7 +302,7 @@ func (o *Order) pointCloud(dir string) error {
 		Organization string `json:"organization"`
 		Workspaces   named  `json:"workspaces"`
 	}
-	b, err := json.Marshal(map[string]any{"terraform": map[string]any{"cloud": cloud{o.Server.Host, r.Organization, named{r.Workspace}}}})
+	b, err := json.Marshal(map[string]any{"terraform": map[string]any{"cloud": cloud{c.Order.Server.Host, r.Organization, named{r.Workspace}}}})
 	if err != nil {
 		return err
 	}
@@ -326,9 +326,9 @@ func cleanValues(dir string) error {
 	return nil
 }
 
-// remoteEnvironment returns the variables by which the tool finds its state.
-func (o *Order) remoteEnvironment() map[string]string {
-	r := o.Spec.Remote
+// environment returns the variables by which the tool finds its state.
+func (c remoteRun) environment() map[string]string {
+	r := c.Order.Spec.Remote
 	return map[string]string{
 		"TF_FORCE_LOCAL_BACKEND": "1", "TF_WORKSPACE": r.Workspace, "TFE_RUN_ID": r.RunID,
 	}

@@ -321,7 +321,7 @@ func FuzzPlanDocument(f *testing.F) {
 // TestServerNames: the tool finds this server by each name that a configuration may use
 // for it: with the port of its address, and without.
 func TestServerNames(t *testing.T) {
-	s := Server{URL: "https://okara.example.com:8443", Host: "okara.example.com", Token: "t", Mirror: true}
+	s := frontEnd{URL: "https://okara.example.com:8443", Host: "okara.example.com", Token: "t", Mirror: true}
 	config, err := s.cliConfig(true)
 	if err != nil {
 		t.Fatal(err)
@@ -334,11 +334,11 @@ func TestServerNames(t *testing.T) {
 			t.Errorf("%s is there %d times in\n%s", want, strings.Count(config, want), config)
 		}
 	}
-	s = Server{URL: "http://127.0.0.1:8080", Host: "okara.test"}
+	s = frontEnd{URL: "http://127.0.0.1:8080", Host: "okara.test"}
 	if config, err = s.cliConfig(true); err != nil || !strings.Contains(config, `host "okara.test:8080" {`) || !strings.Contains(config, `host "127.0.0.1:8080" {`) {
 		t.Errorf("%v, the configuration is\n%s", err, config)
 	}
-	s = Server{URL: "http://[::1]:8080", Host: "okara.test"}
+	s = frontEnd{URL: "http://[::1]:8080", Host: "okara.test"}
 	if config, err = s.cliConfig(true); err != nil || strings.Contains(config, `host "[`) {
 		t.Errorf("%v, the configuration is\n%s", err, config)
 	}

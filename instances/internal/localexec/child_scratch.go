@@ -135,7 +135,7 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 	}
 	ctx, cancel := c.stop.context(ctx)
 	defer cancel()
-	cache, source, err := o.openPackages(c.UserAgent)
+	cache, source, err := c.openPackages()
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
@@ -163,7 +163,7 @@ func (c scratch) fillPackages(ctx context.Context, lock []byte) {
 		defer cancel()
 		ctx, cancel := context.WithTimeout(ctx, fillTime)
 		defer cancel()
-		cache, source, err := o.openPackages(c.UserAgent)
+		cache, source, err := c.openPackages()
 		if err == nil {
 			err = cache.Fill(ctx, lock, source)
 		}
@@ -274,7 +274,7 @@ func (c scratch) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	config, err := o.Server.cliConfig(o.remote())
+	config, err := frontEnd(o.Server).cliConfig(c.remote())
 	if err != nil {
 		return err
 	}
@@ -331,8 +331,8 @@ func (c scratch) environment() ([]string, error) {
 	if len(o.Server.CA) > 0 {
 		env["SSL_CERT_FILE"] = seen(sandbox.Given, trustFile)
 	}
-	if o.remote() {
-		maps.Copy(env, o.remoteEnvironment())
+	if c.remote() {
+		maps.Copy(env, c.remoteRun().environment())
 	}
 	for name, value := range o.Environment {
 		_, set := env[name]
@@ -360,10 +360,13 @@ func (c scratch) environment() ([]string, error) {
 	return list, nil
 }
 
+// frontEnd is the server from which the tool fetches modules and providers.
+type frontEnd Server
+
 // cliConfig returns the CLI configuration of the tool: the services of the host,
 // including the state service if the tool keeps its state there, the token of this run,
 // and the mirror. Both tools read it.
-func (s Server) cliConfig(states bool) (string, error) {
+func (s frontEnd) cliConfig(states bool) (string, error) {
 	var b strings.Builder
 	b.WriteString("disable_checkpoint = true\n")
 	if s.URL == "" {
@@ -408,11 +411,11 @@ func (s Server) cliConfig(states bool) (string, error) {
 
 // mirrors reports whether tools can use the mirror of this server: they require https for
 // it.
-func (s Server) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
+func (s frontEnd) mirrors(u *url.URL) bool { return s.Mirror && u.Scheme == "https" }
 
 // names returns the names by which a configuration may refer to this server: that of its
 // settings, the one in its address, and the first with the port of the address.
-func (s Server) names(u *url.URL) []string {
+func (s frontEnd) names(u *url.URL) []string {
 	if s.Host == "" {
 		return nil
 	}

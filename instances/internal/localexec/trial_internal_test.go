@@ -57,7 +57,7 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 		},
 		Program: self, Okara: self, Isolation: Isolation{Mode: NoIsolation}, Registry: Registry{Prefix: host + "/okara"}, StateKeys: testStateKeys,
 	}
-	sealer, err := tr.order.Sealer()
+	sealer, err := sealerOf(&tr.order)
 	if err != nil {
 		t.Fatal(err)
 	}
