@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -161,7 +162,7 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	_ = report.Close() // if writing failed, the error is reported below
 	if pid > 0 {
 		if p, perr := newProcess(pid); perr == nil {
-			defer context.AfterFunc(ctx, func() { _ = p.signal(killSignal) })()
+			defer context.AfterFunc(ctx, func() { _ = p.signal(syscall.SIGKILL) })()
 		}
 	}
 	output, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))

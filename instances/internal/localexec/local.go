@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -417,7 +418,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), write(w, b), w.Close())
 	}
 	if err != nil {
-		return m, errors.Join(err, m.process.signal(killSignal))
+		return m, errors.Join(err, m.process.signal(syscall.SIGKILL))
 	}
 	return m, nil
 }

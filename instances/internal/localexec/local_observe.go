@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
@@ -355,7 +356,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 		g.cancelled = true
 		return nil
 	}
-	return at.process.signal(cancelSignal)
+	return at.process.signal(syscall.SIGTERM)
 }
 
 // Kill kills the tool of an attempt on this host; on another host its child reads that

@@ -22,6 +22,14 @@ type process struct {
 	Start uint64 `json:"start"` // clock ticks since the boot
 }
 
+// attempt says by what the processes of an attempt are found on this machine.
+type attempt struct {
+	scratch string  // its folder; "": none is here
+	child   process // which may be dead
+	cgroup  string  // folder of its control group; "": none
+	uid     int     // of its tool, if no other attempt has that user; 0: none
+}
+
 // reaper waits for children that end while this process lives.
 type reaper struct {
 	reaping sync.WaitGroup
@@ -52,3 +60,23 @@ func (p *reaper) Ended(r lifecycle.Ref) <-chan struct{} {
 	defer p.mu.Unlock()
 	return p.ends[r]
 }
+
+// attempt returns by what the processes of an attempt are found.
+func (l *Local) attempt(folder string, m marker) attempt {
+	a := attempt{scratch: folder, child: m.process, cgroup: m.Cgroup}
+	if l.isolation.Mode == OwnUser {
+		a.uid = m.UID
+	}
+	return a
+}
+
+// running reports whether any process of an attempt lives on this machine.
+func (l *Local) running(folder string, m marker) bool {
+	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).alive()
+}
+
+// interrupt asks what is left of a run to end.
+func (l *Local) interrupt(at workDir) error { return l.attempt(at.folder, at.marker).interrupt() }
+
+// kill kills all processes of an attempt.
+func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).kill() }

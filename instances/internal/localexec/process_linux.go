@@ -280,31 +280,25 @@ func ownedBy(info fs.FileInfo, uid int) bool {
 	return ok && int(s.Uid) == uid
 }
 
-const (
-	killSignal   = syscall.SIGKILL
-	cancelSignal = syscall.SIGTERM
-	forceSignal  = syscall.SIGUSR1
-)
+// forceSignal asks a child to kill its tool and to end.
+const forceSignal = syscall.SIGUSR1
 
-// running reports whether any process of an attempt lives on this machine: its child, or
-// one that the child started.
-func (l *Local) running(folder string, m marker) bool {
-	if m.Boot != l.here.Boot || m.Namespace != l.here.Namespace {
-		return false
-	}
-	if m.process.alive() {
+// alive reports whether any process of the attempt lives: its child, or one that the
+// child started.
+func (a attempt) alive() bool {
+	if a.child.alive() {
 		return true
 	}
-	rest, _, err := l.rest(folder, m)
+	rest, _, err := a.rest()
 	return err != nil || len(rest) > 0 // if unknown, it must not be started again
 }
 
 // rest lists what is left of a run whose child is dead, and the leader of the tool's
 // group: the processes in the control group; in the session of the child, or in the group
 // that the child recorded; of the run's user; and the descendants of any of these.
-func (l *Local) rest(folder string, m marker) (list []process, tool process, err error) {
-	if folder != "" {
-		if b, err := os.ReadFile(filepath.Join(folder, toolFile)); err == nil {
+func (a attempt) rest() (list []process, tool process, err error) {
+	if a.scratch != "" {
+		if b, err := os.ReadFile(filepath.Join(a.scratch, toolFile)); err == nil {
 			_ = json.Unmarshal(b, &tool) // an incomplete file names no process
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, tool, err
@@ -314,10 +308,10 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 	if err != nil {
 		return nil, tool, err
 	}
-	session := m.PID
+	session := a.child.PID
 	group := tool.PID
 	for _, p := range all { // if an ID was reused, no process of the run is left in that session or group
-		if p.PID == m.PID && p.process != m.process {
+		if p.PID == a.child.PID && p.process != a.child {
 			session = 0
 		}
 		if p.PID == tool.PID && p.process != tool {
@@ -325,24 +319,23 @@ func (l *Local) rest(folder string, m marker) (list []process, tool process, err
 		}
 	}
 	var cgroup []process
-	if m.Cgroup != "" {
-		if cgroup, err = cgroupProcesses(m.Cgroup); err != nil {
+	if a.cgroup != "" {
+		if cgroup, err = cgroupProcesses(a.cgroup); err != nil {
 			return nil, tool, err
 		}
 	}
-	own := l.isolation.Mode == OwnUser && m.UID > 0
 	list = descent(all, func(p procInfo) bool {
 		inSession := session > 0 && p.session == session
 		inGroup := group > 0 && (p.group == group || p.session == group)
-		ofUser := own && p.user() == m.UID
+		ofUser := a.uid > 0 && p.user() == a.uid
 		return inSession || inGroup || slices.Contains(cgroup, p.process) || ofUser
 	})
 	return list, tool, nil
 }
 
 // interrupt asks what is left of a run to end.
-func (l *Local) interrupt(at workDir) error {
-	rest, tool, err := l.rest(at.folder, at.marker)
+func (a attempt) interrupt() error {
+	rest, tool, err := a.rest()
 	if err != nil {
 		return err
 	}
@@ -358,16 +351,16 @@ func (l *Local) interrupt(at workDir) error {
 
 // kill kills all processes of an attempt, the child first, so that it starts nothing
 // more.
-func (l *Local) kill(at workDir) error {
-	if err := at.process.signal(killSignal); err != nil {
+func (a attempt) kill() error {
+	if err := a.child.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if at.Cgroup != "" {
-		if err := killCgroup(at.Cgroup); err != nil {
+	if a.cgroup != "" {
+		if err := killCgroup(a.cgroup); err != nil {
 			return err
 		}
 	}
-	rest, _, err := l.rest(at.folder, at.marker)
+	rest, _, err := a.rest()
 	if err != nil {
 		return err
 	}

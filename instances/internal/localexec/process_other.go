@@ -34,11 +34,7 @@ func Exec(ExecOptions, []string, []string) error { return errSystem }
 
 func (o *Order) startTool(*sandbox.Workdir, toolCommand) (startedTool, error) { return nil, errSystem }
 
-const (
-	killSignal   = syscall.SIGKILL
-	cancelSignal = syscall.SIGTERM
-	forceSignal  = syscall.SIGTERM
-)
+const forceSignal = syscall.SIGTERM
 
 func thisMachine() (machine, error)           { return machine{}, errSystem }
 func newProcess(int) (process, error)         { return process{}, errSystem }
@@ -52,6 +48,6 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 	return "", errSystem
 }
 
-func (l *Local) running(string, marker) bool { return false }
-func (l *Local) interrupt(workDir) error     { return errSystem }
-func (l *Local) kill(workDir) error          { return errSystem }
+func (attempt) alive() bool      { return false }
+func (attempt) interrupt() error { return errSystem }
+func (attempt) kill() error      { return errSystem }
