@@ -52,6 +52,13 @@ type Standing struct {
 	Force  bool   // kill it at once
 }
 
+// startedTool is a running command of the tool, with all processes that it started.
+type startedTool interface {
+	Interrupt() error // asks it, once, to end in order
+	Kill() error      // kills it and all processes that it started
+	Wait() error      // like [exec.Cmd]; all output was passed on by then
+}
+
 // pace holds the timings of a child; zero fields have defaults.
 type pace struct {
 	lease   time.Duration // of the lock
@@ -176,13 +183,6 @@ func (c *child) run(ctx context.Context) (err error) {
 	defer c.filling.Wait()
 	return errors.Join(c.putResult(ctx), c.unlock(ctx))
 }
-
-// logFile and resultFile are copies of what the registry has, in the scratch folder, for
-// readers on this machine and for when the registry does not answer.
-const (
-	logFile    = "log"
-	resultFile = "result.json"
-)
 
 func (c *child) open() error {
 	if c.store != nil { // set by a test, with a failing registry

@@ -4,7 +4,6 @@ package localexec
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +14,6 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
-	"github.com/seed-141914ff/okara/internal/files"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
 	"github.com/seed-141914ff/okara/oci"
@@ -70,21 +68,6 @@ func (c stateLock) takeLock(ctx context.Context) error {
 	}
 }
 
-// attemptFile in a scratch folder records the lock and base version of an attempt. Only
-// attempts that change something have it: others leave no state.
-const attemptFile = "attempt.json"
-
-type attemptNote struct {
-	LockID string `json:"lock_id"`
-	Base   int64  `json:"base"`   // version of the state at the start; 0: none
-	Module string `json:"module"` // folder of the root module, in the tool's
-}
-
-// changes reports whether the attempt may change resources.
-func (o *Order) changes() bool {
-	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
-}
-
 func (c stateLock) writeNote(ctx context.Context, module string) error {
 	if !c.Order.changes() {
 		return nil
@@ -99,37 +82,8 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 			n.Base = heads[0].N
 		}
 	}
-	b, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	return files.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
+	return writeNote(c.Order.Scratch, n)
 }
-
-// openErrored opens the state that an attempt left because it could not store it;
-// fs.ErrNotExist if there is none.
-func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
-	var note attemptNote
-	b, err := files.ReadPrivate(filepath.Join(scratch, attemptFile), maxEvent)
-	if err != nil || json.Unmarshal(b, &note) != nil {
-		return nil, note, fs.ErrNotExist // the attempt did not get that far
-	}
-	e, err := sandbox.OpenErrored(scratch, note.Module, maxState)
-	return e, note, err
-}
-
-// findErrored returns the file name of such a state; "" if there is none.
-func findErrored(scratch string) string {
-	e, _, err := openErrored(scratch)
-	if err != nil {
-		return ""
-	}
-	_ = e.Close() // it was only looked for
-	return e.Name
-}
-
-// maxState bounds such a state: the most that a store accepts.
-const maxState = 512 << 20
 
 // storeLeftovers stores the state that a killed attempt left on this machine, if it
 // follows the current one; otherwise the log says where it is. An error means that the

@@ -323,7 +323,7 @@ func (c scratch) environment() ([]string, error) {
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
 		"AWS_EC2_METADATA_DISABLED": "true", // the machine's role belongs to the server; a credential may override this
 	}
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+	for _, name := range outsideVariables() {
 		if v := c.Getenv(name); v != "" {
 			env[name] = v
 		}

@@ -9,13 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
-	"github.com/seed-141914ff/okara/internal/text"
 )
 
 // Credential is what runs get in their environment if their template names it.
@@ -43,25 +41,6 @@ const (
 
 // filesVariable stands for the folder with the files of credentials.
 const filesVariable = "${files}/"
-
-var variableRE = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-
-// CheckVariable refuses names that are used by the run itself, by the dynamic loader, or
-// by the tool to reach its state.
-func CheckVariable(name string) error {
-	if !variableRE().MatchString(name) {
-		return fmt.Errorf("%q is not the name of a variable", name)
-	}
-	own := []string{"PATH", "HOME", "TMPDIR", "LANG", "PWD", "CHECKPOINT_DISABLE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_S3_ENDPOINT"}
-	taken := slices.Contains(own, name)
-	for _, prefix := range []string{"OKARA_", "LD_", "TF_", "AWS_ENDPOINT_URL"} {
-		taken = taken || strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, "TF_VAR_")
-	}
-	if taken {
-		return fmt.Errorf("the variable %s is set by the run itself", name)
-	}
-	return nil
-}
 
 // given is what credentials add to a run.
 type given struct {
@@ -161,7 +140,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 			continue
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		if !ok || !variableRE().MatchString(name) || strings.ContainsRune(value, 0) {
+		if !ok || !isVariable(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
 		}
 		if err := set(name, value); err != nil {

@@ -29,9 +29,6 @@ func systemFiles() []string {
 	}
 }
 
-// certificateVariables returns the variables that name certificate files and folders.
-func certificateVariables() []string { return []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} }
-
 // commandLine returns the command that runs the tool. Limits and user are set by
 // [execCommand], which runs inside the sandbox and starts any wrapper.
 func (o *Order) commandLine(dir *sandbox.Workdir, c toolCommand, infoFD int) []string {
@@ -147,23 +144,6 @@ func showArgs(name string) []string {
 	return []string{"--ro-bind-try", resolved(name), name}
 }
 
-// certificates returns the files that the certificate variables of the tool name.
-func certificates(env []string) []string {
-	var names []string
-	for _, e := range env {
-		name, value, _ := strings.Cut(e, "=")
-		if !slices.Contains(certificateVariables(), name) {
-			continue
-		}
-		for _, file := range filepath.SplitList(value) {
-			if filepath.IsAbs(file) {
-				names = append(names, file)
-			}
-		}
-	}
-	return names
-}
-
 // resolved returns the target of a link, or the name itself.
 func resolved(name string) string {
 	if file, err := filepath.EvalSymlinks(name); err == nil {
@@ -177,7 +157,3 @@ func within(name, folder string) bool {
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)
 }
-
-// nobody is the user and group of a sandbox if the server runs as root, in a separate
-// user namespace: as root it could change kernel settings below /proc.
-const nobody = 65534

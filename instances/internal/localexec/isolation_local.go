@@ -47,7 +47,7 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 			i.UID = nobody
 			i.GID = nobody
 		}
-		if within(o.Storage, sandbox.Mount) {
+		if strings.HasPrefix(filepath.Clean(o.Storage)+"/", sandbox.Mount+"/") {
 			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
 		}
 	case OwnUser:
@@ -173,31 +173,8 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	return reply, err
 }
 
-const (
-	maxAnswer = 64 << 10
-	// answered ends the output of a child whose tool answered a question.
-	answered = "\x04"
-)
-
-// Answer runs the tool with the order's question, and writes its output to out.
-func Answer(o Order, env []string, out io.Writer) error {
-	dir, err := o.open()
-	if err != nil {
-		return err
-	}
-	t, err := o.startTool(dir, toolCommand{
-		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
-		Env: append(env, "HOME="+string(dir.Inside(sandbox.Tool)), "TMPDIR="+string(dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
-	})
-	if err != nil {
-		return err
-	}
-	if err := t.Wait(); err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, answered)
-	return err
-}
+// maxAnswer bounds the answer to a question, in bytes.
+const maxAnswer = 64 << 10
 
 // explain returns why the tool does not run, with a hint.
 func (l *Local) explain(err error, output string) error {
@@ -218,11 +195,37 @@ func (l *Local) explain(err error, output string) error {
 // reachable reports whether a user may enter all folders above a name; if not, it also
 // returns the first folder that the user may not enter.
 func reachable(name string, uid int) (string, bool) {
-	for _, dir := range parents(name) {
-		info, err := os.Stat(dir)
-		if err != nil || info.Mode().Perm()&0o001 == 0 && !ownedBy(info, uid) {
-			return dir, false
-		}
+	dir := filepath.Dir(name)
+	if dir == filepath.Dir(dir) {
+		return "", true // the root
+	}
+	if first, ok := reachable(dir, uid); !ok {
+		return first, false
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o001 == 0 && !ownedBy(info, uid) {
+		return dir, false
 	}
 	return "", true
 }
+
+// certificates returns the files that the certificate variables of the tool name.
+func certificates(env []string) []string {
+	var names []string
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if name != "SSL_CERT_FILE" && name != "SSL_CERT_DIR" {
+			continue
+		}
+		for _, file := range filepath.SplitList(value) {
+			if filepath.IsAbs(file) {
+				names = append(names, file)
+			}
+		}
+	}
+	return names
+}
+
+// nobody is the user and group of a sandbox if the server runs as root, in a separate
+// user namespace: as root it could change kernel settings below /proc.
+const nobody = 65534

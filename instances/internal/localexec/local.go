@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -342,7 +341,7 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	o.Environment = g.environment
 	o.Files = g.files
 	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
-		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, packagesFolder), Max: l.o.Packages}
+		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, "packages"), Max: l.o.Packages}
 	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
 	return &o, nil
@@ -378,11 +377,6 @@ func (o *LocalOptions) environment() []string {
 		}
 	}
 	return env
-}
-
-// outsideVariables returns the variables for network access: proxies and certificates.
-func outsideVariables() []string {
-	return slices.Concat([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}, certificateVariables())
 }
 
 // orderTime is how long a child may take to read its order.
@@ -482,12 +476,3 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 // errNamespace reports that no namespace could be made for a sandbox; the first line of
 // the output says why.
 var errNamespace = errors.New("no namespace could be made for the run")
-
-// enterOptions returns the options for entering the sandbox's folder.
-func (o *Order) enterOptions() sandbox.EnterOptions {
-	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
-	if o.changes() {
-		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
-	}
-	return p
-}

@@ -4,33 +4,15 @@ package localexec
 
 import (
 	"cmp"
-	"io"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 )
-
-// toolCommand is one command of the tool.
-type toolCommand struct {
-	Args           []string
-	Dir            string   // a name in the tool's folder
-	Env            []string // the complete environment
-	Stdout, Stderr io.Writer
-	// Alone means that this process starts nothing else: an orphan that is reparented to
-	// it belongs to the tool, and is killed with it.
-	Alone bool
-}
-
-// startedTool is a running command of the tool, with all processes that it started.
-type startedTool interface {
-	Interrupt() error // asks it, once, to end in order
-	Kill() error      // kills it and all processes that it started
-	Wait() error      // like [exec.Cmd]; all output was passed on by then
-}
 
 // Order is what a child reads from its standard input: the specification, and all that it
 // needs and that must not appear in arguments or environment. It is secret as a whole.
@@ -152,3 +134,27 @@ func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaul
 
 // checkScratch returns an error if the tool's folder is full.
 func (o *Order) checkScratch(dir *sandbox.Workdir) error { return dir.Check(o.maxScratch()) }
+
+// changes reports whether the attempt may change resources.
+func (o *Order) changes() bool {
+	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
+}
+
+// enterOptions returns the options for entering the sandbox's folder.
+func (o *Order) enterOptions() sandbox.EnterOptions {
+	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
+	if o.changes() {
+		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
+	}
+	return p
+}
+
+// logFile and resultFile are copies of what the registry has, in the scratch folder, for
+// readers on this machine and for when the registry does not answer.
+const (
+	logFile    = "log"
+	resultFile = "result.json"
+)
+
+// answered ends the output of a child whose tool answered a question.
+const answered = "\x04"

@@ -31,24 +31,6 @@ func Harden() error {
 	return nil
 }
 
-// thisMachine returns where process IDs of this process are valid.
-func thisMachine() (machine, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return machine{}, fmt.Errorf("reading the name of the host: %w", err)
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return machine{}, fmt.Errorf("reading the id of the boot: %w", err)
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return machine{}, fmt.Errorf("reading the namespace of process ids: %w", err)
-	}
-	namespace = strings.TrimSuffix(strings.TrimPrefix(namespace, "pid:["), "]")
-	return machine{Host: host, Boot: strings.TrimSpace(string(boot)), Namespace: namespace}, nil
-}
-
 // procInfo is the content of /proc/PID/stat (proc_pid_stat(5)).
 type procInfo struct {
 	process
@@ -253,9 +235,6 @@ func reap(all []procInfo, not func(pid int) bool) {
 	}
 }
 
-// ownSession lets a command outlive this process, and signals to its group.
-func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
 // user returns the user of a process; -1 if it is not known any more.
 func (p procInfo) user() int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
@@ -272,12 +251,6 @@ func (p procInfo) user() int {
 		}
 	}
 	return -1
-}
-
-// ownedBy reports whether a file belongs to a user.
-func ownedBy(info fs.FileInfo, uid int) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == uid
 }
 
 // forceSignal asks a child to kill its tool and to end.

@@ -7,7 +7,6 @@ package localexec
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
@@ -36,17 +35,9 @@ func (o *Order) startTool(*sandbox.Workdir, toolCommand) (startedTool, error) { 
 
 const forceSignal = syscall.SIGTERM
 
-func thisMachine() (machine, error)           { return machine{}, errSystem }
 func newProcess(int) (process, error)         { return process{}, errSystem }
-func ownSession() *syscall.SysProcAttr        { return nil }
-func delegatedCgroup() (string, error)        { return "", errSystem }
-func ownedBy(fs.FileInfo, int) bool           { return false }
 func (p process) alive() bool                 { return false }
 func (p process) signal(syscall.Signal) error { return errSystem }
-
-func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
-	return "", errSystem
-}
 
 func (attempt) alive() bool      { return false }
 func (attempt) interrupt() error { return errSystem }

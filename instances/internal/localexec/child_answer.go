@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"io"
+	"os"
+
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
+)
+
+// Answer runs the tool with the order's question, and writes its output to out.
+func Answer(o Order, env []string, out io.Writer) error {
+	dir, err := o.open()
+	if err != nil {
+		return err
+	}
+	t, err := o.startTool(dir, toolCommand{
+		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
+		Env: append(env, "HOME="+string(dir.Inside(sandbox.Tool)), "TMPDIR="+string(dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.Wait(); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, answered)
+	return err
+}

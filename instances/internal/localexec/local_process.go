@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localexec
+
+import (
+	"sync"
+
+	"github.com/seed-141914ff/okara/instances/lifecycle"
+)
+
+// machine is where a process ID is valid: host names are not unique, and IDs repeat after
+// a boot and in another namespace.
+type machine struct {
+	Host      string `json:"host"`
+	Boot      string `json:"boot"`      // boot ID of the kernel
+	Namespace string `json:"namespace"` // of process ids
+}
+
+// attempt returns by what the processes of an attempt are found.
+func (l *Local) attempt(folder string, m marker) attempt {
+	a := attempt{scratch: folder, child: m.process, cgroup: m.Cgroup}
+	if l.isolation.Mode == OwnUser {
+		a.uid = m.UID
+	}
+	return a
+}
+
+// running reports whether any process of an attempt lives on this machine.
+func (l *Local) running(folder string, m marker) bool {
+	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).alive()
+}
+
+// interrupt asks what is left of a run to end.
+func (l *Local) interrupt(at workDir) error { return l.attempt(at.folder, at.marker).interrupt() }
+
+// kill kills all processes of an attempt.
+func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).kill() }
+
+// reaper waits for children that end while this process lives.
+type reaper struct {
+	reaping sync.WaitGroup
+	mu      sync.Mutex                      // guards ends
+	ends    map[lifecycle.Ref]chan struct{} // of living children; closed when they end
+}
+
+// reap waits for a child, and notifies those that wait for the end of its attempt.
+func (p *reaper) reap(r lifecycle.Ref, wait func()) {
+	ended := make(chan struct{})
+	p.mu.Lock()
+	p.ends[r] = ended
+	p.mu.Unlock()
+	p.reaping.Go(func() {
+		wait()
+		close(ended)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.ends[r] == ended {
+			delete(p.ends, r)
+		}
+	})
+}
+
+// Ended implements [run.Ender].
+func (p *reaper) Ended(r lifecycle.Ref) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ends[r]
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package localexec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// thisMachine says why nothing runs here: killing all processes of a tool, and finding
+// them again after a crash, need Linux.
+func thisMachine() (machine, error) {
+	return machine{}, fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
+}
+
+func ownSession() *syscall.SysProcAttr { return nil }
+func delegatedCgroup() (string, error) { return "", errors.ErrUnsupported }
+func ownedBy(fs.FileInfo, int) bool    { return false }
+
+func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
+	return "", errors.ErrUnsupported
+}
