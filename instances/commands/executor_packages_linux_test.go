@@ -99,7 +99,7 @@ func (p *packages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is to the tool, and tries to change itself.
 func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	t.Helper()
-	rt, p := newRunsTest(t, localexec.Sandbox), newPackages(t)
+	rt, p := newRunsTest(t, localexec.ModeSandbox), newPackages(t)
 	server := httptest.NewTLSServer(p)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -88,7 +88,7 @@ type runsTest struct {
 
 func newRunsTest(t *testing.T, isolation string) *runsTest {
 	t.Helper()
-	if isolation == localexec.Sandbox {
+	if isolation == localexec.ModeSandbox {
 		tofutest.Bubblewrap(t)
 	}
 	rt := &runsTest{cloud: &cloud{here: map[string]bool{}, made: map[string]int{}, hold: true, arrived: make(chan struct{}), goOn: make(chan struct{})}}
@@ -279,7 +279,7 @@ func (rt *runsTest) complete(t *testing.T) {
 
 // TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports.
 func TestTofuRunCost(t *testing.T) {
-	rt := newRunsTest(t, localexec.Sandbox)
+	rt := newRunsTest(t, localexec.ModeSandbox)
 	close(rt.cloud.goOn)
 	order := rt.options.Order
 	rt.options.Order = func(ctx context.Context, s run.Spec) (localexec.Order, error) {
@@ -314,11 +314,11 @@ func TestTofuRunKilled(t *testing.T) {
 		name, isolation, victim string
 		applying, lost          bool
 	}{
-		{"child at init", localexec.Sandbox, "process.json", false, true},
-		{"tool at init", localexec.Sandbox, "tool.json", false, false},
-		{"child in apply", localexec.Sandbox, "process.json", true, true},
-		{"tool in apply", localexec.Sandbox, "tool.json", true, false},
-		{"child in apply without sandbox", localexec.NoIsolation, "process.json", true, true},
+		{"child at init", localexec.ModeSandbox, "process.json", false, true},
+		{"tool at init", localexec.ModeSandbox, "tool.json", false, false},
+		{"child in apply", localexec.ModeSandbox, "process.json", true, true},
+		{"tool in apply", localexec.ModeSandbox, "tool.json", true, false},
+		{"child in apply without sandbox", localexec.ModeNone, "process.json", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := newRunsTest(t, c.isolation)
@@ -367,7 +367,7 @@ func TestTofuRunKilled(t *testing.T) {
 // TestTofuRunServerKilled kills a server during an apply. Its run goes on, and the next
 // server reads the result.
 func TestTofuRunServerKilled(t *testing.T) {
-	rt := newRunsTest(t, localexec.Sandbox)
+	rt := newRunsTest(t, localexec.ModeSandbox)
 	rt.next(t)
 	spec, err := json.Marshal(rt.spec)
 	if err != nil {

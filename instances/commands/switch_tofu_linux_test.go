@@ -48,7 +48,7 @@ template "lab/night" {
 // TestTofuSwitch stops and starts a real module by the variable of a schedule: resources that
 // exist only while it runs disappear and come back, and the others stay.
 func TestTofuSwitch(t *testing.T) {
-	rt := newRunsTest(t, localexec.NoIsolation)
+	rt := newRunsTest(t, localexec.ModeNone)
 	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -308,11 +308,11 @@ func TestChildSecrets(t *testing.T) {
 	if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, masked) {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, resultFile))
+	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, ResultFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, logFile))
+	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, LogFile))
 	if err != nil {
 		t.Fatal(err)
 	}

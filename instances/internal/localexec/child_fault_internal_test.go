@@ -24,7 +24,7 @@ import (
 // programs. It counts its applies.
 type quickTool struct{ applied int }
 
-func (q *quickTool) start(c toolCommand) (startedTool, error) {
+func (q *quickTool) start(c Command) (startedTool, error) {
 	at := stubDir{}
 	for _, v := range c.Env {
 		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
@@ -152,7 +152,7 @@ func leaveState(t *testing.T, tr *trial) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, filepath.Join(tr.order.Scratch, attemptFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
+	mustWrite(t, filepath.Join(tr.order.Scratch, noteFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
 	mustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), state(2, 2))
 	tr.order.Spec.Took = run.LockID(ref)
 }

@@ -88,10 +88,10 @@ func (k *killTest) attempt(t *testing.T, s stubScript) run.Spec {
 // mustKill kills a process and waits until it is gone.
 func mustKill(t *testing.T, p process) {
 	t.Helper()
-	if err := p.signal(syscall.SIGKILL); err != nil {
+	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the death of a process", func() bool { return !p.alive() })
+	await(t, "the death of a process", func() bool { return !p.Alive() })
 }
 
 // mustTool returns the tool process of an attempt.
@@ -132,7 +132,7 @@ func (k *killTest) halts() map[string]struct {
 func TestChildKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, NoIsolation)
+			k := newKillTest(t, ModeNone)
 			step := k.halts()[name]
 			s := k.attempt(t, step.script)
 			h := k.mustStart(t, s)
@@ -141,8 +141,8 @@ func TestChildKilled(t *testing.T) {
 			mustKillChild(t, k.scratch(s.Ref))
 			mustWrite(t, k.mark+".on", "")
 			st := k.mustEnd(t, s, h)
-			if st.State != run.Gone || tool.alive() {
-				t.Fatalf("%+v, the tool lives: %v", st, tool.alive())
+			if st.State != run.Gone || tool.Alive() {
+				t.Fatalf("%+v, the tool lives: %v", st, tool.Alive())
 			}
 			k.mustGoOnFrom(t, step.want)
 		})
@@ -180,7 +180,7 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 func TestToolKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, NoIsolation)
+			k := newKillTest(t, ModeNone)
 			seconds := "86425" + strconv.Itoa(os.Getpid())
 			step := k.halts()[name]
 			for command := range step.script {
@@ -213,7 +213,7 @@ func TestToolKilled(t *testing.T) {
 func TestHostLost(t *testing.T) {
 	for name, want := range map[string]string{"plan": "", "apply, stored": state(1, 1)} {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, NoIsolation)
+			k := newKillTest(t, ModeNone)
 			s := k.attempt(t, k.halts()[name].script)
 			h := k.mustStart(t, s)
 			mustAppear(t, k.mark)

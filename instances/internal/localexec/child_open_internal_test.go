@@ -50,7 +50,7 @@ func TestLocalResult(t *testing.T) {
 	if r, _ := tr.run(); string(r.Variables["password"]) != `"planted"` {
 		t.Errorf("sealed: %s", r.Variables)
 	}
-	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, resultFile))
+	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, ResultFile))
 	if err != nil || strings.Contains(string(b), "planted") || !strings.Contains(string(b), "small") {
 		t.Errorf("%s, %v", b, err)
 	}

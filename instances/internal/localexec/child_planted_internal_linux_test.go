@@ -52,7 +52,7 @@ const reading = `cat /tmp/keys/secret /var/tmp/keys/secret /dev/shm/keys/secret 
 // Shows: instances 7
 func TestPlanted(t *testing.T) {
 	tofutest.Bubblewrap(t)
-	k := newKillTest(t, Sandbox)
+	k := newKillTest(t, ModeSandbox)
 	storage := k.options.Storage
 	victim, secret := filepath.Join(storage, "keys", "victim"), filepath.Join(storage, "keys", "secret")
 	mustWrite(t, victim, "untouched-victim")

@@ -103,7 +103,7 @@ func TestRemotePackages(t *testing.T) {
 	tr.order.Server.URL = server.URL
 	tr.order.Packages = Packages{Dir: filepath.Join(t.TempDir(), "packages"), Max: 1 << 20}
 	c := tr.next()
-	if err := os.MkdirAll(c.Order.packages(), 0o700); err != nil {
+	if err := os.MkdirAll(c.Order.PackagesDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.run(t.Context()); err != nil {
@@ -112,7 +112,7 @@ func TestRemotePackages(t *testing.T) {
 	if r, log := tr.result(); r.Outcome != lifecycle.Done || !strings.Contains(log, h1) || !strings.Contains(log, zh) || !strings.Contains(log, "/packages/0\n") {
 		t.Errorf("%+v\n%s", r, log)
 	}
-	if b, err := os.ReadFile(filepath.Join(c.Order.packages(), "0", "terraform-provider-dns")); string(b) != "the program" {
+	if b, err := os.ReadFile(filepath.Join(c.Order.PackagesDir(), "0", "terraform-provider-dns")); string(b) != "the program" {
 		t.Errorf("%q, %v", b, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestRemoteKilled(t *testing.T) {
 	})
 	tr.names(true, "cancelled by anna")
 	<-c.stop.asked
-	if err := syscall.Kill(os.Getpid(), forceSignal); err != nil { // this process is the child
+	if err := syscall.Kill(os.Getpid(), ForceSignal); err != nil { // this process is the child
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

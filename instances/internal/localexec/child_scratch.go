@@ -94,7 +94,7 @@ func (c scratch) makeFolders() error {
 
 // linkErrored makes a state that cannot be stored outlive the tool's folder.
 func (c scratch) linkErrored(module string) error {
-	if !c.Order.changes() {
+	if !c.Order.Changes() {
 		return nil
 	}
 	return c.dir.LinkErrored(module)
@@ -140,7 +140,7 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
 		_, err = cache.Share(within, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
-			Source: source, Dir: o.packages(), Shown: string(c.dir.Inside(packagesFolder)),
+			Source: source, Dir: o.PackagesDir(), Shown: string(c.dir.Inside(PackagesFolder)),
 		})
 	}
 	if err != nil && ctx.Err() == nil {
@@ -323,7 +323,7 @@ func (c scratch) environment() ([]string, error) {
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
 		"AWS_EC2_METADATA_DISABLED": "true", // the machine's role belongs to the server; a credential may override this
 	}
-	for _, name := range outsideVariables() {
+	for _, name := range OutsideVariables() {
 		if v := c.Getenv(name); v != "" {
 			env[name] = v
 		}

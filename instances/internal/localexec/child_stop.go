@@ -77,7 +77,7 @@ func (s *stopper) err() error {
 // called.
 func (s *stopper) obey() (forget func()) {
 	forced := make(chan os.Signal, 1)
-	signal.Notify(forced, forceSignal)
+	signal.Notify(forced, ForceSignal)
 	over := make(chan struct{})
 	go func() {
 		select {

@@ -51,7 +51,7 @@ func (c toolRun) steps(ctx context.Context, p prepared) error {
 			return c.keepPlan(ctx, p, plan)
 		}
 	}
-	if err := c.Order.checkScratch(c.dir); err != nil {
+	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
 	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
@@ -87,7 +87,7 @@ func (c toolRun) init(ctx context.Context, p prepared) error {
 		c.stays = run.Permanent(out.text())
 		return fmt.Errorf("init: %s", out.text())
 	}
-	if err := c.Order.checkScratch(c.dir); err != nil {
+	if err := c.Order.CheckScratch(c.dir); err != nil {
 		return err
 	}
 	if p.locked {
@@ -251,7 +251,7 @@ func (c toolRun) command(ctx context.Context, p prepared, args []string, out, er
 	if err := c.stop.err(); err != nil {
 		return 0, err
 	}
-	t, err := c.start(toolCommand{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
+	t, err := c.start(Command{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
 	if err != nil {
 		return 0, err
 	}

@@ -140,7 +140,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 			continue
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		if !ok || !isVariable(name) || strings.ContainsRune(value, 0) {
+		if !ok || !IsVariable(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
 		}
 		if err := set(name, value); err != nil {

@@ -97,7 +97,7 @@ func FuzzReadVariables(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := readVariables(b, func(name, value string) error {
-			if !isVariable(name) || strings.ContainsAny(value, "\x00\n") {
+			if !IsVariable(name) || strings.ContainsAny(value, "\x00\n") {
 				t.Errorf("%q=%q", name, value)
 			}
 			return nil

@@ -12,13 +12,13 @@ import (
 
 var variableRE = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// isVariable reports whether this can be the name of a variable.
-func isVariable(name string) bool { return variableRE().MatchString(name) }
+// IsVariable reports whether this can be the name of a variable.
+func IsVariable(name string) bool { return variableRE().MatchString(name) }
 
 // CheckVariable refuses names that are used by the run itself, by the dynamic loader, or
 // by the tool to reach its state.
 func CheckVariable(name string) error {
-	if !isVariable(name) {
+	if !IsVariable(name) {
 		return fmt.Errorf("%q is not the name of a variable", name)
 	}
 	own := []string{"PATH", "HOME", "TMPDIR", "LANG", "PWD", "CHECKPOINT_DISABLE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_S3_ENDPOINT"}
@@ -32,7 +32,7 @@ func CheckVariable(name string) error {
 	return nil
 }
 
-// outsideVariables returns the variables for network access: proxies and certificates.
-func outsideVariables() []string {
+// OutsideVariables returns the variables for network access: proxies and certificates.
+func OutsideVariables() []string {
 	return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 }

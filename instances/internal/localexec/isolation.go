@@ -13,7 +13,7 @@ import (
 )
 
 // execCommand is the command of okara that sets limits and user, and executes the tool.
-const execCommand = "instance-exec"
+const ExecCommand = "instance-exec"
 
 // systemFiles returns the files that programs need: libraries and programs, names of
 // users and hosts, certificates. None of these folders contains keys: of /etc/ssl and
@@ -30,11 +30,11 @@ func systemFiles() []string {
 }
 
 // commandLine returns the command that runs the tool. Limits and user are set by
-// [execCommand], which runs inside the sandbox and starts any wrapper.
-func (o *Order) commandLine(dir *sandbox.Workdir, c toolCommand, infoFD int) []string {
-	program := resolved(o.Program)
+// [ExecCommand], which runs inside the sandbox and starts any wrapper.
+func (o *Order) commandLine(dir *sandbox.Workdir, c Command, infoFD int) []string {
+	program := Resolve(o.Program)
 	tool := append([]string{program}, c.Args...)
-	if o.Isolation.Mode == Wrapped {
+	if o.Isolation.Mode == ModeWrap {
 		names := strings.NewReplacer("${scratch}", string(dir.Base()), "${program}", program)
 		var wrap []string
 		for _, w := range o.Isolation.Wrap {
@@ -42,8 +42,8 @@ func (o *Order) commandLine(dir *sandbox.Workdir, c toolCommand, infoFD int) []s
 		}
 		tool = append(wrap, tool...)
 	}
-	line := slices.Concat([]string{o.Okara, execCommand, "--base", string(dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
-	if o.Isolation.Mode == Sandbox {
+	line := slices.Concat([]string{o.Okara, ExecCommand, "--base", string(dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	if o.Isolation.Mode == ModeSandbox {
 		return append(o.sandbox(dir, infoFD), line...)
 	}
 	return line
@@ -57,7 +57,7 @@ func (o *Order) execArgs() []string {
 	if n := o.Isolation.Processes; n > 0 {
 		args = append(args, "--processes", strconv.Itoa(n))
 	}
-	if o.Isolation.Mode == OwnUser {
+	if o.Isolation.Mode == ModeUser {
 		args = append(args, "--uid", strconv.Itoa(o.Isolation.UID), "--gid", strconv.Itoa(o.Isolation.GID))
 	}
 	return args
@@ -93,8 +93,8 @@ func (o *Order) sandbox(work *sandbox.Workdir, infoFD int) []string {
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
 	args = append(args, work.Binds()...)
-	if dir := o.packages(); dir != "" {
-		args = append(args, "--ro-bind", work.Shown(dir, o.shown()), string(work.Inside(packagesFolder)))
+	if dir := o.PackagesDir(); dir != "" {
+		args = append(args, "--ro-bind", work.Shown(dir, o.shown()), string(work.Inside(PackagesFolder)))
 	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {
@@ -141,11 +141,11 @@ func showArgs(name string) []string {
 	if err == nil && within(filepath.Join(filepath.Dir(name), target), "/usr") {
 		return []string{"--symlink", target, name}
 	}
-	return []string{"--ro-bind-try", resolved(name), name}
+	return []string{"--ro-bind-try", Resolve(name), name}
 }
 
-// resolved returns the target of a link, or the name itself.
-func resolved(name string) string {
+// Resolve returns the target of a link, or the name itself.
+func Resolve(name string) string {
 	if file, err := filepath.EvalSymlinks(name); err == nil {
 		return file
 	}

@@ -43,7 +43,7 @@ func newOrder(t *testing.T, mode string) *opened {
 		Scratch:   filepath.Join(storage, "runs", "abc", "1-1"),
 		Isolation: Isolation{Mode: mode, Hide: []string{storage}},
 	}}
-	if o.dir, err = o.open(); err != nil {
+	if o.dir, err = o.Open(); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -53,13 +53,13 @@ func newOrder(t *testing.T, mode string) *opened {
 func (o *opened) tool() string { return filepath.Join(o.Scratch, "work", sandbox.Tool) }
 
 // mustStart runs a script in place of the tool.
-func mustStart(t *testing.T, o *opened, out *bytes.Buffer, script string, args ...string) *tool {
+func mustStart(t *testing.T, o *opened, out *bytes.Buffer, script string, args ...string) *Running {
 	t.Helper()
-	c := toolCommand{Args: append([]string{"-c", script, "sh"}, args...), Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
+	c := Command{Args: append([]string{"-c", script, "sh"}, args...), Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
 	if out != nil {
 		c.Stdout, c.Stderr = out, out
 	}
-	tool, err := o.startCommand(o.dir, c)
+	tool, err := o.Start(o.dir, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 	t.Helper()
 	tofutest.Bubblewrap(t)
 	return newLocal(t, func(o *LocalOptions) {
-		o.Isolation = Sandbox
+		o.Isolation = ModeSandbox
 		if change != nil {
 			change(o)
 		}
@@ -206,7 +206,7 @@ func TestKeyring(t *testing.T) {
 	if b, err := look.Output(); err != nil || !strings.Contains(string(b), "key-of-the-server") {
 		t.Fatalf("we do not see it ourselves: %q, %v", b, err)
 	}
-	if got := mustRun(t, newOrder(t, NoIsolation), "cat /proc/keys; echo looked"); strings.Contains(got, "key-of-the-server") || !strings.HasSuffix(got, "looked\n") {
+	if got := mustRun(t, newOrder(t, ModeNone), "cat /proc/keys; echo looked"); strings.Contains(got, "key-of-the-server") || !strings.HasSuffix(got, "looked\n") {
 		t.Errorf("it sees %q", got)
 	}
 }
@@ -294,7 +294,7 @@ func TestRunsApart(t *testing.T) {
 // Shows: platform-attacks 7
 // Shows: instances 7
 func TestToolLeavesNothing(t *testing.T) {
-	o := newOrder(t, NoIsolation)
+	o := newOrder(t, ModeNone)
 	mark := "86423" + strconv.Itoa(os.Getpid()) // seconds; in the command line of remaining processes
 	var out bytes.Buffer
 	tool := mustStart(t, o, &out, `setsid sleep `+mark+` & (sleep `+mark+` &) ; echo started; exit 7`)
@@ -318,7 +318,7 @@ func TestToolLeavesNothing(t *testing.T) {
 // running returns the processes whose command line has the word.
 func running(t *testing.T, word string) []process {
 	t.Helper()
-	all, err := processes()
+	all, err := allProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func running(t *testing.T, word string) []process {
 // TestInterrupt: the tool is interrupted once, and ends in order; if it does not end, it
 // is killed.
 func TestInterrupt(t *testing.T) {
-	for _, mode := range []string{NoIsolation} {
+	for _, mode := range []string{ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			o := newOrder(t, mode)
 			const script = `trap 'echo interrupted; exit 3' INT; echo ready > ready; while :; do sleep 0.05; done`
@@ -358,7 +358,7 @@ func TestInterrupt(t *testing.T) {
 			if err := tool.Wait(); err == nil {
 				t.Error("a killed tool ended well")
 			}
-			if tool.group.alive() {
+			if tool.group.Alive() {
 				t.Error("still alive")
 			}
 		})
@@ -392,7 +392,7 @@ func TestEnter(t *testing.T) {
 
 // TestLimits limits the tool to files of 1 MiB.
 func TestLimits(t *testing.T) {
-	o := newOrder(t, NoIsolation)
+	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20, Memory: 64 << 20}
 	got := mustRun(t, o, `ulimit -f; ulimit -d; ulimit -c; head -c 2000000 /dev/zero > big; wc -c < big`)
 	if want := "2048\n65536\n0\n"; !strings.HasPrefix(got, want) || !strings.HasSuffix(strings.TrimSpace(got), "1048576") {
@@ -404,7 +404,7 @@ func TestLimits(t *testing.T) {
 //
 // Shows: crash K13
 func TestScratchFull(t *testing.T) {
-	o := newOrder(t, NoIsolation)
+	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'exit 1' INT; for i in 1 2 3; do head -c 1000000 /dev/zero > $i; done; while :; do sleep 0.05; done`)
 	if err := tool.Wait(); !errors.Is(err, sandbox.ErrFull) {
@@ -415,7 +415,7 @@ func TestScratchFull(t *testing.T) {
 // TestScratchOverfull: a tool that writes on after the interrupt is killed, and no tool
 // is interrupted twice.
 func TestScratchOverfull(t *testing.T) {
-	o := newOrder(t, NoIsolation)
+	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'echo >> asked' INT; i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $((i%9)); sleep 0.05; done`)
 	mustAppear(t, filepath.Join(o.tool(), "asked"))
@@ -440,13 +440,13 @@ func TestOwnUser(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	const uid = 61234
-	o := newOrder(t, OwnUser)
+	o := newOrder(t, ModeUser)
 	o.Isolation.UID, o.Isolation.GID = uid, uid
 	if err := o.dir.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if o.dir, err = o.open(); err != nil {
+	if o.dir, err = o.Open(); err != nil {
 		t.Fatal(err)
 	}
 	for dir := o.Scratch; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -502,9 +502,9 @@ func mustCopy(t *testing.T, from, to string) string {
 //
 // Shows: platform 20
 func TestWrap(t *testing.T) {
-	o := newOrder(t, Wrapped)
+	o := newOrder(t, ModeWrap)
 	o.Isolation.Wrap = []string{"/usr/bin/env", "WRAPPED=${scratch} ${program}"}
-	if got, want := mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.Base())+" "+resolved("/bin/sh")+"\n"; got != want {
+	if got, want := mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.Base())+" "+Resolve("/bin/sh")+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -530,7 +530,7 @@ func TestCgroup(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	o := newOrder(t, NoIsolation)
+	o := newOrder(t, ModeNone)
 	o.Isolation.Cgroup = dir
 	tool := mustStart(t, o, nil, `setsid sleep 8642398 & : > ready; wait`)
 	mustAppear(t, filepath.Join(o.tool(), "ready"))

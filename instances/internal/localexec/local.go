@@ -41,12 +41,12 @@ type LocalOptions struct {
 	Okara string
 	// Program is tofu or terraform, by name or path; "": tofu.
 	Program string
-	// Isolation is one of the modes; "": [Sandbox].
+	// Isolation is one of the modes; "": [ModeSandbox].
 	Isolation string
-	// Wrap is the command that starts the tool in mode [Wrapped]: ${scratch} is the
+	// Wrap is the command that starts the tool in mode [ModeWrap]: ${scratch} is the
 	// folder that it needs, ${program} the tool.
 	Wrap []string
-	// Users are for mode [OwnUser], one for each concurrent run.
+	// Users are for mode [ModeUser], one for each concurrent run.
 	Users []User
 	// Show lists further files and folders that a sandbox shows, read-only.
 	Show []string
@@ -129,7 +129,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	l.o.Okara = resolved(l.o.Okara)
+	l.o.Okara = Resolve(l.o.Okara)
 	if l.o.Program, err = findProgram(cmp.Or(l.o.Program, "tofu")); err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 // prepareRun makes what an attempt needs on this machine: its folders, and its user and
 // control group if it has them.
 func (l *Local) prepareRun(o *Order) (err error) {
-	if l.isolation.Mode == OwnUser {
+	if l.isolation.Mode == ModeUser {
 		u, err := l.freeUser()
 		if err != nil {
 			return err
@@ -309,15 +309,15 @@ func (l *Local) prepareRun(o *Order) (err error) {
 	if err := sandbox.Remove(o.Scratch); err != nil { // left by an interrupted start
 		return err
 	}
-	if err := makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch); err != nil || o.packages() == "" {
+	if err := makeFolders(l.folderMode(), filepath.Dir(o.Scratch), o.Scratch); err != nil || o.PackagesDir() == "" {
 		return err
 	}
-	return makeFolders(0o711, o.packages()) // the user of a sandbox may differ
+	return makeFolders(0o711, o.PackagesDir()) // the user of a sandbox may differ
 }
 
 // folderMode lets the user of a run enter its folder, and read nothing else.
 func (l *Local) folderMode() fs.FileMode {
-	if l.isolation.Mode == OwnUser {
+	if l.isolation.Mode == ModeUser {
 		return 0o711
 	}
 	return 0o700
@@ -340,7 +340,7 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	o.Isolation = l.isolation
 	o.Environment = g.environment
 	o.Files = g.files
-	if l.isolation.Mode == Sandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
+	if l.isolation.Mode == ModeSandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
 		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, "packages"), Max: l.o.Packages}
 	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
@@ -371,7 +371,7 @@ func (l *Local) freeUser() (User, error) {
 // network. Everything else is in its order.
 func (o *LocalOptions) environment() []string {
 	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
-	for _, name := range outsideVariables() {
+	for _, name := range OutsideVariables() {
 		if v := o.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -404,7 +404,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		return m, err
 	}
 	m = marker{parsedHandle: parsedHandle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
-	m.process, err = newProcess(pid)
+	m.process, err = Identify(pid)
 	if err == nil {
 		err = writeMarker(o.Scratch, m)
 	}
@@ -412,7 +412,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), write(w, b), w.Close())
 	}
 	if err != nil {
-		return m, errors.Join(err, m.process.signal(syscall.SIGKILL))
+		return m, errors.Join(err, m.process.Signal(syscall.SIGKILL))
 	}
 	return m, nil
 }
@@ -434,8 +434,8 @@ func writeMarker(dir string, m marker) error {
 // is a descendant of the started process, and is reparented to this process.
 func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
 	line := []string{RunCommand}
-	if o.Isolation.Mode == Sandbox {
-		line = append(o.enterOptions().Args(), l.o.Okara, RunCommand)
+	if o.Isolation.Mode == ModeSandbox {
+		line = append(o.EnterArgs(), l.o.Okara, RunCommand)
 	}
 	cmd := exec.Command(l.o.Okara, line...)
 	cmd.Dir = o.Scratch
@@ -444,7 +444,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	cmd.Stdout = out
 	cmd.Stderr = errs
 	cmd.SysProcAttr = ownSession()
-	if o.Isolation.Mode != Sandbox {
+	if o.Isolation.Mode != ModeSandbox {
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}

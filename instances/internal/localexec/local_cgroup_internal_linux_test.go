@@ -47,7 +47,7 @@ func TestCleanUpCgroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
-	alive, err := newProcess(sleeper.Process.Pid)
+	alive, err := Identify(sleeper.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 		t.Fatal(err)
 	}
 	l.options = LocalOptions{
-		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: NoIsolation,
+		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: ModeNone,
 		Getenv:   func(string) string { return "" },
 		Order:    func(context.Context, run.Spec) (Order, error) { return Order{StateKeys: "planted-secret"}, nil },
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) { return stubRepo(s) },
@@ -341,7 +341,7 @@ func TestCleanUp(t *testing.T) {
 			}
 		}
 		if f.errored {
-			mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+			mustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
 			mustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 		}
 		if err := os.Chtimes(dir, f.at, f.at); err != nil {
@@ -356,10 +356,10 @@ func TestCleanUp(t *testing.T) {
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
-	for i, size := range []int64{maxState / 4, maxState / 2, maxState / 2, maxState} {
+	for i, size := range []int64{MaxErrored / 4, MaxErrored / 2, MaxErrored / 2, MaxErrored} {
 		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
-		mustWrite(t, filepath.Join(dir, attemptFile), `{"module":"module"}`)
+		mustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
 		mustWrite(t, file, "")
 		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
 			t.Fatal(err)
@@ -377,7 +377,7 @@ func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
 	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
-	self, err := newProcess(os.Getpid())
+	self, err := Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestTidy(t *testing.T) {
 	alive.process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
 		dir := filepath.Join(l.runs(), name)
-		mustWrite(t, filepath.Join(dir, resultFile), "{}")
+		mustWrite(t, filepath.Join(dir, ResultFile), "{}")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +406,7 @@ func TestErroredOfPlans(t *testing.T) {
 		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}))
 		tr.order.Spec.Ref.Kind = kind
 		tr.run()
-		if got := findErrored(tr.order.Scratch) != ""; got != keeps {
+		if got := FindErrored(tr.order.Scratch) != ""; got != keeps {
 			t.Errorf("%s: kept: %v", kind, got)
 		}
 	}
@@ -430,13 +430,13 @@ func TestCheck(t *testing.T) {
 		name, want string
 		change     func(*LocalOptions)
 	}{
-		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = OwnUser, []User{{61234, 61234}} }},
-		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = Sandbox, "/dev/shm/okara" }},
+		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = ModeUser, []User{{61234, 61234}} }},
+		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = ModeSandbox, "/dev/shm/okara" }},
 		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
 		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
 		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
-		{"no users", "needs", func(o *LocalOptions) { o.Isolation = OwnUser }},
-		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = Wrapped }},
+		{"no users", "needs", func(o *LocalOptions) { o.Isolation = ModeUser }},
+		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = ModeWrap }},
 		{"unknown", "not sandbox, user, wrap or none", func(o *LocalOptions) { o.Isolation = "chroot" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

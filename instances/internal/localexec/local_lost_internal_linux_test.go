@@ -24,9 +24,9 @@ import (
 // Shows: crash K7
 // Shows: platform-mistakes 14 | an aborted run loses resources
 func TestKilledChild(t *testing.T) {
-	for _, mode := range []string{NoIsolation, Sandbox} {
+	for _, mode := range []string{ModeNone, ModeSandbox} {
 		t.Run(mode, func(t *testing.T) {
-			if mode == Sandbox {
+			if mode == ModeSandbox {
 				tofutest.Bubblewrap(t)
 			}
 			shown := t.TempDir()
@@ -43,8 +43,8 @@ func TestKilledChild(t *testing.T) {
 					t.Errorf("%+v, %v", st, err)
 				}
 			}
-			await(t, "the interrupt", func() bool { return findErrored(dir) != "" })
-			file := findErrored(dir)
+			await(t, "the interrupt", func() bool { return FindErrored(dir) != "" })
+			file := FindErrored(dir)
 			mustWrite(t, filepath.Join(shown, "go"), "")
 			st := l.mustEnd(t, s, h)
 			if st.State != run.Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
@@ -150,7 +150,7 @@ func TestNotStarted(t *testing.T) {
 func TestBoot(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	self, err := newProcess(os.Getpid())
+	self, err := Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,14 +234,14 @@ func TestStoppedChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.process.signal(syscall.SIGSTOP); err != nil {
+	if err := m.process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	seen := l.observer().observation(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
-	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.alive() {
-		t.Errorf("%+v, alive %v", st, m.process.alive())
+	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.Alive() {
+		t.Errorf("%+v, alive %v", st, m.process.Alive())
 	}
 }
 

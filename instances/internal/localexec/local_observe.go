@@ -176,7 +176,7 @@ func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) 
 // for. A living child that lost its lock, for example because the machine slept, is
 // killed before another run takes the lock over.
 func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
-	if !at.process.alive() {
+	if !at.process.Alive() {
 		return l.endRest(at, g)
 	}
 	if time.Since(g.asked) < askTime {
@@ -243,7 +243,7 @@ func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 // the registry did not answer for too long. It contains no plan: the next attempt makes a
 // new one.
 func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
-	b, err := files.ReadPrivate(filepath.Join(folder, resultFile), records.MaxRunResult)
+	b, err := files.ReadPrivate(filepath.Join(folder, ResultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
 	}
@@ -258,7 +258,7 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 	if err != nil {
 		return run.Status{}, err
 	}
-	log, err := files.ReadPrivate(filepath.Join(folder, logFile), records.MaxRunLog)
+	log, err := files.ReadPrivate(filepath.Join(folder, LogFile), records.MaxRunLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, err
 	}
@@ -313,7 +313,7 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (wh
 func (l observer) lost(at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
-		if file := findErrored(at.folder); file != "" {
+		if file := FindErrored(at.folder); file != "" {
 			return run.Status{State: run.Gone, Message: fmt.Sprintf("%s; host %s may hold a newer state in %s", why, at.Host, file)}, nil
 		}
 		if last := lastLine(filepath.Join(at.folder, "child.log")); last != "" {
@@ -356,7 +356,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 		g.cancelled = true
 		return nil
 	}
-	return at.process.signal(syscall.SIGTERM)
+	return at.process.Signal(syscall.SIGTERM)
 }
 
 // Kill kills the tool of an attempt on this host; on another host its child reads that
@@ -366,7 +366,7 @@ func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
 	if err != nil || !at.here {
 		return err
 	}
-	return at.process.signal(forceSignal)
+	return at.process.Signal(ForceSignal)
 }
 
 // Log returns the log of an attempt from offset on, as far as it is written. On another
@@ -383,7 +383,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 		return nil, err
 	}
 	if at.folder != "" {
-		f, err := os.OpenFile(filepath.Join(at.folder, logFile), os.O_RDONLY, 0)
+		f, err := os.OpenFile(filepath.Join(at.folder, LogFile), os.O_RDONLY, 0)
 		if err == nil {
 			_, err = f.Seek(offset, io.SeekStart)
 			return f, err

@@ -18,23 +18,23 @@ type machine struct {
 
 // attempt returns by what the processes of an attempt are found.
 func (l *Local) attempt(folder string, m marker) attempt {
-	a := attempt{scratch: folder, child: m.process, cgroup: m.Cgroup}
-	if l.isolation.Mode == OwnUser {
-		a.uid = m.UID
+	a := attempt{Scratch: folder, Child: m.process, Cgroup: m.Cgroup}
+	if l.isolation.Mode == ModeUser {
+		a.UID = m.UID
 	}
 	return a
 }
 
 // running reports whether any process of an attempt lives on this machine.
 func (l *Local) running(folder string, m marker) bool {
-	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).alive()
+	return m.Boot == l.here.Boot && m.Namespace == l.here.Namespace && l.attempt(folder, m).Alive()
 }
 
 // interrupt asks what is left of a run to end.
-func (l *Local) interrupt(at workDir) error { return l.attempt(at.folder, at.marker).interrupt() }
+func (l *Local) interrupt(at workDir) error { return l.attempt(at.folder, at.marker).Interrupt() }
 
 // kill kills all processes of an attempt.
-func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).kill() }
+func (l *Local) kill(at workDir) error { return l.attempt(at.folder, at.marker).Kill() }
 
 // reaper waits for children that end while this process lives.
 type reaper struct {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // commands returns the commands of okara that tests need.
 func commands() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
-		execCommand: execTestCommand,
+		ExecCommand: execTestCommand,
 		"init":      stubTool("init"),
 		"plan":      stubTool("plan"),
 		"apply":     stubTool("apply"),
@@ -45,7 +45,7 @@ func commands() map[string]func(args []string) error {
 
 func execTestCommand(args []string) error {
 	var o ExecOptions
-	f := flag.NewFlagSet(execCommand, flag.ContinueOnError)
+	f := flag.NewFlagSet(ExecCommand, flag.ContinueOnError)
 	f.StringVar(&o.Base, "base", "", "")
 	f.StringVar(&o.Dir, "dir", "", "")
 	f.IntVar(&o.UID, "uid", 0, "")

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// attemptFile in a scratch folder records the lock and base version of an attempt. Only
+// noteFile in a scratch folder records the lock and base version of an attempt. Only
 // attempts that change something have it: others leave no state.
-const attemptFile = "attempt.json"
+const noteFile = "attempt.json"
 
-// attemptNote is what this file says, for whoever finds a state in the folder.
-type attemptNote struct {
-	LockID string `json:"lock_id"`
+// Note says of an attempt what is needed to store a state that is found in its folder.
+type Note struct {
+	LockID string `json:"lock_id"` // of the lock of the state: see [run.LockID]
 	Base   int64  `json:"base"`   // version of the state at the start; 0: none
 	Module string `json:"module"` // folder of the root module, in the tool's
 }
@@ -25,30 +25,32 @@ type attemptNote struct {
 // maxNote bounds that file, in bytes.
 const maxNote = 1 << 20
 
-// writeNote writes the note of an attempt, before its tool can leave a state.
-func writeNote(scratch string, n attemptNote) error {
+// WriteNote writes the note of an attempt to its scratch folder, before its tool can leave
+// a state.
+func WriteNote(scratch string, n Note) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	return files.Replace(filepath.Join(scratch, attemptFile), b, 0o600)
+	return files.Replace(filepath.Join(scratch, noteFile), b, 0o600)
 }
 
-// openErrored opens the state that an attempt left because it could not store it;
-// fs.ErrNotExist if there is none.
-func openErrored(scratch string) (*sandbox.Errored, attemptNote, error) {
-	var note attemptNote
-	b, err := files.ReadPrivate(filepath.Join(scratch, attemptFile), maxNote)
+// OpenErrored opens the state that an attempt left in its scratch folder because it could
+// not store it, and returns what its note says; fs.ErrNotExist if there is none. The
+// caller must close the state.
+func OpenErrored(scratch string) (*sandbox.Errored, Note, error) {
+	var note Note
+	b, err := files.ReadPrivate(filepath.Join(scratch, noteFile), maxNote)
 	if err != nil || json.Unmarshal(b, &note) != nil {
 		return nil, note, fs.ErrNotExist // the attempt did not get that far
 	}
-	e, err := sandbox.OpenErrored(scratch, note.Module, maxState)
+	e, err := sandbox.OpenErrored(scratch, note.Module, MaxErrored)
 	return e, note, err
 }
 
-// findErrored returns the file name of such a state; "" if there is none.
-func findErrored(scratch string) string {
-	e, _, err := openErrored(scratch)
+// FindErrored returns the file name of such a state, for display; "" if there is none.
+func FindErrored(scratch string) string {
+	e, _, err := OpenErrored(scratch)
 	if err != nil {
 		return ""
 	}
@@ -56,5 +58,5 @@ func findErrored(scratch string) string {
 	return e.Name
 }
 
-// maxState bounds such a state: the most that a store accepts.
-const maxState = 512 << 20
+// MaxErrored bounds such a state, in bytes: the most that a store accepts.
+const MaxErrored = 512 << 20

@@ -14,8 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/run"
 )
 
-// Order is what a child reads from its standard input: the specification, and all that it
-// needs and that must not appear in arguments or environment. It is secret as a whole.
+// Order is what a child reads from its standard input, as JSON: the specification, and all
+// that it needs and that must not appear in arguments or environment. It is secret as a
+// whole.
 type Order struct {
 	Spec      run.Spec  `json:"spec"`
 	Program   string    `json:"program"` // absolute name of tofu or terraform
@@ -40,10 +41,11 @@ type Order struct {
 	AllowEncryption bool `json:"allow_encryption,omitempty"` // allow encryption blocks in an uploaded configuration
 }
 
-// open makes the tool's folder, in which nothing has run.
-func (o *Order) open() (*sandbox.Workdir, error) {
+// Open makes the folder that the tool may write, below that of the attempt or where the
+// sandbox has mounted it. No tool has run in it yet.
+func (o *Order) Open() (*sandbox.Workdir, error) {
 	return sandbox.Open(sandbox.Options{
-		Scratch: o.Scratch, Placed: o.Isolation.Mode == Sandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
+		Scratch: o.Scratch, Placed: o.Isolation.Mode == ModeSandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
 	})
 }
 
@@ -81,21 +83,21 @@ type Packages struct {
 	Max int64  `json:"most"` // bytes
 }
 
-// packagesFolder in a scratch folder has the tool's part of [Packages], as hard links. A
+// PackagesFolder in a scratch folder has the tool's part of [Packages], as hard links. A
 // sandbox shows it under this name, read-only.
-const packagesFolder = "packages"
+const PackagesFolder = "packages"
 
-// packages returns the folder of this attempt's packages; "": none.
-func (o *Order) packages() string {
+// PackagesDir returns the folder of this attempt's packages; "": none.
+func (o *Order) PackagesDir() string {
 	if o.Packages.Dir == "" {
 		return ""
 	}
-	return filepath.Join(o.Scratch, packagesFolder)
+	return filepath.Join(o.Scratch, PackagesFolder)
 }
 
 // shown returns what a sandbox shows besides system files.
 func (o *Order) shown() []string {
-	if dir := o.packages(); dir != "" {
+	if dir := o.PackagesDir(); dir != "" {
 		return append(slices.Clip(o.Isolation.Show), dir)
 	}
 	return o.Isolation.Show
@@ -115,12 +117,12 @@ type Isolation struct {
 	Processes int    `json:"processes,omitempty"` // and threads; 0: no limit
 }
 
-// Modes of isolation.
+// Modes of isolation, as in the settings.
 const (
-	Sandbox     = "sandbox" // separate namespaces, made by bubblewrap
-	OwnUser     = "user"    // a separate user for each concurrent run
-	Wrapped     = "wrap"    // a command of the operator
-	NoIsolation = "none"    // the tool has all rights of the server
+	ModeSandbox = "sandbox" // separate namespaces, made by bubblewrap
+	ModeUser    = "user"    // a separate user for each concurrent run
+	ModeWrap    = "wrap"    // a command of the operator
+	ModeNone    = "none"    // the tool has all rights of the server
 )
 
 // defaultScratch limits the scratch folder if a spec sets no limit.
@@ -132,29 +134,34 @@ const scratchTime = 2 * time.Second
 
 func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
-// checkScratch returns an error if the tool's folder is full.
-func (o *Order) checkScratch(dir *sandbox.Workdir) error { return dir.Check(o.maxScratch()) }
+// CheckScratch returns [sandbox.ErrFull] if the tool's folder has reached the limit of the
+// order.
+func (o *Order) CheckScratch(dir *sandbox.Workdir) error { return dir.Check(o.maxScratch()) }
 
-// changes reports whether the attempt may change resources.
-func (o *Order) changes() bool {
+// Changes reports whether the attempt may change resources: others leave no state.
+func (o *Order) Changes() bool {
 	return o.Spec.Ref.Kind == lifecycle.RunApply || o.Spec.Ref.Kind == lifecycle.RunDestroy
 }
+
+// EnterArgs returns the arguments of okara that enter the sandbox's folder, before the
+// program that runs there.
+func (o *Order) EnterArgs() []string { return o.enterOptions().Args() }
 
 // enterOptions returns the options for entering the sandbox's folder.
 func (o *Order) enterOptions() sandbox.EnterOptions {
 	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
-	if o.changes() {
+	if o.Changes() {
 		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
 	}
 	return p
 }
 
-// logFile and resultFile are copies of what the registry has, in the scratch folder, for
+// LogFile and ResultFile are copies of what the registry has, in the scratch folder, for
 // readers on this machine and for when the registry does not answer.
 const (
-	logFile    = "log"
-	resultFile = "result.json"
+	LogFile    = "log"
+	ResultFile = "result.json"
 )
 
-// answered ends the output of a child whose tool answered a question.
-const answered = "\x04"
+// Answered ends the output of a child whose tool answered a question.
+const Answered = "\x04"

@@ -10,16 +10,17 @@ type process struct {
 	Start uint64 `json:"start"` // clock ticks since the boot
 }
 
-// attempt says by what the processes of an attempt are found on this machine.
+// attempt says by what the processes of an attempt are found on this machine. The child is
+// one of them, with all that it started.
 type attempt struct {
-	scratch string  // its folder; "": none is here
-	child   process // which may be dead
-	cgroup  string  // folder of its control group; "": none
-	uid     int     // of its tool, if no other attempt has that user; 0: none
+	Scratch string  // its folder; "": none is here
+	Child   process // which may be dead
+	Cgroup  string  // folder of its control group; "": none
+	UID     int     // of its tool, if no other attempt has that user; 0: none
 }
 
-// toolCommand is one command of the tool.
-type toolCommand struct {
+// Command is one command of the tool.
+type Command struct {
 	Args           []string
 	Dir            string   // a name in the tool's folder
 	Env            []string // the complete environment

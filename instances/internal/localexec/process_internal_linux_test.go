@@ -27,10 +27,10 @@ func TestFirstThreadEnds(t *testing.T) {
 		}
 		return now.state == 'Z'
 	})
-	if !p.alive() {
+	if !p.Alive() {
 		t.Error("it is taken for dead")
 	}
-	all, err := processes()
+	all, err := allProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestFirstThreadEnds(t *testing.T) {
 		t.Error("it is not among the processes")
 	}
 	wait()
-	if p.alive() {
+	if p.Alive() {
 		t.Error("it lives on")
 	}
 }
@@ -84,7 +84,7 @@ func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
 		wait()
 		t.Fatalf("%q, %v", line, err)
 	}
-	p, err := newProcess(cmd.Process.Pid)
+	p, err := Identify(cmd.Process.Pid)
 	if err != nil {
 		wait()
 		t.Fatal(err)

@@ -121,21 +121,21 @@ func parseStat(b []byte) (procInfo, error) {
 	return p, nil
 }
 
-// newProcess identifies the process that has this ID now.
-func newProcess(pid int) (process, error) {
+// Identify identifies the process that has this ID now.
+func Identify(pid int) (process, error) {
 	p, err := readStat(pid)
 	return p.process, err
 }
 
-// alive reports whether the process still runs. Its ID alone may belong to another
+// Alive reports whether the process still runs. Its ID alone may belong to another
 // process by now.
-func (p process) alive() bool {
+func (p process) Alive() bool {
 	now, err := readProc(p.PID)
 	return err == nil && now.process == p
 }
 
-// processes lists all running processes; those that end meanwhile are left out.
-func processes() ([]procInfo, error) {
+// allProcesses lists all running processes; those that end meanwhile are left out.
+func allProcesses() ([]procInfo, error) {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
@@ -179,9 +179,9 @@ func descent(all []procInfo, member func(procInfo) bool) []process {
 	return list
 }
 
-// signal sends a signal if the process is still the same one. A pidfd keeps its ID from
+// Signal sends a signal if the process is still the same one. A pidfd keeps its ID from
 // being reused in between.
-func (p process) signal(s syscall.Signal) error {
+func (p process) Signal(s syscall.Signal) error {
 	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
@@ -214,7 +214,7 @@ func (p process) open(do func(pidfd int) error) error {
 	}
 	file := os.NewFile(uintptr(fd), "process") // the file closes fd
 	defer file.Close()
-	if !p.alive() {
+	if !p.Alive() {
 		return nil
 	}
 	if err := do(fd); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -254,12 +254,12 @@ func (p procInfo) user() int {
 }
 
 // forceSignal asks a child to kill its tool and to end.
-const forceSignal = syscall.SIGUSR1
+const ForceSignal = syscall.SIGUSR1
 
-// alive reports whether any process of the attempt lives: its child, or one that the
+// Alive reports whether any process of the attempt lives: its child, or one that the
 // child started.
-func (a attempt) alive() bool {
-	if a.child.alive() {
+func (a attempt) Alive() bool {
+	if a.Child.Alive() {
 		return true
 	}
 	rest, _, err := a.rest()
@@ -270,21 +270,21 @@ func (a attempt) alive() bool {
 // group: the processes in the control group; in the session of the child, or in the group
 // that the child recorded; of the run's user; and the descendants of any of these.
 func (a attempt) rest() (list []process, tool process, err error) {
-	if a.scratch != "" {
-		if b, err := os.ReadFile(filepath.Join(a.scratch, toolFile)); err == nil {
+	if a.Scratch != "" {
+		if b, err := os.ReadFile(filepath.Join(a.Scratch, toolFile)); err == nil {
 			_ = json.Unmarshal(b, &tool) // an incomplete file names no process
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, tool, err
 		}
 	}
-	all, err := processes()
+	all, err := allProcesses()
 	if err != nil {
 		return nil, tool, err
 	}
-	session := a.child.PID
+	session := a.Child.PID
 	group := tool.PID
 	for _, p := range all { // if an ID was reused, no process of the run is left in that session or group
-		if p.PID == a.child.PID && p.process != a.child {
+		if p.PID == a.Child.PID && p.process != a.Child {
 			session = 0
 		}
 		if p.PID == tool.PID && p.process != tool {
@@ -292,44 +292,44 @@ func (a attempt) rest() (list []process, tool process, err error) {
 		}
 	}
 	var cgroup []process
-	if a.cgroup != "" {
-		if cgroup, err = cgroupProcesses(a.cgroup); err != nil {
+	if a.Cgroup != "" {
+		if cgroup, err = cgroupProcesses(a.Cgroup); err != nil {
 			return nil, tool, err
 		}
 	}
 	list = descent(all, func(p procInfo) bool {
 		inSession := session > 0 && p.session == session
 		inGroup := group > 0 && (p.group == group || p.session == group)
-		ofUser := a.uid > 0 && p.user() == a.uid
+		ofUser := a.UID > 0 && p.user() == a.UID
 		return inSession || inGroup || slices.Contains(cgroup, p.process) || ofUser
 	})
 	return list, tool, nil
 }
 
-// interrupt asks what is left of a run to end.
-func (a attempt) interrupt() error {
+// Interrupt asks what is left of a run to end.
+func (a attempt) Interrupt() error {
 	rest, tool, err := a.rest()
 	if err != nil {
 		return err
 	}
-	if tool.alive() {
+	if tool.Alive() {
 		return tool.interrupt()
 	}
 	var errs []error
 	for _, p := range rest { // the child died before it recorded the tool
-		errs = append(errs, p.signal(syscall.SIGINT))
+		errs = append(errs, p.Signal(syscall.SIGINT))
 	}
 	return errors.Join(errs...)
 }
 
-// kill kills all processes of an attempt, the child first, so that it starts nothing
+// Kill kills all processes of an attempt, the child first, so that it starts nothing
 // more.
-func (a attempt) kill() error {
-	if err := a.child.signal(syscall.SIGKILL); err != nil {
+func (a attempt) Kill() error {
+	if err := a.Child.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if a.cgroup != "" {
-		if err := killCgroup(a.cgroup); err != nil {
+	if a.Cgroup != "" {
+		if err := killCgroup(a.Cgroup); err != nil {
 			return err
 		}
 	}

@@ -31,14 +31,27 @@ type ExecOptions struct {
 // Exec is not supported on this system.
 func Exec(ExecOptions, []string, []string) error { return errSystem }
 
-func (o *Order) startTool(*sandbox.Workdir, toolCommand) (startedTool, error) { return nil, errSystem }
+// Running is a running command of the tool.
+type Running struct{}
 
-const forceSignal = syscall.SIGTERM
+func (o *Order) Start(*sandbox.Workdir, Command) (*Running, error) { return nil, errSystem }
 
-func newProcess(int) (process, error)         { return process{}, errSystem }
-func (p process) alive() bool                 { return false }
-func (p process) signal(syscall.Signal) error { return errSystem }
+// Interrupt does nothing on this system.
+func (*Running) Interrupt() error { return errSystem }
 
-func (attempt) alive() bool      { return false }
-func (attempt) interrupt() error { return errSystem }
-func (attempt) kill() error      { return errSystem }
+// Kill does nothing on this system.
+func (*Running) Kill() error { return errSystem }
+
+// Wait does nothing on this system.
+func (*Running) Wait() error { return errSystem }
+
+// ForceSignal asks a child to kill its tool and to end.
+const ForceSignal = syscall.SIGTERM
+
+func Identify(int) (process, error)           { return process{}, errSystem }
+func (p process) Alive() bool                 { return false }
+func (p process) Signal(syscall.Signal) error { return errSystem }
+
+func (attempt) Alive() bool      { return false }
+func (attempt) Interrupt() error { return errSystem }
+func (attempt) Kill() error      { return errSystem }

@@ -26,12 +26,12 @@ import (
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
-// toolFile in a scratch folder identifies the process of [tool.group], so that the rest
+// toolFile in a scratch folder identifies the process of [Running.group], so that the rest
 // of a run can be ended after its child died.
 const toolFile = "tool.json"
 
 // tool is a running command, with all processes that it started.
-type tool struct {
+type Running struct {
 	o     *Order
 	dir   *sandbox.Workdir
 	alone bool
@@ -52,21 +52,17 @@ type tool struct {
 	err error      // from copying, or why the tool was ended
 }
 
-// startTool starts a command of the tool with the order's isolation. The caller must wait
-// for it.
-func (o *Order) startTool(dir *sandbox.Workdir, c toolCommand) (startedTool, error) {
-	return o.startCommand(dir, c)
-}
-
-func (o *Order) startCommand(dir *sandbox.Workdir, c toolCommand) (*tool, error) {
-	t := &tool{o: o, dir: dir, alone: c.Alone}
+// Start starts a command of the tool with the order's isolation. The caller must wait for
+// it. On other systems than Linux the error is errors.ErrUnsupported.
+func (o *Order) Start(dir *sandbox.Workdir, c Command) (*Running, error) {
+	t := &Running{o: o, dir: dir, alone: c.Alone}
 	if err := t.start(c); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", o.Program, err)
 	}
 	return t, nil
 }
 
-func (t *tool) start(c toolCommand) (err error) {
+func (t *Running) start(c Command) (err error) {
 	if err := t.dir.Begin(); err != nil {
 		return err
 	}
@@ -76,7 +72,7 @@ func (t *tool) start(c toolCommand) (err error) {
 	t.cmd.Dir = "/"
 	t.cmd.Env = c.Env
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if uid := t.o.Isolation.UID; uid > 0 && t.o.Isolation.Mode == Sandbox {
+	if uid := t.o.Isolation.UID; uid > 0 && t.o.Isolation.Mode == ModeSandbox {
 		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(t.o.Isolation.GID)}
 	}
 	t.cmd.SysProcAttr = attr
@@ -89,7 +85,7 @@ func (t *tool) start(c toolCommand) (err error) {
 			t.closePipes()
 		}
 	}()
-	if t.o.Isolation.Mode == Sandbox {
+	if t.o.Isolation.Mode == ModeSandbox {
 		if info, informs, err = os.Pipe(); err != nil {
 			return err
 		}
@@ -161,7 +157,7 @@ func (t *tool) start(c toolCommand) (err error) {
 
 // watchScratch interrupts a tool that exceeds its disk limit, and kills it if it reaches
 // twice the limit.
-func (t *tool) watchScratch() {
+func (t *Running) watchScratch() {
 	tick := time.NewTicker(scratchTime)
 	defer tick.Stop()
 	for full := false; ; {
@@ -171,7 +167,7 @@ func (t *tool) watchScratch() {
 		case <-tick.C:
 		}
 		if !full {
-			if err := t.o.checkScratch(t.dir); err != nil {
+			if err := t.o.CheckScratch(t.dir); err != nil {
 				full = true
 				t.fail(errors.Join(err, t.Interrupt()))
 			}
@@ -185,7 +181,7 @@ func (t *tool) watchScratch() {
 }
 
 // fail keeps the first error of concurrent work.
-func (t *tool) fail(err error) {
+func (t *Running) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = cmp.Or(t.err, err)
@@ -221,7 +217,7 @@ func sameWriter(a, b io.Writer) bool {
 }
 
 // copy passes output on until nothing can write any more.
-func (t *tool) copy(to io.Writer, from *os.File) {
+func (t *Running) copy(to io.Writer, from *os.File) {
 	t.copying.Go(func() {
 		_, err := io.Copy(to, from)
 		if err != nil && !errors.Is(err, fs.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -230,7 +226,7 @@ func (t *tool) copy(to io.Writer, from *os.File) {
 	})
 }
 
-func (t *tool) closePipes() {
+func (t *Running) closePipes() {
 	for _, r := range t.pipes {
 		_ = r.Close() // only read
 	}
@@ -242,7 +238,7 @@ const maxInfo = 4 << 10
 
 // record finds the leader of the tool's group and writes it to a file. A command that
 // could not be started has none: its status says why.
-func (t *tool) record(info *os.File) (err error) {
+func (t *Running) record(info *os.File) (err error) {
 	pid := t.cmd.Process.Pid
 	if info != nil {
 		var answer struct {
@@ -257,7 +253,7 @@ func (t *tool) record(info *os.File) (err error) {
 		}
 		pid = answer.Child
 	}
-	if t.group, err = newProcess(pid); errors.Is(err, fs.ErrNotExist) {
+	if t.group, err = Identify(pid); errors.Is(err, fs.ErrNotExist) {
 		return nil // it has ended already
 	}
 	if err != nil {
@@ -272,13 +268,13 @@ func (t *tool) record(info *os.File) (err error) {
 
 // Interrupt asks the tool to end in order, like Ctrl-C on a terminal. It does so only
 // once: a second interrupt would end the tool at once, without storing a state.
-func (t *tool) Interrupt() (err error) {
+func (t *Running) Interrupt() (err error) {
 	t.interrupted.Do(func() { err = t.group.interrupt() })
 	return err
 }
 
 // Kill kills the tool and all processes that it started.
-func (t *tool) Kill() error {
+func (t *Running) Kill() error {
 	return errors.Join(t.killRest(), ignoreGone(t.cmd.Process.Kill()))
 }
 
@@ -288,7 +284,7 @@ const outputTime = 2 * time.Second
 
 // Wait waits until the tool has ended, kills its remaining processes, and returns its
 // status like [exec.Cmd.Wait]. All output was passed on by then.
-func (t *tool) Wait() error {
+func (t *Running) Wait() error {
 	err := t.cmd.Wait()
 	close(t.ended)
 	t.watching.Wait()
@@ -309,15 +305,15 @@ func (t *tool) Wait() error {
 	return cmp.Or(err, errors.Join(rest, t.err))
 }
 
-// killRest kills all but the command that [tool.Wait] waits for, which in a sandbox ends
+// killRest kills all but the command that [Running.Wait] waits for, which in a sandbox ends
 // with its namespace.
-func (t *tool) killRest() error {
+func (t *Running) killRest() error {
 	if c := t.o.Isolation.Cgroup; c != "" {
 		if err := killCgroup(c); err != nil {
 			return err
 		}
 	}
-	if t.o.Isolation.Mode == Sandbox {
+	if t.o.Isolation.Mode == ModeSandbox {
 		err := t.group.end()
 		if pid := t.group.PID; pid > 0 { // it becomes our child once bubblewrap has ended
 			var status unix.WaitStatus
@@ -326,12 +322,12 @@ func (t *tool) killRest() error {
 		return err
 	}
 	for {
-		all, err := processes()
+		all, err := allProcesses()
 		if err != nil {
 			return err
 		}
 		ours := t.cmd.Process.Pid
-		own := t.o.Isolation.Mode == OwnUser
+		own := t.o.Isolation.Mode == ModeUser
 		list := descent(all, func(p procInfo) bool {
 			orphan := t.alone && p.parent == os.Getpid()
 			ofUser := own && p.user() == t.o.Isolation.UID
@@ -351,14 +347,14 @@ func (t *tool) killRest() error {
 func kill(list []process) error {
 	var errs []error
 	for _, p := range list {
-		errs = append(errs, p.signal(syscall.SIGKILL))
+		errs = append(errs, p.Signal(syscall.SIGKILL))
 	}
 	return errors.Join(errs...)
 }
 
 // interrupt sends an interrupt to the group that p leads.
 func (p process) interrupt() error {
-	if !p.alive() {
+	if !p.Alive() {
 		return nil
 	}
 	return ignoreGone(unix.Kill(-p.PID, unix.SIGINT))

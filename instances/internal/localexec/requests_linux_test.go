@@ -222,7 +222,7 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 		return client.Repo(name)
 	}
 	return must(localexec.NewLocal(t.Context(), localexec.LocalOptions{
-		Storage: t.TempDir(), Program: program, Isolation: localexec.NoIsolation, Only: true, Getenv: func(string) string { return "" },
+		Storage: t.TempDir(), Program: program, Isolation: localexec.ModeNone, Only: true, Getenv: func(string) string { return "" },
 		Order: func(context.Context, run.Spec) (localexec.Order, error) {
 			return localexec.Order{Registry: localexec.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil
 		},

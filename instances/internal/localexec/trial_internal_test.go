@@ -55,7 +55,7 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 			Repository: name, Workspace: "default", Ledger: host + "/okara/ledger",
 			Source: template.Source{Module: "net/vpc/aws", Version: "1.0.0"},
 		},
-		Program: self, Okara: self, Isolation: Isolation{Mode: NoIsolation}, Registry: Registry{Prefix: host + "/okara"}, StateKeys: testStateKeys,
+		Program: self, Okara: self, Isolation: Isolation{Mode: ModeNone}, Registry: Registry{Prefix: host + "/okara"}, StateKeys: testStateKeys,
 	}
 	sealer, err := sealerOf(&tr.order)
 	if err != nil {
@@ -115,9 +115,9 @@ func (tr *trial) next() *child {
 		},
 		UserAgent: "okara/test",
 	}, tr.pace)
-	c.start = func(t toolCommand) (startedTool, error) {
+	c.start = func(t Command) (startedTool, error) {
 		t.Alone = false // other tests have children too
-		return c.Order.startTool(c.dir, t)
+		return c.Order.Start(c.dir, t)
 	}
 	return c
 }
