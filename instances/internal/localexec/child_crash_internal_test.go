@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -29,32 +30,18 @@ import (
 
 // through makes the child use a transport for the registry.
 func (tr *trial) through(c *child, via http.RoundTripper) {
-	tr.t.Helper()
+	tr.T.Helper()
 	if err := c.open(); err != nil {
-		tr.t.Fatal(err)
+		tr.T.Fatal(err)
 	}
 	repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{Transport: via, SinglePost: c.Order.Registry.BuiltIn, Retry: oci.Retry{MaxAttempts: 1}})
 	if err != nil {
-		tr.t.Fatal(err)
+		tr.T.Fatal(err)
 	}
 	c.repo.Repo = repo
 	c.store = statebackend.New(repo, statebackend.Options{
-		Sealer: tr.repo.Sealer, LockTTL: c.pace.lease, StrictReads: true, DigestDeletes: c.Order.Registry.BuiltIn,
+		Sealer: tr.Repo.Sealer, LockTTL: c.pace.lease, StrictReads: true, DigestDeletes: c.Order.Registry.BuiltIn,
 	})
-}
-
-// waitFor waits until a file exists.
-func waitFor(t *testing.T, name string) {
-	t.Helper()
-	for {
-		if _, err := os.Stat(name); err == nil {
-			return
-		}
-		if t.Context().Err() != nil {
-			t.Fatal("the test ended while it waited for " + name)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // outage is a registry that does not answer while down is set.
@@ -78,15 +65,15 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestChildOutage(t *testing.T) {
 	dir := t.TempDir()
 	mark, gone := filepath.Join(dir, "mark"), filepath.Join(dir, "gone")
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {
-		{State: state(1, 1)}, {Mark: mark}, {Await: gone}, {State: state(2, 2)}, {Print: stubApplied},
-	}}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {
+		{State: runtest.State(1, 1)}, {Mark: mark}, {Await: gone}, {State: runtest.State(2, 2)}, {Print: runtest.Applied},
+	}}.Module())
 	var o outage
 	c := tr.next()
 	tr.through(c, &o)
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(t.Context()) }()
-	waitFor(t, mark)
+	runtest.MustAppear(t, mark)
 	o.down.Store(true)
 	if err := os.WriteFile(gone, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -95,11 +82,11 @@ func TestChildOutage(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if r, log := tr.result(); r.Outcome != lifecycle.Done || r.Resources != 2 {
+	if r, log := tr.Result(); r.Outcome != lifecycle.Done || r.Resources != 2 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	tr.wantState(state(2, 2))
-	tr.free()
+	tr.WantState(runtest.State(2, 2))
+	tr.MustBeFree()
 }
 
 // TestChildResultRepeated fails each write of the result, before and after it takes
@@ -109,7 +96,7 @@ func TestChildOutage(t *testing.T) {
 func TestChildResultRepeated(t *testing.T) {
 	for name, act := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter} {
 		t.Run(name, func(t *testing.T) {
-			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}}}))
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}}}.Module())
 			c := tr.next()
 			tr.through(c, &ocitest.Fault{Times: 2, Do: act, Match: func(r *http.Request) bool {
 				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/run-abc-1-1")
@@ -117,10 +104,10 @@ func TestChildResultRepeated(t *testing.T) {
 			if err := c.run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if r, _ := tr.result(); r.Outcome != lifecycle.Done || r.Resources != 1 {
+			if r, _ := tr.Result(); r.Outcome != lifecycle.Done || r.Resources != 1 {
 				t.Errorf("report %+v", r)
 			}
-			tr.free()
+			tr.MustBeFree()
 		})
 	}
 }
@@ -132,21 +119,21 @@ func TestChildResultRepeated(t *testing.T) {
 // Shows: platform-attacks 5
 func TestChildLease(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Deaf: true}}}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Mark: mark}, {Deaf: true}}}.Module())
 	tr.pace.lease, tr.pace.grace = 12*time.Second, time.Hour // a busy machine renews it in half of that
 	var o outage
 	c := tr.next()
 	tr.through(c, &o)
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(t.Context()) }()
-	waitFor(t, mark)
+	runtest.MustAppear(t, mark)
 	o.down.Store(true)
 	<-c.stop.killed
 	o.down.Store(false)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if r, log := tr.result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {
+	if r, log := tr.Result(); r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "no sign of life") || r.Resources != 1 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
 }
@@ -159,10 +146,10 @@ func TestChildLease(t *testing.T) {
 func TestChildForced(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		mark := filepath.Join(t.TempDir(), "mark")
-		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: state(2, 2)}}}))
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: runtest.State(2, 2)}}}.Module())
 		forced := make(chan error, 1)
 		go func() {
-			waitFor(t, mark)
+			runtest.MustAppear(t, mark)
 			forced <- errors.Join(tr.force(meanwhile), os.Remove(mark))
 		}()
 		r, log := tr.run()
@@ -172,34 +159,34 @@ func TestChildForced(t *testing.T) {
 		if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "taken over") {
 			t.Errorf("report %+v\n%s", r, log)
 		}
-		tr.module(script(stubScript{"apply": {{Read: true}}}))
+		tr.module(runtest.Script{"apply": {{Read: true}}}.Module())
 		tr.order.Spec.Took = run.LockID(tr.order.Spec.Ref)
 		r, log = tr.run()
 		if meanwhile {
 			if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "okara state diff") {
 				t.Errorf("report %+v\n%s", r, log)
 			}
-			tr.wantState(state(5, 0))
+			tr.WantState(runtest.State(5, 0))
 			continue
 		}
 		if r.Outcome != lifecycle.Done || r.Resources != 2 { // restored, or found by the next holder of the lock
 			t.Errorf("report %+v\n%s", r, log)
 		}
-		tr.free()
+		tr.MustBeFree()
 	}
 }
 
 // force releases the lock of the last attempt, and takes it briefly.
 func (tr *trial) force(write bool) error {
 	ctx := context.Background()
-	if err := tr.store.ForceUnlock(ctx, "default", run.LockID(tr.order.Spec.Ref)); err != nil {
+	if err := tr.Store.ForceUnlock(ctx, "default", run.LockID(tr.order.Spec.Ref)); err != nil {
 		return err
 	}
-	return tr.store.Hold(ctx, "default", statebackend.LockInfo{Who: "anna"}, func(l *statebackend.Lock) error {
+	return tr.Store.Hold(ctx, "default", statebackend.LockInfo{Who: "anna"}, func(l *statebackend.Lock) error {
 		if !write {
 			return nil
 		}
-		_, err := l.Put(ctx, []byte(state(5, 0)))
+		_, err := l.Put(ctx, []byte(runtest.State(5, 0)))
 		return err
 	})
 }
@@ -212,10 +199,10 @@ func (tr *trial) force(write bool) error {
 func TestChildAlreadyExists(t *testing.T) {
 	for _, took := range []bool{true, false} {
 		text := "a VPC of this name already exists " + strings.Repeat("x", maxError)
-		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Print: stubError("creating", text)}, {Exit: 1}}}))
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{Print: runtest.Failure("creating", text)}, {Exit: 1}}}.Module())
 		want := ""
 		if took {
-			lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)})
+			lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(tr.order.Spec.Ref)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,14 +229,14 @@ func TestChildLeftover(t *testing.T) {
 		want  string // state at the end
 		log   string
 	}{
-		{name: "next", left: state(3, 2), want: state(3, 2), log: "could not store is now version"},
-		{name: "older", left: state(1, 2), want: state(1, 1), log: "may hold a newer state in"},
-		{name: "another lineage", left: strings.Replace(state(3, 2), `"l"`, `"m"`, 1), want: state(1, 1), log: "may hold a newer state in"},
-		{name: "no state", left: "{}", want: state(1, 1), log: "may hold a newer state in"},
-		{name: "somebody wrote", left: state(3, 2), since: state(2, 0), want: state(2, 0), log: "another run stored a state since"},
+		{name: "next", left: runtest.State(3, 2), want: runtest.State(3, 2), log: "could not store is now version"},
+		{name: "older", left: runtest.State(1, 2), want: runtest.State(1, 1), log: "may hold a newer state in"},
+		{name: "another lineage", left: strings.Replace(runtest.State(3, 2), `"l"`, `"m"`, 1), want: runtest.State(1, 1), log: "may hold a newer state in"},
+		{name: "no state", left: "{}", want: runtest.State(1, 1), log: "may hold a newer state in"},
+		{name: "somebody wrote", left: runtest.State(3, 2), since: runtest.State(2, 0), want: runtest.State(2, 0), log: "another run stored a state since"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{State: state(1, 1)}}}))
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{State: runtest.State(1, 1)}}}.Module())
 			tr.run()
 			lost := filepath.Join(tr.dir, "1-1")
 			file := filepath.Join(lost, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile)
@@ -257,19 +244,19 @@ func TestChildLeftover(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.since != "" {
-				if err := tr.store.Hold(t.Context(), "default", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+				if err := tr.Store.Hold(t.Context(), "default", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 					_, err := l.Put(t.Context(), []byte(tt.since))
 					return err
 				}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			tr.module(script(stubScript{}))
+			tr.module(runtest.Script{}.Module())
 			r, log := tr.run()
 			if r.Outcome != lifecycle.Done || !strings.Contains(log, tt.log) {
 				t.Errorf("report %+v\n%s", r, log)
 			}
-			tr.wantState(tt.want)
+			tr.WantState(tt.want)
 			if _, err := os.Stat(file); (err == nil) == (tt.want == tt.left) {
 				t.Errorf("the file: %v", err)
 			}
@@ -286,13 +273,13 @@ func TestChildLeftover(t *testing.T) {
 func TestChildSecrets(t *testing.T) {
 	sent := &recorder{}
 	secrets := []string{"planted-in-environment", "planted in \"a file\"", "planted&in<variable>", "planted-run-token", "planted-masked"}
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{
 		"init":  {{Environ: true}, {Cat: "../../given/tofu.rc"}, {Cat: "../../given/files/key"}, {Cat: "../../given/variables.tfvars.json"}},
-		"plan":  {{Print: stubError("no", "the password planted&in<variable> is wrong: "+base64.StdEncoding.EncodeToString([]byte("u:"+secrets[2])))}, {Stderr: url.QueryEscape(secrets[1])}, {Stderr: secrets[4]}, {Exit: 1}},
-		"apply": {{State: state(1, 1)}},
-	}))
+		"plan":  {{Print: runtest.Failure("no", "the password planted&in<variable> is wrong: "+base64.StdEncoding.EncodeToString([]byte("u:"+secrets[2])))}, {Stderr: url.QueryEscape(secrets[1])}, {Stderr: secrets[4]}, {Exit: 1}},
+		"apply": {{State: runtest.State(1, 1)}},
+	}.Module())
 	tr.order.StateKeys = "" // so that the test can read what is stored
-	tr.repo.Sealer, tr.store = nil, statebackend.New(tr.repo.Repo, statebackend.Options{})
+	tr.Repo.Sealer, tr.Store = nil, statebackend.New(tr.Repo.Repo, statebackend.Options{})
 	tr.order.Environment = map[string]string{"SOME_KEY": secrets[0]}
 	tr.order.Files = map[string][]byte{"key": []byte("first line\n" + secrets[1] + "\n")}
 	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`{"deep":["planted&in<variable>"]}`)}
@@ -304,7 +291,7 @@ func TestChildSecrets(t *testing.T) {
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, log := tr.result()
+	r, log := tr.Result()
 	if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, masked) {
 		t.Errorf("report %+v\n%s", r, log)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -25,15 +26,15 @@ import (
 type quickTool struct{ applied int }
 
 func (q *quickTool) start(c Command) (startedTool, error) {
-	at := stubDir{}
+	at := runtest.Dir{}
 	for _, v := range c.Env {
 		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
-			at = stubDir{module: filepath.Join(dir, "..", "..", c.Dir), bridge: dir}
+			at = runtest.Dir{Module: filepath.Join(dir, "..", "..", c.Dir), Bridge: dir}
 		}
 	}
 	switch c.Args[0] {
 	case "init":
-		return ended0{}, os.WriteFile(filepath.Join(at.module, lockFileName), []byte("# locked\n"), 0o600)
+		return ended0{}, os.WriteFile(filepath.Join(at.Module, lockFileName), []byte("# locked\n"), 0o600)
 	case "plan":
 		for _, a := range c.Args {
 			if name, ok := strings.CutPrefix(a, "-out="); ok {
@@ -42,7 +43,7 @@ func (q *quickTool) start(c Command) (startedTool, error) {
 		}
 	case "apply":
 		q.applied++
-		return ended0{}, errors.Join(at.store(state(8, 1)), at.store(state(9, 2)))
+		return ended0{}, errors.Join(at.Store(runtest.State(8, 1)), at.Store(runtest.State(9, 2)))
 	}
 	return ended0{}, nil
 }
@@ -115,7 +116,7 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.repo.Repo, tr.store = repo, tr.newStore(repo)
+	tr.Repo.Repo, tr.Store = repo, tr.NewStore(repo)
 	tr.order.Registry.BuiltIn = f.builtIn
 	tr.module(map[string]string{"main.tf": "# nothing\n"})
 	tr.pace.poll, tr.pace.push, tr.pace.pause = time.Hour, time.Hour, 5*time.Millisecond // so that the number of requests is fixed
@@ -128,12 +129,12 @@ func (f faulty) run(t *testing.T, host, name string, via http.RoundTripper) {
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, log := tr.result()
+	r, log := tr.Result()
 	if r.Outcome != lifecycle.Done || r.Resources != 2 || !r.State || tool.applied != 1 || !strings.Contains(log, f.log) {
 		t.Errorf("applied %d times, report %+v\n%s", tool.applied, r, log)
 	}
-	tr.wantState(state(9, 2))
-	tr.free()
+	tr.WantState(runtest.State(9, 2))
+	tr.MustBeFree()
 }
 
 // leaveState simulates an attempt whose child was killed while its tool applied: the lock
@@ -144,16 +145,16 @@ func leaveState(t *testing.T, tr *trial) {
 	if err := c.open(); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
+	lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := lock.Put(t.Context(), []byte(state(1, 1)))
+	v, err := lock.Put(t.Context(), []byte(runtest.State(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, filepath.Join(tr.order.Scratch, noteFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
-	mustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), state(2, 2))
+	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, noteFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
+	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), runtest.State(2, 2))
 	tr.order.Spec.Took = run.LockID(ref)
 }
 
@@ -162,9 +163,9 @@ func leaveState(t *testing.T, tr *trial) {
 func leaveFork(t *testing.T, tr *trial) {
 	tr.next()
 	ref := tr.order.Spec.Ref
-	lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
+	lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(ref), Operation: operation})
 	if err == nil {
-		_, err = lock.Put(t.Context(), []byte(state(1, 1)))
+		_, err = lock.Put(t.Context(), []byte(runtest.State(1, 1)))
 	}
 	if err == nil {
 		err = tr.force(false)
@@ -172,7 +173,7 @@ func leaveFork(t *testing.T, tr *trial) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock.Put(t.Context(), []byte(state(2, 2))); !errors.Is(err, statebackend.ErrLockLost) {
+	if _, err := lock.Put(t.Context(), []byte(runtest.State(2, 2))); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Fatalf("a write under a lock that was taken away: %v", err)
 	}
 	tr.order.Spec.Took = run.LockID(ref)

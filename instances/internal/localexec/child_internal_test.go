@@ -18,6 +18,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -27,10 +28,10 @@ import (
 
 func TestChildApply(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		files := script(stubScript{
+		files := runtest.Script{
 			"init":  {{Files: true}, {Environ: true}, {Write: [2]string{lockFileName, "# locked\n"}}},
-			"apply": {{Environ: true}, {Other: true}, {State: state(1, 2)}, {State: state(2, 3)}, {Print: stubApplied}},
-		})
+			"apply": {{Environ: true}, {Other: true}, {State: runtest.State(1, 2)}, {State: runtest.State(2, 3)}, {Print: runtest.Applied}},
+		}.Module()
 		for _, own := range []string{"terraform.tfvars", "terraform.tfvars.json", "x.auto.tfvars", "y.auto.tfvars.json", "terraform.tfstate", "terraform.tfstate.backup", ".terraform/x", lockFileName, "okara_override.tf"} {
 			files[own] = "own"
 		}
@@ -48,9 +49,9 @@ func TestChildApply(t *testing.T) {
 		if diff := cmp.Diff(r.Outputs, map[string]json.RawMessage{"url": json.RawMessage(`"http://a"`)}); diff != "" {
 			t.Error(diff)
 		}
-		tr.wantState(state(2, 3))
-		tr.free()
-		if b, err := tr.repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || string(b) != "# locked\n" {
+		tr.WantState(runtest.State(2, 3))
+		tr.MustBeFree()
+		if b, err := tr.Repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || string(b) != "# locked\n" {
 			t.Errorf("lock file %q, %v", b, err)
 		}
 		for _, want := range []string{"files [main.tf okara_override.tf plain.tfvars stub.json]", "another workspace: 403", "Apply complete!"} {
@@ -63,7 +64,7 @@ func TestChildApply(t *testing.T) {
 		}
 		// The same source again, now with its lock file.
 		tr.order.Spec.Source.Lock = r.Lock
-		tr.module(script(stubScript{"init": {{Environ: true}, {Cat: lockFileName}}, "apply": {{Read: true}}}))
+		tr.module(runtest.Script{"init": {{Environ: true}, {Cat: lockFileName}}, "apply": {{Read: true}}}.Module())
 		if r, log = tr.run(); r.Outcome != lifecycle.Done || !strings.Contains(log, "-lockfile=readonly") || !strings.Contains(log, "# locked") || !strings.Contains(log, `"serial":2`) {
 			t.Errorf("report %+v\n%s", r, log)
 		}
@@ -73,7 +74,7 @@ func TestChildApply(t *testing.T) {
 // TestChildEnvironment compares the environment of the tool with the expected one.
 func TestChildEnvironment(t *testing.T) {
 	t.Setenv("OKARA_PLANTED", "planted in the environment")
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Environ: true}}}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"apply": {{Environ: true}}}.Module())
 	tr.order.Environment = map[string]string{"AWS_PROFILE_FILE": "${files}/aws"}
 	tr.order.Files = map[string][]byte{"aws": []byte("x")}
 	_, log := tr.run()
@@ -124,16 +125,16 @@ func TestPlanWhole(t *testing.T) {
 // Shows: instances 9 | a plan is applied only after another user has approved it
 func TestChildPlan(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		tr := newTrial(t, host, script(stubScript{
+		tr := newTrial(t, host, runtest.Script{
 			"show":  {{Print: "the plan as text"}},
-			"apply": {{Environ: true}, {Cat: "../../given/plan"}, {State: state(1, 1)}},
-		}))
+			"apply": {{Environ: true}, {Cat: "../../given/plan"}, {State: runtest.State(1, 1)}},
+		}.Module())
 		tr.order.Spec.Approve = true
 		r, log := tr.run()
 		if r.Outcome != lifecycle.Done || r.Plan == "" || r.State || r.PlanText != "the plan as text\n" || r.Result().PlanSize != 17 || r.Counts == nil || r.Counts.Add != 1 {
 			t.Fatalf("report %+v\n%s", r, log)
 		}
-		tr.free()
+		tr.MustBeFree()
 		tr.order.Spec.Plan, tr.order.Spec.PlanTag = r.Plan, "run-abc-1-1"
 		r, log = tr.run()
 		if r.Outcome != lifecycle.Done || !r.State || !strings.Contains(log, "plan of tool") || strings.Contains(log, "-var-file") {
@@ -148,7 +149,7 @@ func TestChildPlan(t *testing.T) {
 			t.Errorf("report %+v", r)
 		}
 		tr.order.Spec.Plan, tr.order.Spec.PlanTag = digest.FromString("plan of tool").String(), "run-abc-1-1"
-		tr.module(script(stubScript{"apply": {{Print: stubError("Saved plan is stale", "it is")}, {Exit: 1}}}))
+		tr.module(runtest.Script{"apply": {{Print: runtest.Failure("Saved plan is stale", "it is")}, {Exit: 1}}}.Module())
 		if r, _ = tr.run(); r.Outcome != lifecycle.Stale {
 			t.Errorf("report %+v", r)
 		}
@@ -162,16 +163,16 @@ func TestChildCost(t *testing.T) {
 	table := &prices.Table{Currency: "EUR", Rows: []prices.Row{{Type: "vm", Attribute: "size", Value: "planted", Hourly: 7}}}
 	for _, tt := range []struct {
 		name  string
-		show  []stubStep
+		show  []runtest.Step
 		table *prices.Table
 		want  *prices.Cost
 	}{
-		{"priced", []stubStep{{Print: plan}}, table, &prices.Cost{After: 7, Currency: "EUR", Priced: 1}},
-		{"without prices", []stubStep{{Print: plan}}, nil, nil},
-		{"no JSON", []stubStep{{Print: "the plan as text"}}, table, nil},
+		{"priced", []runtest.Step{{Print: plan}}, table, &prices.Cost{After: 7, Currency: "EUR", Priced: 1}},
+		{"without prices", []runtest.Step{{Print: plan}}, nil, nil},
+		{"no JSON", []runtest.Step{{Print: "the plan as text"}}, table, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"show": tt.show}))
+			tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"show": tt.show}.Module())
 			tr.order.Spec.Approve, tr.order.Prices = true, tt.table
 			r, log := tr.run()
 			if diff := cmp.Diff(r.Cost, tt.want); diff != "" || r.Outcome != lifecycle.Done || r.Plan == "" {
@@ -190,21 +191,21 @@ func TestChildCost(t *testing.T) {
 func TestChildDriftAndDestroy(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	drifted := `{"@message":"drift","type":"resource_drift","change":{"action":"update"}}`
-	tr := newTrial(t, host, script(stubScript{"plan": {{Environ: true}, {Print: drifted}, {Exit: 2}}, "apply": {{Stderr: "never"}}}))
+	tr := newTrial(t, host, runtest.Script{"plan": {{Environ: true}, {Print: drifted}, {Exit: 2}}, "apply": {{Stderr: "never"}}}.Module())
 	tr.order.Spec.Ref.Kind = lifecycle.RunDrift
 	r, log := tr.run()
 	if r.Outcome != lifecycle.Done || r.Counts == nil || r.Counts.Change != 1 || !strings.Contains(log, "-refresh-only -detailed-exitcode") || strings.Contains(log, "never") {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	tr.module(script(stubScript{}))
+	tr.module(runtest.Script{}.Module())
 	if r, _ = tr.run(); r.Outcome != lifecycle.Done || *r.Counts != (lifecycle.Counts{}) {
 		t.Errorf("no drift: %+v", r)
 	}
-	tr.module(script(stubScript{"plan": {{Print: stubError("no", "broken")}, {Exit: 1}}}))
+	tr.module(runtest.Script{"plan": {{Print: runtest.Failure("no", "broken")}, {Exit: 1}}}.Module())
 	if r, _ = tr.run(); r.Outcome != lifecycle.RunFailed || r.Error != "no: broken" {
 		t.Errorf("failed drift: %+v", r)
 	}
-	tr.module(script(stubScript{"plan": {{Environ: true}}, "apply": {{State: state(9, 0)}}}))
+	tr.module(runtest.Script{"plan": {{Environ: true}}, "apply": {{State: runtest.State(9, 0)}}}.Module())
 	tr.order.Spec.Ref.Kind = lifecycle.RunDestroy
 	if r, log = tr.run(); r.Outcome != lifecycle.Done || r.Resources != 0 || !strings.Contains(log, "-destroy") {
 		t.Errorf("report %+v\n%s", r, log)
@@ -218,36 +219,36 @@ func TestChildFailures(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	for _, tt := range []struct {
 		name   string
-		script stubScript
+		script runtest.Script
 		change func(*trial)
 		want   string
 		state  bool
 	}{
-		{name: "init", script: stubScript{"init": {{Stderr: "Error: no such provider"}, {Exit: 1}}}, want: "no such provider"},
-		{name: "apply", script: stubScript{"apply": {{State: state(1, 1)}, {Print: stubError("one", "two")}, {Exit: 1}}}, want: "one: two", state: true},
-		{name: "killed", script: stubScript{"apply": {{State: state(1, 1)}, {Die: true}}}, want: "the tool was killed", state: true},
+		{name: "init", script: runtest.Script{"init": {{Stderr: "Error: no such provider"}, {Exit: 1}}}, want: "no such provider"},
+		{name: "apply", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Print: runtest.Failure("one", "two")}, {Exit: 1}}}, want: "one: two", state: true},
+		{name: "killed", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Die: true}}}, want: "the tool was killed", state: true},
 		{name: "not the archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = digest.FromString("x").String() }, want: "404"},
 		{name: "no archive", change: func(tr *trial) { tr.order.Spec.Source.Archive = "x" }, want: "no digest"},
 		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "leaves its archive"},
 		{name: "no such path", change: func(tr *trial) { tr.order.Spec.Source.Path = "a/b" }, want: "has no folder"},
 		{name: "encryption", change: func(tr *trial) { tr.module(map[string]string{"main.tf": "terraform {\n encryption {}\n}"}) }, want: `block "encryption"`},
-		{name: "scratch", script: stubScript{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},
-		{name: "lock file is a link", script: stubScript{"init": {{Link: [2]string{"../tofu.rc", lockFileName}}}}, want: "dependency lock file"},
+		{name: "scratch", script: runtest.Script{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},
+		{name: "lock file is a link", script: runtest.Script{"init": {{Link: [2]string{"../tofu.rc", lockFileName}}}}, want: "dependency lock file"},
 		{name: "no time", change: func(tr *trial) { tr.order.Spec.Limits.Timeout = time.Nanosecond }, want: "longer than its limit"},
-		{name: "timeout", script: stubScript{"apply": {{Interrupt: true}, {State: state(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 6 * time.Second }, want: "longer than its limit", state: true},
-		{name: "deaf", script: stubScript{"apply": {{State: state(1, 1)}, {Deaf: true}}}, change: func(tr *trial) {
+		{name: "timeout", script: runtest.Script{"apply": {{Interrupt: true}, {State: runtest.State(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 6 * time.Second }, want: "longer than its limit", state: true},
+		{name: "deaf", script: runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Deaf: true}}}, change: func(tr *trial) {
 			tr.order.Spec.Limits.Timeout, tr.pace.grace = 6*time.Second, 50*time.Millisecond
 		}, want: "longer than its limit", state: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := newTrial(t, host, script(tt.script))
+			tr := newTrial(t, host, tt.script.Module())
 			tr.order.Spec.Repository = host + "/okara/instances/" + strings.ReplaceAll(tt.name, " ", "-")
 			repo, err := oci.OpenRepo(tr.order.Spec.Repository, oci.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr.repo.Repo, tr.store = repo, tr.newStore(repo)
-			tr.module(script(tt.script))
+			tr.Repo.Repo, tr.Store = repo, tr.NewStore(repo)
+			tr.module(tt.script.Module())
 			if tt.change != nil {
 				tt.change(tr)
 			}
@@ -255,7 +256,7 @@ func TestChildFailures(t *testing.T) {
 			if r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, tt.want) || r.State != tt.state || len(r.Error) > maxError {
 				t.Errorf("report %+v\n%s", r, log)
 			}
-			tr.free()
+			tr.MustBeFree()
 		})
 	}
 }
@@ -263,16 +264,16 @@ func TestChildFailures(t *testing.T) {
 // Shows: crash K10
 func TestChildStopped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	tr := newTrial(t, host, script(stubScript{"apply": {{Stderr: "never"}}}))
+	tr := newTrial(t, host, runtest.Script{"apply": {{Stderr: "never"}}}.Module())
 	tr.names(false, "")
 	c := tr.next()
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := run.ReadReport(t.Context(), tr.repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
+	if _, _, err := run.ReadReport(t.Context(), tr.Repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("an attempt that is not named left a result: %v", err)
 	}
-	tr.free()
+	tr.MustBeFree()
 	// The ledger stops naming it before it applies.
 	var asked atomic.Int32
 	once := func() (bool, string, error) { return asked.Add(1) == 1, "", nil }
@@ -281,10 +282,10 @@ func TestChildStopped(t *testing.T) {
 	if err := tr.next().run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := run.ReadReport(t.Context(), tr.repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
+	if _, _, err := run.ReadReport(t.Context(), tr.Repo, tr.order.Spec.Ref); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("an attempt that is not named left a result: %v", err)
 	}
-	tr.free()
+	tr.MustBeFree()
 	tr.pace.poll = 10 * time.Millisecond
 	tr.names(true, "by Anna")
 	if r, _ := tr.run(); r.Outcome != lifecycle.Cancelled || r.Error != "by Anna" {
@@ -292,7 +293,7 @@ func TestChildStopped(t *testing.T) {
 	}
 	// Cancelled while it applies: what the tool stores while it ends counts.
 	mark := filepath.Join(t.TempDir(), "mark")
-	tr.module(script(stubScript{"apply": {{State: state(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: state(2, 2)}, {Exit: 1}}}))
+	tr.module(runtest.Script{"apply": {{State: runtest.State(1, 1)}, {Mark: mark}, {Interrupt: true}, {State: runtest.State(2, 2)}, {Exit: 1}}}.Module())
 	tr.named.Store(new(func() (bool, string, error) {
 		if _, err := os.Stat(mark); err == nil {
 			return true, "by Ben", nil
@@ -302,8 +303,8 @@ func TestChildStopped(t *testing.T) {
 	if r, log := tr.run(); r.Outcome != lifecycle.Cancelled || r.Error != "by Ben" || r.Resources != 2 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	tr.wantState(state(2, 2))
-	tr.free()
+	tr.WantState(runtest.State(2, 2))
+	tr.MustBeFree()
 	// A signal to the child has the same effect.
 	tr.names(true, "")
 	if err := os.Remove(mark); err != nil {
@@ -322,17 +323,17 @@ func TestChildStopped(t *testing.T) {
 	if err := tr.next().run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if r, log := tr.result(); r.Outcome != lifecycle.Cancelled || r.Resources != 2 {
+	if r, log := tr.Result(); r.Outcome != lifecycle.Cancelled || r.Resources != 2 {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	tr.free()
+	tr.MustBeFree()
 }
 
 // Shows: crash K14
 func TestChildHeld(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		tr := newTrial(t, host, script(stubScript{"apply": {{State: state(1, 1)}}}))
-		person, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "theirs", Who: "anna@laptop"})
+		tr := newTrial(t, host, runtest.Script{"apply": {{State: runtest.State(1, 1)}}}.Module())
+		person, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "theirs", Who: "anna@laptop"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +348,7 @@ func TestChildHeld(t *testing.T) {
 		}
 		// A lost attempt left its lock: the next one releases it.
 		lost := tr.order.Spec.Ref
-		lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)})
+		lock, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +360,7 @@ func TestChildHeld(t *testing.T) {
 		if err := lock.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("the lock of the lost attempt: %v", err)
 		}
-		tr.free()
+		tr.MustBeFree()
 	})
 }
 
@@ -388,7 +389,7 @@ func TestChildLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := statebackend.New(repo, statebackend.Options{Sealer: tr.repo.Sealer})
+		s := statebackend.New(repo, statebackend.Options{Sealer: tr.Repo.Sealer})
 		if err := s.Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 			_, err := l.Put(t.Context(), []byte(text))
 			return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -27,41 +28,41 @@ import (
 // whose script can differ for each attempt.
 type killTest struct {
 	*localTest
-	tr   *trial
+	tr   *runtest.Instance
 	mark string // file that the stub creates when it halts
 }
 
 func newKillTest(t *testing.T, isolation string) *killTest {
 	t.Helper()
-	k := &killTest{tr: newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil), mark: filepath.Join(t.TempDir(), "mark")}
+	k := &killTest{tr: runtest.NewInstance(t, ocitest.New(t, ocitest.Quirks{}), nil), mark: filepath.Join(t.TempDir(), "mark")}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tool := filepath.Join(t.TempDir(), "tofu")
-	mustWrite(t, tool, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec "+self+" \"$@\"\n")
+	runtest.MustWrite(t, tool, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec "+self+" \"$@\"\n")
 	if err := os.Chmod(tool, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	k.localTest = newLocal(t, func(o *LocalOptions) {
 		o.Program, o.Isolation = tool, isolation
 		o.Order = func(context.Context, run.Spec) (Order, error) {
-			return Order{StateKeys: testStateKeys, Registry: Registry{Prefix: k.tr.host + "/okara", PlainHTTP: true}}, nil
+			return Order{StateKeys: runtest.StateKeys, Registry: Registry{Prefix: k.tr.Host + "/okara", PlainHTTP: true}}, nil
 		}
-		o.Instance = func(context.Context, run.Spec) (records.InstanceRepo, error) { return k.tr.repo, nil }
-		o.State = func(context.Context, run.Spec) (*statebackend.Store, error) { return k.tr.store, nil }
+		o.Instance = func(context.Context, run.Spec) (records.InstanceRepo, error) { return k.tr.Repo, nil }
+		o.State = func(context.Context, run.Spec) (*statebackend.Store, error) { return k.tr.Store, nil }
 	})
 	return k
 }
 
 // attempt sets up the next attempt, which the ledger names: it takes over the lock and
 // state of the one before.
-func (k *killTest) attempt(t *testing.T, s stubScript) run.Spec {
+func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 	t.Helper()
-	k.tr.module(script(s))
-	before := k.tr.order.Spec.Ref
-	k.tr.next()
-	spec := k.tr.order.Spec
+	k.tr.Module(s.Module())
+	before := k.tr.Spec.Ref
+	k.tr.Next()
+	spec := *k.tr.Spec
 	if before.Attempt > 0 {
 		spec.Took = run.LockID(before)
 	}
@@ -76,7 +77,7 @@ func (k *killTest) attempt(t *testing.T, s stubScript) run.Spec {
 	}
 	ledger := fmt.Sprintf(`{"lineage":"l","serial":%d,"records":{%q:{"id":%[2]q,"run":{"n":%d,"attempt":%d,"kind":%q,"nonce":%q}}}}`,
 		spec.Ref.Attempt, spec.Ref.ID, spec.Ref.N, spec.Ref.Attempt, spec.Ref.Kind, spec.Ref.Nonce)
-	if err := statebackend.New(repo, statebackend.Options{Sealer: k.tr.repo.Sealer}).Hold(t.Context(), ledgerWorkspace, statebackend.LockInfo{}, func(l *statebackend.Lock) error {
+	if err := statebackend.New(repo, statebackend.Options{Sealer: k.tr.Repo.Sealer}).Hold(t.Context(), "ledger", statebackend.LockInfo{}, func(l *statebackend.Lock) error {
 		_, err := l.Put(t.Context(), []byte(ledger))
 		return err
 	}); err != nil {
@@ -91,7 +92,7 @@ func mustKill(t *testing.T, p process) {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the death of a process", func() bool { return !p.Alive() })
+	runtest.Await(t, "the death of a process", func() bool { return !p.Alive() })
 }
 
 // mustTool returns the tool process of an attempt.
@@ -106,20 +107,20 @@ func (k *killTest) mustTool(t *testing.T, s run.Spec) (p process) {
 
 // halts returns steps at which a stub halts, and the state at that time.
 func (k *killTest) halts() map[string]struct {
-	script stubScript
+	script runtest.Script
 	want   string // with which the next attempt begins
 } {
-	halt := []stubStep{{Mark: k.mark}, {Await: k.mark + ".on"}}
-	put := func(s string) stubStep { return stubStep{State: s} }
+	halt := []runtest.Step{{Mark: k.mark}, {Await: k.mark + ".on"}}
+	put := func(s string) runtest.Step { return runtest.Step{State: s} }
 	return map[string]struct {
-		script stubScript
+		script runtest.Script
 		want   string
 	}{
-		"init":          {stubScript{"init": halt}, ""},
-		"plan":          {stubScript{"plan": append(halt, stubStep{Print: stubPlanned})}, ""},
-		"apply":         {stubScript{"apply": append(halt, put(state(1, 1)))}, state(1, 1)},
-		"apply, stored": {stubScript{"apply": append(append([]stubStep{put(state(1, 1))}, halt...), put(state(2, 2)))}, state(2, 2)},
-		"apply, ended":  {stubScript{"apply": append([]stubStep{put(state(1, 1)), put(state(2, 2))}, halt...)}, state(2, 2)},
+		"init":          {runtest.Script{"init": halt}, ""},
+		"plan":          {runtest.Script{"plan": append(halt, runtest.Step{Print: runtest.Planned})}, ""},
+		"apply":         {runtest.Script{"apply": append(halt, put(runtest.State(1, 1)))}, runtest.State(1, 1)},
+		"apply, stored": {runtest.Script{"apply": append(append([]runtest.Step{put(runtest.State(1, 1))}, halt...), put(runtest.State(2, 2)))}, runtest.State(2, 2)},
+		"apply, ended":  {runtest.Script{"apply": append([]runtest.Step{put(runtest.State(1, 1)), put(runtest.State(2, 2))}, halt...)}, runtest.State(2, 2)},
 	}
 }
 
@@ -136,10 +137,10 @@ func TestChildKilled(t *testing.T) {
 			step := k.halts()[name]
 			s := k.attempt(t, step.script)
 			h := k.mustStart(t, s)
-			mustAppear(t, k.mark)
+			runtest.MustAppear(t, k.mark)
 			tool := k.mustTool(t, s)
 			mustKillChild(t, k.scratch(s.Ref))
-			mustWrite(t, k.mark+".on", "")
+			runtest.MustWrite(t, k.mark+".on", "")
 			st := k.mustEnd(t, s, h)
 			if st.State != run.Gone || tool.Alive() {
 				t.Fatalf("%+v, the tool lives: %v", st, tool.Alive())
@@ -153,21 +154,21 @@ func TestChildKilled(t *testing.T) {
 // leftovers of both attempts.
 func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 	t.Helper()
-	apply := []stubStep{{State: state(9, 3)}, {Print: stubApplied}}
+	apply := []runtest.Step{{State: runtest.State(9, 3)}, {Print: runtest.Applied}}
 	if want != "" {
-		apply = append([]stubStep{{Read: true}}, apply...)
+		apply = append([]runtest.Step{{Read: true}}, apply...)
 	}
-	s := k.attempt(t, stubScript{"apply": apply})
-	if _, _, err := k.tr.store.Get(t.Context(), "default"); want == "" && !errors.Is(err, oci.ErrNotFound) {
+	s := k.attempt(t, runtest.Script{"apply": apply})
+	if _, _, err := k.tr.Store.Get(t.Context(), "default"); want == "" && !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("a state: %v", err)
 	}
 	st := k.mustEnd(t, s, k.mustStart(t, s))
-	r, log := k.tr.result()
+	r, log := k.tr.Result()
 	if st.State != run.Ended || r.Outcome != lifecycle.Done || !strings.Contains(log, want) {
 		t.Errorf("%+v, report %+v, want the state %s\n%s", st, r, want, log)
 	}
-	k.tr.wantState(state(9, 3))
-	k.tr.free()
+	k.tr.WantState(runtest.State(9, 3))
+	k.tr.MustBeFree()
 	k.mustRemain(t)
 }
 
@@ -184,22 +185,22 @@ func TestToolKilled(t *testing.T) {
 			seconds := "86425" + strconv.Itoa(os.Getpid())
 			step := k.halts()[name]
 			for command := range step.script {
-				step.script[command] = append([]stubStep{{Hold: seconds}}, step.script[command]...)
+				step.script[command] = append([]runtest.Step{{Hold: seconds}}, step.script[command]...)
 			}
 			s := k.attempt(t, step.script)
 			h := k.mustStart(t, s)
-			mustAppear(t, k.mark)
+			runtest.MustAppear(t, k.mark)
 			mustKill(t, k.mustTool(t, s))
 			st := k.mustEnd(t, s, h)
-			if r, log := k.tr.result(); st.State != run.Ended || r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "the tool was killed") {
+			if r, log := k.tr.Result(); st.State != run.Ended || r.Outcome != lifecycle.RunFailed || !strings.Contains(r.Error, "the tool was killed") {
 				t.Errorf("%+v, report %+v\n%s", st, r, log)
 			}
-			if left := running(t, seconds); len(left) > 0 {
-				t.Errorf("left: %v, %v", left, kill(left))
+			if left := runtest.Running(t, seconds); len(left) > 0 {
+				t.Errorf("left: %v, %v", left, runtest.Kill(left))
 			}
-			k.tr.free()
+			k.tr.MustBeFree()
 			k.mustRemain(t)
-			stored := map[string]string{"apply, stored": state(1, 1), "apply, ended": state(2, 2)}
+			stored := map[string]string{"apply, stored": runtest.State(1, 1), "apply, ended": runtest.State(2, 2)}
 			k.mustGoOnFrom(t, stored[name]) // the last stored state
 		})
 	}
@@ -211,12 +212,12 @@ func TestToolKilled(t *testing.T) {
 // Shows: crash K5-K6 | the machine, during plan and during apply
 // Shows: instances 5
 func TestHostLost(t *testing.T) {
-	for name, want := range map[string]string{"plan": "", "apply, stored": state(1, 1)} {
+	for name, want := range map[string]string{"plan": "", "apply, stored": runtest.State(1, 1)} {
 		t.Run(name, func(t *testing.T) {
 			k := newKillTest(t, ModeNone)
 			s := k.attempt(t, k.halts()[name].script)
 			h := k.mustStart(t, s)
-			mustAppear(t, k.mark)
+			runtest.MustAppear(t, k.mark)
 			tool := k.mustTool(t, s)
 			mustKillChild(t, k.scratch(s.Ref))
 			mustKill(t, tool)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -45,9 +46,9 @@ func (m *twoMinds) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestTakeLockPauses takes over a lock that is held when it is requested and gone when it
 // is released: it waits between two tries, and gives up at last.
 func TestTakeLockPauses(t *testing.T) {
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	lost := tr.order.Spec.Ref
-	if _, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost), Operation: operation}); err != nil {
+	if _, err := tr.Store.Lock(t.Context(), "default", statebackend.LockInfo{ID: run.LockID(lost), Operation: operation}); err != nil {
 		t.Fatal(err)
 	}
 	tr.order.Spec.Took = run.LockID(lost)
@@ -84,7 +85,7 @@ func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 // its deletion was interrupted. A claim of the attempt before is removed at once, any
 // other after the time for abandoned claims.
 func TestTakeLockAbandoned(t *testing.T) {
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	lost := run.LockID(tr.order.Spec.Ref)
 	sum := sha256.Sum256([]byte(lost))
 	tr.pace.held, tr.pace.pause = time.Minute, 10*time.Second

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -27,7 +28,7 @@ func TestCertificatesOfHost(t *testing.T) {
 	srv := httptest.NewTLSServer(proxy)
 	t.Cleanup(srv.Close)
 	host, dir := strings.TrimPrefix(srv.URL, "https://"), t.TempDir()
-	mustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
+	runtest.MustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
 	for name, dirs := range map[string][]string{"with": {dir}, "without": nil} {
 		o := &Order{Scratch: t.TempDir(), Registry: Registry{Prefix: host, CertDirs: dirs}}
 		repo, err := openRepo(o, host+"/acme/x", "okara/test")
@@ -44,7 +45,7 @@ func TestCertificatesOfHost(t *testing.T) {
 // TestLocalResult: the copy of the result beside a run is not sealed, and has no
 // sensitive variables; the sealed result has.
 func TestLocalResult(t *testing.T) {
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`"planted"`), "size": json.RawMessage(`"small"`)}
 	tr.order.Spec.Sensitive = []string{"password"}
 	if r, _ := tr.run(); string(r.Variables["password"]) != `"planted"` {
@@ -59,7 +60,7 @@ func TestLocalResult(t *testing.T) {
 // TestLedgerWhileWritten: a version of the ledger that is listed but cannot be read yet,
 // because it is being written, does not end an attempt.
 func TestLedgerWhileWritten(t *testing.T) {
-	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{}.Module())
 	var asked atomic.Int32
 	tr.named.Store(new(func() (bool, string, error) {
 		if asked.Add(1)%2 == 1 {

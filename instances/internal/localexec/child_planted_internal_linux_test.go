@@ -10,6 +10,7 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -55,16 +56,16 @@ func TestPlanted(t *testing.T) {
 	k := newKillTest(t, ModeSandbox)
 	storage := k.options.Storage
 	victim, secret := filepath.Join(storage, "keys", "victim"), filepath.Join(storage, "keys", "secret")
-	mustWrite(t, victim, "untouched-victim")
-	mustWrite(t, secret, "planted-secret-of-the-storage")
+	runtest.MustWrite(t, victim, "untouched-victim")
+	runtest.MustWrite(t, secret, "planted-secret-of-the-storage")
 	before, err := os.Stat(victim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.tr.order.Spec.Approve = true
-	s := k.attempt(t, stubScript{"show": {{Print: "the plan"}}})
+	k.tr.Spec.Approve = true
+	s := k.attempt(t, runtest.Script{"show": {{Print: "the plan"}}})
 	k.mustEnd(t, s, k.mustStart(t, s))
-	r, log := k.tr.result()
+	r, log := k.tr.Result()
 	if r.Plan == "" {
 		t.Fatalf("%+v\n%s", r, log)
 	}
@@ -73,17 +74,17 @@ func TestPlanted(t *testing.T) {
 		for keep, all := range map[string][]string{"1": {"made", "approved"}, "": {""}} {
 			for _, approve := range all {
 				t.Run(strings.Join([]string{kind, keep, approve}, "-"), func(t *testing.T) {
-					spec := &k.tr.order.Spec
+					spec := k.tr.Spec
 					spec.Approve, spec.Plan, spec.PlanTag = approve == "made", "", ""
 					if approve == "approved" {
 						spec.Plan, spec.PlanTag = approved, tag
 					}
 					env := "KIND=" + kind + " KEEP=" + keep + " STORAGE=" + storage + " VICTIM=" + victim + "\n"
-					plant := []stubStep{{Sh: env + planting}}
-					read := []stubStep{{Sh: env + reading}, {Sh: env + planting}}
-					s := k.attempt(t, stubScript{"init": plant, "plan": read, "show": read, "apply": append(read, stubStep{State: state(1, 1)})})
+					plant := []runtest.Step{{Sh: env + planting}}
+					read := []runtest.Step{{Sh: env + reading}, {Sh: env + planting}}
+					s := k.attempt(t, runtest.Script{"init": plant, "plan": read, "show": read, "apply": append(read, runtest.Step{State: runtest.State(1, 1)})})
 					k.mustEnd(t, s, k.mustStart(t, s))
-					r, log := k.tr.result()
+					r, log := k.tr.Result()
 					for where, text := range map[string]string{"log": log, "plan": r.PlanText, "error": r.Error} {
 						if strings.Contains(text, "planted-secret") || strings.Contains(text, "untouched-victim") {
 							t.Errorf("the storage is in the %s: %s", where, text)
@@ -93,7 +94,7 @@ func TestPlanted(t *testing.T) {
 						t.Errorf("no second command ran: %+v\n%s", r, log)
 					}
 					if r.Lock != "" {
-						if b, err := k.tr.repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || strings.Contains(string(b), "untouched") || strings.Contains(string(b), "planted") {
+						if b, err := k.tr.Repo.LockFile(t.Context(), digest.Digest(r.Lock)); err != nil || strings.Contains(string(b), "untouched") || strings.Contains(string(b), "planted") {
 							t.Errorf("lock file %q, %v", b, err)
 						}
 					}

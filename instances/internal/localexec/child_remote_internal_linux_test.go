@@ -20,6 +20,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -32,36 +33,36 @@ import (
 
 // uploaded makes the files the uploaded configuration of the next attempts.
 func (tr *trial) uploaded(files map[string]string) {
-	tr.t.Helper()
+	tr.T.Helper()
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)
 	w := tar.NewWriter(gz)
 	for name, text := range files {
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
-			tr.t.Fatal(err)
+			tr.T.Fatal(err)
 		}
 		if _, err := w.Write([]byte(text)); err != nil {
-			tr.t.Fatal(err)
+			tr.T.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		tr.t.Fatal(err)
+		tr.T.Fatal(err)
 	}
 	if err := gz.Close(); err != nil {
-		tr.t.Fatal(err)
+		tr.T.Fatal(err)
 	}
 	blob := oci.BytesBlob("application/vnd.okara.configuration.v1.tar+gzip", b.Bytes())
-	if _, err := tr.repo.Repo.EnsureBlob(tr.t.Context(), blob); err != nil {
-		tr.t.Fatal(err)
+	if _, err := tr.Repo.Repo.EnsureBlob(tr.T.Context(), blob); err != nil {
+		tr.T.Fatal(err)
 	}
 	tr.order.Spec.Source = template.Source{Digest: "sha256:manifest", Archive: blob.Digest.String(), Size: blob.Size}
 }
 
 // newRemote returns a trial of a workspace.
-func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
+func newRemote(t *testing.T, s runtest.Script, more map[string]string) *trial {
 	t.Helper()
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil)
-	files := script(s)
+	files := s.Module()
 	maps.Copy(files, more)
 	tr.uploaded(files)
 	o := &tr.order
@@ -78,7 +79,7 @@ func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 func TestRemotePackages(t *testing.T) {
 	zip := depottest.NewZip(t, depottest.File("terraform-provider-dns", "the program", 0o755))
 	file := filepath.Join(t.TempDir(), "dns.zip")
-	mustWrite(t, file, string(zip))
+	runtest.MustWrite(t, file, string(zip))
 	h1, err := dirhash.HashZip(file, dirhash.Hash1)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestRemotePackages(t *testing.T) {
 	}))
 	defer server.Close()
 	at := "okara.example/acme/dns/1.2.3/" + tofutest.Platform()
-	tr := newRemote(t, stubScript{
+	tr := newRemote(t, runtest.Script{
 		"init": {{Exit: 0}}, "plan": {{Cat: lockFileName}, {Sh: "readlink .terraform/providers/" + at}, {Exit: 2}},
 	}, map[string]string{lockFileName: "provider \"okara.example/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [\"" + zh + "\"]\n}\nprovider \"other.example/acme/dns\" {\n  version = \"1.2.3\"\n}\n"})
 	tr.order.Server.URL = server.URL
@@ -109,7 +110,7 @@ func TestRemotePackages(t *testing.T) {
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r, log := tr.result(); r.Outcome != lifecycle.Done || !strings.Contains(log, h1) || !strings.Contains(log, zh) || !strings.Contains(log, "/packages/0\n") {
+	if r, log := tr.Result(); r.Outcome != lifecycle.Done || !strings.Contains(log, h1) || !strings.Contains(log, zh) || !strings.Contains(log, "/packages/0\n") {
 		t.Errorf("%+v\n%s", r, log)
 	}
 	if b, err := os.ReadFile(filepath.Join(c.Order.PackagesDir(), "0", "terraform-provider-dns")); string(b) != "the program" {
@@ -121,7 +122,7 @@ func TestRemotePackages(t *testing.T) {
 //
 // Shows: cloud 25
 func TestRemotePlan(t *testing.T) {
-	tr := newRemote(t, stubScript{
+	tr := newRemote(t, runtest.Script{
 		"init": {{Print: "Initializing the backend..."}},
 		"plan": {{Environ: true}, {Files: true}, {Cat: "okara_override.tf.json"}, {Cat: "../../given/variables.tfvars.json"}, {Cat: "../../given/tofu.rc"}, {Print: "Plan: 3 to add, 2 to change, 1 to destroy."}, {Print: "the end"}, {Exit: 2}},
 	}, map[string]string{"terraform.tfvars": "own", "okara_override.tofu.json": "{}", "sub/x.tf": ""})
@@ -132,7 +133,7 @@ func TestRemotePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.order.Spec.Remote
-	if r.Input, err = tr.repo.PutInput(t.Context(), "abc", input); err != nil {
+	if r.Input, err = tr.Repo.PutInput(t.Context(), "abc", input); err != nil {
 		t.Fatal(err)
 	}
 	r.Destroy, r.NoRefresh = true, true
@@ -159,14 +160,14 @@ func TestRemotePlan(t *testing.T) {
 	if !strings.HasSuffix(log, "the end\n") {
 		t.Errorf("the log goes on after the tool:\n%s", log)
 	}
-	tr.free()
+	tr.MustBeFree()
 	if _, err := os.Lstat(filepath.Join(work, sandbox.Tool, moduleFolder)); !os.IsNotExist(err) {
 		t.Errorf("what was uploaded stays: %v", err)
 	}
 
 	// The apply runs exactly this plan, without variable files, whose values the plan
 	// has.
-	tr.uploaded(map[string]string{"stub.json": script(stubScript{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}})["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
+	tr.uploaded(map[string]string{"stub.json": runtest.Script{"apply": {{Environ: true}, {Files: true}, {Print: "Apply complete!"}}}.Module()["stub.json"], "terraform.tfvars": "own", "x.auto.tfvars.json": "{}"})
 	tr.order.Spec.Ref.Kind = lifecycle.RunApply
 	tr.order.Spec.Plan, tr.order.Spec.PlanTag = got.Plan, run.AttemptOf(tr.order.Spec.Ref).RunTag()
 	got, log = tr.run()
@@ -193,7 +194,7 @@ func TestRemoteEncryption(t *testing.T) {
 		"okara_override.tf":    "terraform {\n  encryption {}\n}\n", // the name that okara tofu uses
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := newRemote(t, stubScript{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
+			tr := newRemote(t, runtest.Script{"init": {{Stderr: "the tool has run"}, {Exit: 1}}}, map[string]string{name: text})
 			r, log := tr.run()
 			if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, `a block "encryption"`) || !strings.Contains(log, "allow_encryption") || strings.Contains(log, "the tool has run") {
 				t.Errorf("report %+v\n%s", r, log)
@@ -210,16 +211,16 @@ func TestRemoteEncryption(t *testing.T) {
 //
 // Shows: cloud 25
 func TestRemoteFails(t *testing.T) {
-	tr := newRemote(t, stubScript{"init": {{Print: "Initializing"}, {Stderr: "Error: no such module"}, {Exit: 1}}}, nil)
+	tr := newRemote(t, runtest.Script{"init": {{Print: "Initializing"}, {Stderr: "Error: no such module"}, {Exit: 1}}}, nil)
 	r, log := tr.run()
 	if r.Outcome != lifecycle.RunFailed || log != "Initializing\nError: no such module\n" {
 		t.Errorf("report %+v\n%q", r, log)
 	}
-	tr = newRemote(t, stubScript{"plan": {{Print: "Error: invalid"}, {Exit: 1}}}, nil)
+	tr = newRemote(t, runtest.Script{"plan": {{Print: "Error: invalid"}, {Exit: 1}}}, nil)
 	if r, log = tr.run(); r.Outcome != lifecycle.RunFailed || r.Plan != "" || log != "Error: invalid\n" {
 		t.Errorf("report %+v\n%q", r, log)
 	}
-	tr = newRemote(t, stubScript{"plan": {{Print: "No changes."}}}, nil)
+	tr = newRemote(t, runtest.Script{"plan": {{Print: "No changes."}}}, nil)
 	if r, log = tr.run(); r.Outcome != lifecycle.Done || r.Changes || log != "No changes.\n" {
 		t.Errorf("report %+v\n%q", r, log)
 	}
@@ -232,11 +233,11 @@ func TestRemoteFails(t *testing.T) {
 
 // TestRemoteKilled kills a tool that ignores the interrupt.
 func TestRemoteKilled(t *testing.T) {
-	tr := newRemote(t, stubScript{"plan": {{Mark: "../here"}, {Deaf: true}}}, nil)
+	tr := newRemote(t, runtest.Script{"plan": {{Mark: "../here"}, {Deaf: true}}}, nil)
 	c := tr.next()
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(t.Context()) }()
-	await(t, "the tool", func() bool {
+	runtest.Await(t, "the tool", func() bool {
 		_, err := os.Stat(filepath.Join(tr.order.Scratch, "work", sandbox.Tool, "here"))
 		return err == nil
 	})
@@ -248,10 +249,10 @@ func TestRemoteKilled(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if r, log := tr.result(); r.Outcome != lifecycle.Cancelled || r.Error != "cancelled by anna" {
+	if r, log := tr.Result(); r.Outcome != lifecycle.Cancelled || r.Error != "cancelled by anna" {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	tr.free()
+	tr.MustBeFree()
 }
 
 // TestRunLogGrows: the log that a reader has is always a prefix of the current one, also

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -22,7 +23,7 @@ func credentialSpec() run.Spec {
 
 func TestCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gcp.json")
-	mustWrite(t, file, `{"key":1}`)
+	runtest.MustWrite(t, file, `{"key":1}`)
 	env := map[string]string{"AWS_ACCESS_KEY_ID": "AK", "OTHER": "not given"}
 	o := &LocalOptions{
 		Getenv: func(name string) string { return env[name] },
@@ -50,7 +51,7 @@ func TestCredentials(t *testing.T) {
 // TestCredentialsRefused: each error names what is missing, but no value.
 func TestCredentialsRefused(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
-	mustWrite(t, open, "planted-secret")
+	runtest.MustWrite(t, open, "planted-secret")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestCredentialsRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := kill(running(t, "7243")); err != nil {
+	if err := runtest.Kill(runtest.Running(t, "7243")); err != nil {
 		t.Error(err)
 	}
 	if _, err := (&LocalOptions{}).credentials(t.Context(), credentialSpec()); err == nil || !strings.Contains(err.Error(), "credential x: the server has no credential of that name") {

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -97,7 +97,7 @@ func (l *localTest) mustHear(t *testing.T, s run.Spec, scripts ...string) string
 	s.Variables = map[string]json.RawMessage{"stub": b}
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
-	await(t, "the end of the commands", func() bool {
+	runtest.Await(t, "the end of the commands", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "hangs"))
 		if st, oerr := l.Observe(t.Context(), s, h); err != nil && (oerr != nil || st.State != run.Running) {
 			output, rerr := os.ReadFile(filepath.Join(dir, "said"))
@@ -130,7 +130,7 @@ func TestSandboxSees(t *testing.T) {
 	})
 	s := l.spec(t, stubOrder{})
 	for _, name := range []string{"blob", "keys/state.key", filepath.Join("runs", "other", "1-1", "work", "tool", "main.tf")} {
-		mustWrite(t, filepath.Join(l.options.Storage, name), "secret")
+		runtest.MustWrite(t, filepath.Join(l.options.Storage, name), "secret")
 	}
 	got := l.mustHear(t, s, `
 		find "`+l.options.Storage+`" -type f -print 2>/dev/null
@@ -177,7 +177,7 @@ func TestSandboxSees(t *testing.T) {
 func TestSandboxFiles(t *testing.T) {
 	l := newSandbox(t, nil)
 	name := filepath.Join(t.TempDir(), "left-open")
-	mustWrite(t, name, "secret")
+	runtest.MustWrite(t, name, "secret")
 	fd, err := unix.Open(name, unix.O_RDONLY, 0) // without O_CLOEXEC
 	if err != nil {
 		t.Fatal(err)
@@ -254,8 +254,8 @@ func TestSandboxLeavesNothing(t *testing.T) {
 	if got := l.mustHear(t, l.spec(t, stubOrder{}), `setsid sleep `+mark+` & (sleep `+mark+` &) ; echo started`, `ls -d /proc/[0-9]* | wc -l`); !strings.HasPrefix(got, "started\n") {
 		t.Errorf("%q", got)
 	}
-	if left := running(t, mark); len(left) > 0 {
-		t.Errorf("left: %v, %v", left, kill(left))
+	if left := runtest.Running(t, mark); len(left) > 0 {
+		t.Errorf("left: %v, %v", left, runtest.Kill(left))
 	}
 }
 
@@ -278,7 +278,7 @@ func TestRunsApart(t *testing.T) {
 	if got := l.mustHear(t, second, `for i in 1 2 3 4 5 6 7 8 9 0; do for k in 1 2 3; do sleep 60 & done; done && echo all`); got != "all\n" {
 		t.Errorf("%q", got)
 	}
-	if got := len(running(t, mark)); got != 40 {
+	if got := len(runtest.Running(t, mark)); got != 40 {
 		t.Errorf("the first run has %d processes", got)
 	}
 	third := l.spec(t, stubOrder{})
@@ -305,31 +305,14 @@ func TestToolLeavesNothing(t *testing.T) {
 	if out.String() != "started\n" {
 		t.Errorf("output %q", &out)
 	}
-	if left := running(t, mark); len(left) > 1 { // a separate session hides from the group; see TestAlone
+	if left := runtest.Running(t, mark); len(left) > 1 { // a separate session hides from the group; see TestAlone
 		t.Errorf("left: %v", left)
-	} else if err := kill(left); err != nil {
+	} else if err := runtest.Kill(left); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Scratch, toolFile)); !os.IsNotExist(err) {
 		t.Errorf("%s: %v", toolFile, err)
 	}
-}
-
-// running returns the processes whose command line has the word.
-func running(t *testing.T, word string) []process {
-	t.Helper()
-	all, err := allProcesses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []process
-	for _, p := range all {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
-		if err == nil && slices.Contains(strings.Split(string(b), "\x00"), word) && !p.dead() {
-			list = append(list, p.process)
-		}
-	}
-	return list
 }
 
 // TestInterrupt: the tool is interrupted once, and ends in order; if it does not end, it
@@ -341,7 +324,7 @@ func TestInterrupt(t *testing.T) {
 			const script = `trap 'echo interrupted; exit 3' INT; echo ready > ready; while :; do sleep 0.05; done`
 			var out bytes.Buffer
 			tool := mustStart(t, o, &out, script)
-			mustAppear(t, filepath.Join(o.tool(), "ready"))
+			runtest.MustAppear(t, filepath.Join(o.tool(), "ready"))
 			if err := tool.Interrupt(); err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +334,7 @@ func TestInterrupt(t *testing.T) {
 			}
 
 			tool = mustStart(t, o, nil, `trap '' INT TERM; echo ready > again; while :; do sleep 0.05; done`)
-			mustAppear(t, filepath.Join(o.tool(), "again"))
+			runtest.MustAppear(t, filepath.Join(o.tool(), "again"))
 			if err := errors.Join(tool.Interrupt(), tool.Kill()); err != nil {
 				t.Fatal(err)
 			}
@@ -418,7 +401,7 @@ func TestScratchOverfull(t *testing.T) {
 	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'echo >> asked' INT; i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $((i%9)); sleep 0.05; done`)
-	mustAppear(t, filepath.Join(o.tool(), "asked"))
+	runtest.MustAppear(t, filepath.Join(o.tool(), "asked"))
 	if err := tool.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
@@ -469,9 +452,9 @@ func TestOwnUser(t *testing.T) {
 	// okara itself must be readable for that user too.
 	o.Okara = mustCopy(t, o.Okara, filepath.Join(filepath.Dir(o.Scratch), "okara"))
 	secret := filepath.Join(o.Isolation.Hide[0], "key")
-	mustWrite(t, secret, "secret")
-	mustWrite(t, filepath.Join(o.Scratch, "log"), "secret")
-	mustWrite(t, filepath.Join(o.tool(), "main.tf"), "mine")
+	runtest.MustWrite(t, secret, "secret")
+	runtest.MustWrite(t, filepath.Join(o.Scratch, "log"), "secret")
+	runtest.MustWrite(t, filepath.Join(o.tool(), "main.tf"), "mine")
 	got := mustRun(t, o, `id -u; id -G; cat main.tf; echo; grep Cap /proc/self/status | tr -d '\n'; grep NoNewPrivs /proc/self/status
 		echo new > written; cat "$1" ../../log ../../process.json && echo "read a secret"; mv ../tool ../else && echo "moved its folder"
 		setsid sleep 8642399 & exit 0`, secret)
@@ -480,7 +463,7 @@ func TestOwnUser(t *testing.T) {
 	if !strings.HasPrefix(got, want) || strings.Contains(got, "read a secret") || strings.Contains(got, "moved") {
 		t.Errorf("got %q, want %q first", got, want)
 	}
-	if left := running(t, "8642399"); len(left) > 0 {
+	if left := runtest.Running(t, "8642399"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -533,7 +516,7 @@ func TestCgroup(t *testing.T) {
 	o := newOrder(t, ModeNone)
 	o.Isolation.Cgroup = dir
 	tool := mustStart(t, o, nil, `setsid sleep 8642398 & : > ready; wait`)
-	mustAppear(t, filepath.Join(o.tool(), "ready"))
+	runtest.MustAppear(t, filepath.Join(o.tool(), "ready"))
 	list, err := cgroupProcesses(dir)
 	if err != nil || !slices.Contains(list, tool.group) {
 		t.Errorf("%v, %v, want %v among them", list, err, tool.group)
@@ -544,11 +527,11 @@ func TestCgroup(t *testing.T) {
 	if err := tool.Wait(); err == nil {
 		t.Error("a killed tool ended well")
 	}
-	await(t, "the end of the group", func() bool {
+	runtest.Await(t, "the end of the group", func() bool {
 		list, err := cgroupProcesses(dir)
 		return err == nil && len(list) == 0
 	})
-	if left := running(t, "8642398"); len(left) > 0 {
+	if left := runtest.Running(t, "8642398"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -556,7 +539,7 @@ func TestCgroup(t *testing.T) {
 // TestCgroupLimits checks the limits that are written to the files of a control group.
 func TestCgroupLimits(t *testing.T) {
 	parent := t.TempDir()
-	mustWrite(t, filepath.Join(parent, "cgroup.controllers"), "cpu memory pids io\n")
+	runtest.MustWrite(t, filepath.Join(parent, "cgroup.controllers"), "cpu memory pids io\n")
 	dir, err := newCgroup(parent, "run", 1<<20, 100, 1.5)
 	if err != nil {
 		t.Fatal(err)
@@ -565,32 +548,5 @@ func TestCgroupLimits(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
 			t.Errorf("%s: %q, %v, want %q", name, b, err, want)
 		}
-	}
-}
-
-func mustWrite(t *testing.T, name, text string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// mustAppear waits for a file.
-func mustAppear(t *testing.T, name string) {
-	t.Helper()
-	await(t, name, func() bool {
-		_, err := os.Stat(name)
-		return err == nil
-	})
-}
-
-// await waits until a condition holds.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for !so() {
-		if t.Context().Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-		_ = syscall.Nanosleep(&syscall.Timespec{Nsec: 5e6}, nil)
 	}
 }

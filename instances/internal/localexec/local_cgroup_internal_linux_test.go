@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 )
 
 // TestCleanUpCgroups removes the control groups of attempts that do not run, including
@@ -53,7 +55,7 @@ func TestCleanUpCgroups(t *testing.T) {
 	}
 	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, process: alive}, Cgroup: begun}} {
 		dir := filepath.Join(l.runs(), "abc", name)
-		mustWrite(t, filepath.Join(dir, "work", "file"), "")
+		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -89,7 +90,7 @@ func (l *localTest) again(t *testing.T) *localTest {
 func stubProgram(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "tofu")
-	mustWrite(t, name, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec /bin/sh \"$@\"\n")
+	runtest.MustWrite(t, name, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec /bin/sh \"$@\"\n")
 	if err := os.Chmod(name, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func (l *localTest) mustStart(t *testing.T, s run.Spec) run.Handle {
 // mustEnd observes an attempt until it has ended.
 func (l *localTest) mustEnd(t *testing.T, s run.Spec, h run.Handle) (st run.Status) {
 	t.Helper()
-	await(t, "the end of the attempt", func() bool {
+	runtest.Await(t, "the end of the attempt", func() bool {
 		var err error
 		if st, err = l.Observe(t.Context(), s, h); err != nil {
 			t.Fatal(err)
@@ -164,7 +165,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("started again: %s, want %s", again, h)
 	}
 	dir := l.scratch(s.Ref)
-	mustAppear(t, filepath.Join(dir, toolFile))
+	runtest.MustAppear(t, filepath.Join(dir, toolFile))
 	for _, name := range []string{"", "/" + markerFile, "/log", "/child.log"} {
 		if info, err := os.Stat(dir + name); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s%s: %v, %v", dir, name, info, err)
@@ -200,7 +201,7 @@ func TestLocal(t *testing.T) {
 
 func mustGoOn(t *testing.T, l *localTest, s run.Spec) {
 	t.Helper()
-	mustWrite(t, filepath.Join(l.scratch(s.Ref), "work", sandbox.Tool, "go"), "")
+	runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "work", sandbox.Tool, "go"), "")
 }
 
 func mustLog(t *testing.T, l *localTest, s run.Spec, h run.Handle, offset int64) string {
@@ -225,8 +226,8 @@ func TestAlone(t *testing.T) {
 	if st := l.mustEnd(t, s, l.mustStart(t, s)); st.State != run.Ended {
 		t.Errorf("%+v", st)
 	}
-	if left := running(t, "8642397"); len(left) > 0 {
-		t.Errorf("left: %v, %v", left, kill(left))
+	if left := runtest.Running(t, "8642397"); len(left) > 0 {
+		t.Errorf("left: %v, %v", left, runtest.Kill(left))
 	}
 }
 
@@ -243,7 +244,7 @@ func TestStartedEnvironment(t *testing.T) {
 	s.Credentials = []string{"aws"}
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
-	mustAppear(t, filepath.Join(dir, "hangs"))
+	runtest.MustAppear(t, filepath.Join(dir, "hangs"))
 	b, err := os.ReadFile(filepath.Join(dir, "about"))
 	if err != nil {
 		t.Fatal(err)
@@ -334,15 +335,15 @@ func TestCleanUp(t *testing.T) {
 		"1-5": {&dead, true, old},
 	} {
 		dir := filepath.Join(l.runs(), "abc", name)
-		mustWrite(t, filepath.Join(dir, "work", "file"), "")
+		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if f.marker != nil {
 			if err := writeMarker(dir, *f.marker); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if f.errored {
-			mustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
-			mustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
+			runtest.MustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
+			runtest.MustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 		}
 		if err := os.Chtimes(dir, f.at, f.at); err != nil {
 			t.Fatal(err)
@@ -359,8 +360,8 @@ func TestErroredBudget(t *testing.T) {
 	for i, size := range []int64{MaxErrored / 4, MaxErrored / 2, MaxErrored / 2, MaxErrored} {
 		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
-		mustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
-		mustWrite(t, file, "")
+		runtest.MustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
+		runtest.MustWrite(t, file, "")
 		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +386,7 @@ func TestTidy(t *testing.T) {
 	alive.process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
 		dir := filepath.Join(l.runs(), name)
-		mustWrite(t, filepath.Join(dir, ResultFile), "{}")
+		runtest.MustWrite(t, filepath.Join(dir, ResultFile), "{}")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +404,7 @@ func TestTidy(t *testing.T) {
 // writes a file of that name.
 func TestErroredOfPlans(t *testing.T) {
 	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
-		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}))
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}.Module())
 		tr.order.Spec.Ref.Kind = kind
 		tr.run()
 		if got := FindErrored(tr.order.Scratch) != ""; got != keeps {
@@ -416,7 +417,7 @@ func TestErroredOfPlans(t *testing.T) {
 func TestCheck(t *testing.T) {
 	base := newLocal(t, nil).options
 	old := filepath.Join(t.TempDir(), "tofu")
-	mustWrite(t, old, "#!/bin/sh\necho 'OpenTofu v1.9.4'\n")
+	runtest.MustWrite(t, old, "#!/bin/sh\necho 'OpenTofu v1.9.4'\n")
 	if err := os.Chmod(old, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +461,7 @@ func TestCheck(t *testing.T) {
 		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // another user executes it
 			t.Fatal(err)
 		}
-		mustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+		runtest.MustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
 		if err := os.Chmod(filepath.Join(dir, "bwrap"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -482,11 +483,11 @@ func TestLocalEnded(t *testing.T) {
 	if ended == nil {
 		t.Fatal("nobody hears of the end of an attempt that was started here")
 	}
-	mustAppear(t, filepath.Join(l.scratch(s.Ref), toolFile))
+	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), toolFile))
 	mustGoOn(t, l, s)
 	<-ended
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Ended {
 		t.Errorf("it is %+v, %v, want %s", st, err, run.Ended)
 	}
-	await(t, "that nothing is kept of it", func() bool { return l.Ended(s.Ref) == nil })
+	runtest.Await(t, "that nothing is kept of it", func() bool { return l.Ended(s.Ref) == nil })
 }

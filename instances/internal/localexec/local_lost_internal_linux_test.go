@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -43,9 +44,9 @@ func TestKilledChild(t *testing.T) {
 					t.Errorf("%+v, %v", st, err)
 				}
 			}
-			await(t, "the interrupt", func() bool { return FindErrored(dir) != "" })
+			runtest.Await(t, "the interrupt", func() bool { return FindErrored(dir) != "" })
 			file := FindErrored(dir)
-			mustWrite(t, filepath.Join(shown, "go"), "")
+			runtest.MustWrite(t, filepath.Join(shown, "go"), "")
 			st := l.mustEnd(t, s, h)
 			if st.State != run.Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
 				t.Errorf("%+v", st)
@@ -61,7 +62,7 @@ func TestKilledChild(t *testing.T) {
 // mustSay waits until the tool of an attempt prints a line.
 func mustSay(t *testing.T, dir, line string) {
 	t.Helper()
-	await(t, line, func() bool {
+	runtest.Await(t, line, func() bool {
 		b, err := os.ReadFile(filepath.Join(dir, "said"))
 		return err == nil && strings.Contains("\n"+string(b), "\n"+line+"\n")
 	})
@@ -85,7 +86,7 @@ func TestDeafRest(t *testing.T) {
 	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
 	h := l.mustStart(t, s)
 	dir := l.scratch(s.Ref)
-	mustAppear(t, filepath.Join(dir, "work", sandbox.Tool, "ready"))
+	runtest.MustAppear(t, filepath.Join(dir, "work", sandbox.Tool, "ready"))
 	mustKillChild(t, dir)
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Running {
 		t.Fatalf("%+v, %v", st, err)
@@ -137,7 +138,7 @@ func TestNotStarted(t *testing.T) {
 	}
 
 	// A folder without a marker belongs to no attempt: its child never got an order.
-	mustWrite(t, filepath.Join(l.scratch(s.Ref), "child.log"), "")
+	runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "child.log"), "")
 	h := l.mustStart(t, s)
 	if st := l.mustEnd(t, s, h); st.State != run.Ended {
 		t.Errorf("%+v", st)
@@ -160,7 +161,7 @@ func TestBoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
-			mustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
+			runtest.MustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
 			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +230,7 @@ func TestStoppedChild(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{Hang: true})
 	h := l.mustStart(t, s)
-	mustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
+	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
 	m, err := readMarker(l.scratch(s.Ref))
 	if err != nil {
 		t.Fatal(err)

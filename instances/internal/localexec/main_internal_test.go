@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
@@ -31,10 +32,10 @@ func TestMain(m *testing.M) {
 func commands() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
 		ExecCommand: execTestCommand,
-		"init":      stubTool("init"),
-		"plan":      stubTool("plan"),
-		"apply":     stubTool("apply"),
-		"show":      stubTool("show"),
+		"init":      runtest.Tool("init"),
+		"plan":      runtest.Tool("plan"),
+		"apply":     runtest.Tool("apply"),
+		"show":      runtest.Tool("show"),
 		RunCommand:  stubChild,
 
 		sandbox.EnterCommand: placeTestCommand,

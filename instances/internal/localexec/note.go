@@ -18,8 +18,8 @@ const noteFile = "attempt.json"
 // Note says of an attempt what is needed to store a state that is found in its folder.
 type Note struct {
 	LockID string `json:"lock_id"` // of the lock of the state: see [run.LockID]
-	Base   int64  `json:"base"`   // version of the state at the start; 0: none
-	Module string `json:"module"` // folder of the root module, in the tool's
+	Base   int64  `json:"base"`    // version of the state at the start; 0: none
+	Module string `json:"module"`  // folder of the root module, in the tool's
 }
 
 // maxNote bounds that file, in bytes.

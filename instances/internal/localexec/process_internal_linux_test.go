@@ -14,13 +14,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-141914ff/okara/instances/internal/runtest"
 )
 
 // TestFirstThreadEnds has a process whose first thread has ended while another runs: it
 // is alive, like a process that is executing a new program.
 func TestFirstThreadEnds(t *testing.T) {
 	p, wait := mustStartCommand(t, "leave-thread")
-	await(t, "the end of its first thread", func() bool {
+	runtest.Await(t, "the end of its first thread", func() bool {
 		now, err := readStat(p.PID)
 		if err != nil {
 			t.Fatal(err)

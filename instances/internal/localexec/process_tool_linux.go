@@ -30,7 +30,7 @@ import (
 // of a run can be ended after its child died.
 const toolFile = "tool.json"
 
-// tool is a running command, with all processes that it started.
+// Running is a running command of the tool, with all processes that it started.
 type Running struct {
 	o     *Order
 	dir   *sandbox.Workdir

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package runtest
 
 import (
 	"crypto/md5"
@@ -18,16 +18,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// stubScript is the behaviour of the stub tool, read from stub.json in the module: steps
+// Script is the behaviour of the stub tool, read from stub.json in the module: steps
 // by command.
-type stubScript map[string][]stubStep
+type Script map[string][]Step
 
-// stubStep is one action of the stub; only one field is set.
-type stubStep struct {
+// Step is one action of the stub; only one field is set.
+type Step struct {
 	Print     string // a line on standard output
 	Stderr    string
 	State     string // stores a state, as the s3 backend does
@@ -50,30 +48,30 @@ type stubStep struct {
 }
 
 const (
-	stubPlanned = `{"@level":"info","@message":"Plan: 1 to add, 0 to change, 0 to destroy.","changes":{"add":1,"change":0,"remove":0,"operation":"plan"},"type":"change_summary"}`
-	stubApplied = `{"@level":"info","@message":"Apply complete! Resources: 1 added, 0 changed, 0 destroyed.","changes":{"add":1,"change":0,"remove":0,"operation":"apply"},"type":"change_summary"}`
+	Planned = `{"@level":"info","@message":"Plan: 1 to add, 0 to change, 0 to destroy.","changes":{"add":1,"change":0,"remove":0,"operation":"plan"},"type":"change_summary"}`
+	Applied = `{"@level":"info","@message":"Apply complete! Resources: 1 added, 0 changed, 0 destroyed.","changes":{"add":1,"change":0,"remove":0,"operation":"apply"},"type":"change_summary"}`
 )
 
-// stubError returns an error as the tool prints it with -json.
-func stubError(summary, detail string) string {
+// Failure returns an error as the tool prints it with -json.
+func Failure(summary, detail string) string {
 	return fmt.Sprintf(`{"@level":"error","@message":%q,"diagnostic":{"severity":"error","summary":%q,"detail":%q},"type":"diagnostic"}`, "Error: "+summary, summary, detail)
 }
 
-// stubTool runs one command of the stub.
-func stubTool(command string) func([]string) error {
+// Tool returns what runs one command of the stub, such as init.
+func Tool(command string) func([]string) error {
 	return func(args []string) error {
 		b, err := os.ReadFile("stub.json")
 		if err != nil {
 			return err
 		}
-		var s stubScript
+		var s Script
 		if err := json.Unmarshal(b, &s); err != nil {
 			return err
 		}
 		interrupted := make(chan os.Signal, 2)
 		signal.Notify(interrupted, syscall.SIGINT)
 		if command == "plan" && s["plan"] == nil {
-			s["plan"] = []stubStep{{Print: stubPlanned}}
+			s["plan"] = []Step{{Print: Planned}}
 		}
 		for _, a := range args {
 			if name, ok := strings.CutPrefix(a, "-out="); ok {
@@ -91,14 +89,14 @@ func stubTool(command string) func([]string) error {
 	}
 }
 
-func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
+func (s Step) do(args []string, interrupted <-chan os.Signal) error {
 	switch {
 	case s.Print != "":
 		fmt.Println(s.Print)
 	case s.Stderr != "":
 		fmt.Fprintln(os.Stderr, s.Stderr)
 	case s.State != "":
-		return here().store(s.State)
+		return here().Store(s.State)
 	case s.Read:
 		b, err := here().request(http.MethodGet, here().key(), "")
 		fmt.Println(string(b))
@@ -145,42 +143,46 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		_ = cmd.Run() // it may fail
 	case s.Die:
-		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return err
+		}
+		return self.Kill()
 	case s.Exit != 0:
 		os.Exit(s.Exit)
 	}
 	return nil
 }
 
-// stubDir is where a stub runs: the folder of the root module, and that of the bridge.
-type stubDir struct{ module, bridge string }
+// Dir is where a stub runs: the folder of the root module, and that of the bridge.
+type Dir struct{ Module, Bridge string }
 
-func here() stubDir { return stubDir{".", os.Getenv("OKARA_RUN")} }
+func here() Dir { return Dir{".", os.Getenv("OKARA_RUN")} }
 
-// store stores a state. On failure it writes the state to a file, like the tool.
-func (p stubDir) store(state string) error {
+// Store stores a state. On failure it writes the state to a file, like the tool.
+func (p Dir) Store(state string) error {
 	_, err := p.request(http.MethodPut, p.key(), state)
 	if err != nil {
-		fmt.Println(stubError("Failed to save state", err.Error()))
-		return errors.Join(err, os.WriteFile(filepath.Join(p.module, sandbox.ErroredFile), []byte(state), 0o600))
+		fmt.Println(Failure("Failed to save state", err.Error()))
+		return errors.Join(err, os.WriteFile(filepath.Join(p.Module, "errored.tfstate"), []byte(state), 0o600))
 	}
 	return nil
 }
 
-func (p stubDir) key() string {
-	b, err := os.ReadFile(filepath.Join(p.module, "okara_override.tf"))
+func (p Dir) key() string {
+	b, err := os.ReadFile(filepath.Join(p.Module, "okara_override.tf"))
 	if m := regexp.MustCompile(`key +?= "(.*)"`).FindSubmatch(b); err == nil && m != nil {
 		return string(m[1])
 	}
 	return "no override"
 }
 
-func (p stubDir) request(method, key, body string) ([]byte, error) {
-	config, err := os.ReadFile(filepath.Join(p.bridge, "config"))
+func (p Dir) request(method, key, body string) ([]byte, error) {
+	config, err := os.ReadFile(filepath.Join(p.Bridge, "config"))
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := os.ReadFile(filepath.Join(p.bridge, "credentials"))
+	credentials, err := os.ReadFile(filepath.Join(p.Bridge, "credentials"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// State returns a state with this many resources.
+func State(serial, resources int) string {
+	var list []string
+	for i := range resources {
+		list = append(list, fmt.Sprintf(`{"mode":"managed","type":"t","name":"r%d","instances":[{}]}`, i))
+	}
+	return fmt.Sprintf(`{"version":4,"serial":%d,"lineage":"l","outputs":{"url":{"value":"http://a","type":"string"},"key":{"value":"s3cret-value","type":"string","sensitive":true},"other":{"value":1}},"resources":[%s,{"mode":"data","instances":[{}]}]}`,
+		serial, strings.Join(append(list, `{"mode":"data","instances":[]}`), ","))
+}
+
+// MustWrite writes a file, and makes its folder.
+func MustWrite(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MustAppear waits for a file.
+func MustAppear(t *testing.T, name string) {
+	t.Helper()
+	Await(t, name, func() bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
+}
+
+// Await waits until a condition holds.
+func Await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for !so() {
+		if t.Context().Err() != nil {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Running returns the IDs of the processes whose command line has the word. The command
+// line of a dead process is empty.
+func Running(t *testing.T, word string) []int {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []int
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil || !slices.Contains(strings.Split(string(b), "\x00"), word) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, pid)
+	}
+	return list
+}
+
+// Kill kills processes, as far as they live.
+func Kill(pids []int) error {
+	var errs []error
+	for _, pid := range pids {
+		p, err := os.FindProcess(pid)
+		if err == nil {
+			err = p.Kill()
+		}
+		if !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
