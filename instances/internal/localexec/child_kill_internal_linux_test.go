@@ -55,7 +55,7 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	return k
 }
 
-// attempt sets up the next attempt, which the ledger names: it takes over the lock and
+// Processes sets up the next attempt, which the ledger names: it takes over the lock and
 // state of the one before.
 func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 	t.Helper()
@@ -87,7 +87,7 @@ func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 }
 
 // mustKill kills a process and waits until it is gone.
-func mustKill(t *testing.T, p process) {
+func mustKill(t *testing.T, p Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func mustKill(t *testing.T, p process) {
 }
 
 // mustTool returns the tool process of an attempt.
-func (k *killTest) mustTool(t *testing.T, s run.Spec) (p process) {
+func (k *killTest) mustTool(t *testing.T, s run.Spec) (p Process) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(k.scratch(s.Ref), toolFile))
 	if err != nil || json.Unmarshal(b, &p) != nil || p.PID <= 1 {

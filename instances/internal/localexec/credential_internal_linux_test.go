@@ -109,20 +109,8 @@ func FuzzReadVariables(f *testing.F) {
 	})
 }
 
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("7 (a b) c) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1"))
-	f.Add([]byte("7 ()"))
-	f.Add([]byte(")("))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parseStat(b)
-		if err == nil && p.state == 0 {
-			t.Errorf("%q: %+v", b, p)
-		}
-	})
-}
-
 func FuzzParseHandle(f *testing.F) {
-	f.Add(string(parsedHandle{machine: machine{"host", "boot", "1"}, process: process{1, 2}, At: 3}.String()))
+	f.Add(string(parsedHandle{machine: machine{"host", "boot", "1"}, Process: Process{1, 2}, At: 3}.String()))
 	f.Add(`{"pid":1e99}`)
 	f.Fuzz(func(t *testing.T, h string) {
 		p, err := parseHandle(run.Handle(h))
@@ -133,7 +121,7 @@ func FuzzParseHandle(f *testing.F) {
 			p.Host = p.Host[:maxHost]
 		}
 		if again := p.String(); len(again) < 256 {
-			if q, err := parseHandle(again); err != nil || q.process != p.process {
+			if q, err := parseHandle(again); err != nil || q.Process != p.Process {
 				t.Errorf("%q became %q, %v", h, again, err)
 			}
 		}

@@ -132,7 +132,7 @@ func killCgroup(dir string) error {
 }
 
 // cgroupProcesses lists the processes in a control group.
-func cgroupProcesses(dir string) ([]process, error) {
+func cgroupProcesses(dir string) ([]Process, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil, nil
@@ -140,14 +140,14 @@ func cgroupProcesses(dir string) ([]process, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []process
+	var list []Process
 	for f := range strings.FieldsSeq(string(b)) {
 		pid, err := strconv.Atoi(f)
 		if err != nil {
 			return nil, err
 		}
 		if p, err := readProc(pid); err == nil {
-			list = append(list, p.process)
+			list = append(list, p.Process)
 		}
 	}
 	return list, nil

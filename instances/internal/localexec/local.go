@@ -182,7 +182,7 @@ func checkRef(r lifecycle.Ref) error {
 // child. Without a process it waits for a credential.
 type parsedHandle struct {
 	machine
-	process
+	Process
 	At int64 `json:"at"` // time of the start, in Unix seconds
 }
 
@@ -404,7 +404,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		return m, err
 	}
 	m = marker{parsedHandle: parsedHandle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
-	m.process, err = Identify(pid)
+	m.Process, err = Identify(pid)
 	if err == nil {
 		err = writeMarker(o.Scratch, m)
 	}
@@ -412,7 +412,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		err = errors.Join(w.SetWriteDeadline(time.Now().Add(orderTime)), write(w, b), w.Close())
 	}
 	if err != nil {
-		return m, errors.Join(err, m.process.Signal(syscall.SIGKILL))
+		return m, errors.Join(err, m.Process.Signal(syscall.SIGKILL))
 	}
 	return m, nil
 }

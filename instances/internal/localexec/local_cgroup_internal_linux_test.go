@@ -48,12 +48,12 @@ func TestCleanUpCgroups(t *testing.T) {
 	if err := joinCgroup(busy, sleeper.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
 	alive, err := Identify(sleeper.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, process: alive}, Cgroup: begun}} {
+	for name, m := range map[string]marker{"2-1": dead, "1-4": {parsedHandle: parsedHandle{machine: l.here, Process: alive}, Cgroup: begun}} {
 		dir := filepath.Join(l.runs(), "abc", name)
 		runtest.MustWrite(t, filepath.Join(dir, "work", "file"), "")
 		if err := writeMarker(dir, m); err != nil {

@@ -321,7 +321,7 @@ func TestRefusedRef(t *testing.T) {
 // TestCleanUp removes old folders, and keeps those still needed.
 func TestCleanUp(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}}
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	for name, f := range map[string]struct {
 		marker  *marker
@@ -356,7 +356,7 @@ func TestCleanUp(t *testing.T) {
 // together no more disk space than one state may have.
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}}
 	for i, size := range []int64{MaxErrored / 4, MaxErrored / 2, MaxErrored / 2, MaxErrored} {
 		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
@@ -377,13 +377,13 @@ func TestErroredBudget(t *testing.T) {
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, process: process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
 	self, err := Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	alive, later := dead, dead
-	alive.process, later.At = self, now.Add(time.Minute).Unix()
+	alive.Process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
 		dir := filepath.Join(l.runs(), name)
 		runtest.MustWrite(t, filepath.Join(dir, ResultFile), "{}")

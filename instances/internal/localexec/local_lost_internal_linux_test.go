@@ -75,7 +75,7 @@ func mustKillChild(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustKill(t, m.process)
+	mustKill(t, m.Process)
 }
 
 // TestDeafRest kills a tool that ignores the interrupt.
@@ -126,7 +126,7 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("where there is no other server: %+v", st)
 	}
 	l.o.Only = false
-	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: Process{7, 7}}
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
@@ -156,8 +156,8 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]marker{
-		"earlier boot": {parsedHandle: parsedHandle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, process: self}},
-		"same number":  {parsedHandle: parsedHandle{machine: l.here, process: process{self.PID, self.Start - 1}}},
+		"earlier boot": {parsedHandle: parsedHandle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, Process: self}},
+		"same number":  {parsedHandle: parsedHandle{machine: l.here, Process: Process{self.PID, self.Start - 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
@@ -182,7 +182,7 @@ func TestBoot(t *testing.T) {
 func TestClaim(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}.String()
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: Process{7, 7}}.String()
 	repo, err := stubRepo(s)
 	if err != nil {
 		t.Fatal(err)
@@ -235,14 +235,14 @@ func TestStoppedChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.process.Signal(syscall.SIGSTOP); err != nil {
+	if err := m.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	seen := l.observer().observation(s.Ref)
 	seen.alive = time.Time{}
 	seen.asked = time.Time{}
-	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.process.Alive() {
-		t.Errorf("%+v, alive %v", st, m.process.Alive())
+	if st := l.mustEnd(t, s, h); st.State != run.Gone || m.Process.Alive() {
+		t.Errorf("%+v, alive %v", st, m.Process.Alive())
 	}
 }
 

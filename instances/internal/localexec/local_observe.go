@@ -176,7 +176,7 @@ func (l observer) startWaiting(ctx context.Context, s run.Spec, g *observation) 
 // for. A living child that lost its lock, for example because the machine slept, is
 // killed before another run takes the lock over.
 func (l observer) observeRunning(ctx context.Context, s run.Spec, at workDir, g *observation) (run.Status, error) {
-	if !at.process.Alive() {
+	if !at.Process.Alive() {
 		return l.endRest(at, g)
 	}
 	if time.Since(g.asked) < askTime {
@@ -356,7 +356,7 @@ func (l *Local) Cancel(_ context.Context, s run.Spec, h run.Handle) error {
 		g.cancelled = true
 		return nil
 	}
-	return at.process.Signal(syscall.SIGTERM)
+	return at.Process.Signal(syscall.SIGTERM)
 }
 
 // Kill kills the tool of an attempt on this host; on another host its child reads that
@@ -366,7 +366,7 @@ func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
 	if err != nil || !at.here {
 		return err
 	}
-	return at.process.Signal(ForceSignal)
+	return at.Process.Signal(ForceSignal)
 }
 
 // Log returns the log of an attempt from offset on, as far as it is written. On another

@@ -16,9 +16,9 @@ type machine struct {
 	Namespace string `json:"namespace"` // of process ids
 }
 
-// attempt returns by what the processes of an attempt are found.
-func (l *Local) attempt(folder string, m marker) attempt {
-	a := attempt{Scratch: folder, Child: m.process, Cgroup: m.Cgroup}
+// Processes returns by what the processes of an attempt are found.
+func (l *Local) attempt(folder string, m marker) Processes {
+	a := Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
 	if l.isolation.Mode == ModeUser {
 		a.UID = m.UID
 	}

@@ -39,8 +39,6 @@ func commands() map[string]func(args []string) error {
 		RunCommand:  stubChild,
 
 		sandbox.EnterCommand: placeTestCommand,
-		"leave-thread":       leaveFirstThread,
-		"exec-again":         execAgain,
 	}
 }
 

@@ -4,17 +4,17 @@ package localexec
 
 import "io"
 
-// process identifies one process unambiguously.
-type process struct {
+// Process identifies one process unambiguously.
+type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since the boot
 }
 
-// attempt says by what the processes of an attempt are found on this machine. The child is
+// Processes says by what the processes of an attempt are found on this machine. The child is
 // one of them, with all that it started.
-type attempt struct {
+type Processes struct {
 	Scratch string  // its folder; "": none is here
-	Child   process // which may be dead
+	Child   Process // which may be dead
 	Cgroup  string  // folder of its control group; "": none
 	UID     int     // of its tool, if no other attempt has that user; 0: none
 }

@@ -36,7 +36,7 @@ func TestFirstThreadEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(descent(all, func(q procInfo) bool { return q.process == p })) != 1 {
+	if len(descent(all, func(q procInfo) bool { return q.Process == p })) != 1 {
 		t.Error("it is not among the processes")
 	}
 	wait()
@@ -68,7 +68,7 @@ func TestAliveWhileItExecs(t *testing.T) {
 
 // mustStartCommand starts a command of this test program. wait makes it end, and waits
 // for that.
-func mustStartCommand(t *testing.T, args ...string) (p process, wait func()) {
+func mustStartCommand(t *testing.T, args ...string) (p Process, wait func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	in, ierr := cmd.StdinPipe()
@@ -135,4 +135,16 @@ func execAgain(args []string) error {
 		failed <- syscall.Exec(os.Args[0], []string{os.Args[0], "exec-again", strconv.Itoa(n - 1)}, os.Environ())
 	}()
 	return <-failed
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("7 (a b) c) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1"))
+	f.Add([]byte("7 ()"))
+	f.Add([]byte(")("))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseStat(b)
+		if err == nil && p.state == 0 {
+			t.Errorf("%q: %+v", b, p)
+		}
+	})
 }

@@ -33,7 +33,7 @@ func Harden() error {
 
 // procInfo is the content of /proc/PID/stat (proc_pid_stat(5)).
 type procInfo struct {
-	process
+	Process
 	state                  byte
 	parent, group, session int
 	threads                int // including the one whose state this is
@@ -122,16 +122,16 @@ func parseStat(b []byte) (procInfo, error) {
 }
 
 // Identify identifies the process that has this ID now.
-func Identify(pid int) (process, error) {
+func Identify(pid int) (Process, error) {
 	p, err := readStat(pid)
-	return p.process, err
+	return p.Process, err
 }
 
 // Alive reports whether the process still runs. Its ID alone may belong to another
 // process by now.
-func (p process) Alive() bool {
+func (p Process) Alive() bool {
 	now, err := readProc(p.PID)
-	return err == nil && now.process == p
+	return err == nil && now.Process == p
 }
 
 // allProcesses lists all running processes; those that end meanwhile are left out.
@@ -160,7 +160,7 @@ func allProcesses() ([]procInfo, error) {
 
 // descent returns the members and all their descendants, without dead ones that are not
 // reaped yet.
-func descent(all []procInfo, member func(procInfo) bool) []process {
+func descent(all []procInfo, member func(procInfo) bool) []Process {
 	in := map[int]bool{}
 	for grown := true; grown; {
 		grown = false
@@ -172,22 +172,22 @@ func descent(all []procInfo, member func(procInfo) bool) []process {
 		}
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(p procInfo) bool { return !in[p.PID] || p.dead() })
-	list := make([]process, len(all))
+	list := make([]Process, len(all))
 	for i, p := range all {
-		list[i] = p.process
+		list[i] = p.Process
 	}
 	return list
 }
 
 // Signal sends a signal if the process is still the same one. A pidfd keeps its ID from
 // being reused in between.
-func (p process) Signal(s syscall.Signal) error {
+func (p Process) Signal(s syscall.Signal) error {
 	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
 // end kills a process and waits for its death, which also ends all processes in its
 // namespace if it was the first one.
-func (p process) end() error {
+func (p Process) end() error {
 	return p.open(func(fd int) error {
 		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (p process) end() error {
 	})
 }
 
-func (p process) open(do func(pidfd int) error) error {
+func (p Process) open(do func(pidfd int) error) error {
 	if p.PID <= 0 {
 		return nil // there was no process
 	}
@@ -258,7 +258,7 @@ const ForceSignal = syscall.SIGUSR1
 
 // Alive reports whether any process of the attempt lives: its child, or one that the
 // child started.
-func (a attempt) Alive() bool {
+func (a Processes) Alive() bool {
 	if a.Child.Alive() {
 		return true
 	}
@@ -269,7 +269,7 @@ func (a attempt) Alive() bool {
 // rest lists what is left of a run whose child is dead, and the leader of the tool's
 // group: the processes in the control group; in the session of the child, or in the group
 // that the child recorded; of the run's user; and the descendants of any of these.
-func (a attempt) rest() (list []process, tool process, err error) {
+func (a Processes) rest() (list []Process, tool Process, err error) {
 	if a.Scratch != "" {
 		if b, err := os.ReadFile(filepath.Join(a.Scratch, toolFile)); err == nil {
 			_ = json.Unmarshal(b, &tool) // an incomplete file names no process
@@ -284,14 +284,14 @@ func (a attempt) rest() (list []process, tool process, err error) {
 	session := a.Child.PID
 	group := tool.PID
 	for _, p := range all { // if an ID was reused, no process of the run is left in that session or group
-		if p.PID == a.Child.PID && p.process != a.Child {
+		if p.PID == a.Child.PID && p.Process != a.Child {
 			session = 0
 		}
-		if p.PID == tool.PID && p.process != tool {
+		if p.PID == tool.PID && p.Process != tool {
 			group = 0
 		}
 	}
-	var cgroup []process
+	var cgroup []Process
 	if a.Cgroup != "" {
 		if cgroup, err = cgroupProcesses(a.Cgroup); err != nil {
 			return nil, tool, err
@@ -301,13 +301,13 @@ func (a attempt) rest() (list []process, tool process, err error) {
 		inSession := session > 0 && p.session == session
 		inGroup := group > 0 && (p.group == group || p.session == group)
 		ofUser := a.UID > 0 && p.user() == a.UID
-		return inSession || inGroup || slices.Contains(cgroup, p.process) || ofUser
+		return inSession || inGroup || slices.Contains(cgroup, p.Process) || ofUser
 	})
 	return list, tool, nil
 }
 
 // Interrupt asks what is left of a run to end.
-func (a attempt) Interrupt() error {
+func (a Processes) Interrupt() error {
 	rest, tool, err := a.rest()
 	if err != nil {
 		return err
@@ -324,7 +324,7 @@ func (a attempt) Interrupt() error {
 
 // Kill kills all processes of an attempt, the child first, so that it starts nothing
 // more.
-func (a attempt) Kill() error {
+func (a Processes) Kill() error {
 	if err := a.Child.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}

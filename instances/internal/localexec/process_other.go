@@ -48,10 +48,10 @@ func (*Running) Wait() error { return errSystem }
 // ForceSignal asks a child to kill its tool and to end.
 const ForceSignal = syscall.SIGTERM
 
-func Identify(int) (process, error)           { return process{}, errSystem }
-func (p process) Alive() bool                 { return false }
-func (p process) Signal(syscall.Signal) error { return errSystem }
+func Identify(int) (Process, error)           { return Process{}, errSystem }
+func (p Process) Alive() bool                 { return false }
+func (p Process) Signal(syscall.Signal) error { return errSystem }
 
-func (attempt) Alive() bool      { return false }
-func (attempt) Interrupt() error { return errSystem }
-func (attempt) Kill() error      { return errSystem }
+func (Processes) Alive() bool      { return false }
+func (Processes) Interrupt() error { return errSystem }
+func (Processes) Kill() error      { return errSystem }

@@ -39,7 +39,7 @@ type Running struct {
 	// group leads the tool's process group. In a sandbox it is the first process of the
 	// namespace, which ignores the interrupt meant for the tool, and whose death ends all
 	// others.
-	group   process
+	group   Process
 	copying sync.WaitGroup
 	pipes   []*os.File // our ends; closed when nothing can write any more
 
@@ -344,7 +344,7 @@ func (t *Running) killRest() error {
 }
 
 // kill kills processes.
-func kill(list []process) error {
+func kill(list []Process) error {
 	var errs []error
 	for _, p := range list {
 		errs = append(errs, p.Signal(syscall.SIGKILL))
@@ -353,7 +353,7 @@ func kill(list []process) error {
 }
 
 // interrupt sends an interrupt to the group that p leads.
-func (p process) interrupt() error {
+func (p Process) interrupt() error {
 	if !p.Alive() {
 		return nil
 	}
