@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/pages"
 	"github.com/seed-141914ff/okara/instances/settings"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -66,7 +66,7 @@ func (e *Extension) checkRuns(t *server.TFE) error {
 		return refused("a server of role runner has no tfe.v2\nhint: leave out runs here; it belongs to the servers of role all")
 	}
 	for _, x := range e.blocks.Executors {
-		if x.Name == settings.LocalExecutor && x.Isolation == localexec.ModeNone {
+		if x.Name == settings.LocalExecutor && x.Isolation == sandbox.ModeNone {
 			return syntax.WrongAt(x.Range, errors.New("with isolation = \"none\" any user who may run plans here could read the keys of this server and the data of other runs\n"+
 				"hint: use isolation = \"sandbox\", \"user\" or \"wrap\", or leave out runs in the block tfe"))
 		}

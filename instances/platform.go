@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/portal"
 	"github.com/seed-141914ff/okara/instances/run"
@@ -64,8 +65,8 @@ type platform struct {
 	queue     *jobs.Queue // of notices; nil: no notices are sent
 	socket    *runRegistry
 
-	guard *access.Guard    // of the front-end
-	at    localexec.Server // where runs reach the front-end, without a token
+	guard *access.Guard  // of the front-end
+	at    sandbox.Server // where runs reach the front-end, without a token
 }
 
 // newPlatform returns a platform that does nothing yet.
@@ -267,7 +268,7 @@ func (l *platform) listening(at, ca string) error {
 	if err != nil {
 		return err
 	}
-	l.at = localexec.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
+	l.at = sandbox.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
 	if l.base.Settings.Hostname != "" {
 		l.at.Host = l.base.Settings.Hostname
 	}
@@ -347,8 +348,8 @@ func (l *platform) serve(ctx context.Context) {
 }
 
 // order returns what the child of an attempt needs beside the spec.
-func (l *platform) order(ctx context.Context, s run.Spec) (localexec.Order, error) {
-	o := localexec.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
+func (l *platform) order(ctx context.Context, s run.Spec) (sandbox.Order, error) {
+	o := sandbox.Order{StateKeys: l.base.Env.Getenv("OKARA_STATE_KEYS"), Server: l.at, AllowEncryption: s.Remote != nil && l.base.Settings.Cloud.TFE.AllowEncryption, Prices: l.o.Prices}
 	var err error
 	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
 		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,
@@ -383,9 +384,9 @@ const afterLimit = time.Hour
 
 // registry returns how the child reaches the registry: the built-in one through the
 // socket, any other one with the credential of this server.
-func (l *platform) registry(ctx context.Context, s run.Spec) (localexec.Registry, error) {
+func (l *platform) registry(ctx context.Context, s run.Spec) (sandbox.Registry, error) {
 	host, repository, _ := strings.Cut(s.Repository, "/")
-	out := localexec.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
+	out := sandbox.Registry{Prefix: host, PlainHTTP: l.base.Env.OCI.PlainHTTP}
 	if l.base.Layout.Prefix != "" {
 		out.Prefix += "/" + l.base.Layout.Prefix
 	}

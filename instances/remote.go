@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/settings"
@@ -202,7 +202,7 @@ func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, erro
 }
 
 // CheckEnvironment implements [tfe.Runs].
-func (r *remoteRuns) CheckEnvironment(name string) error { return localexec.CheckVariable(name) }
+func (r *remoteRuns) CheckEnvironment(name string) error { return sandbox.CheckVariable(name) }
 
 // Create implements [tfe.Runs].
 func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {

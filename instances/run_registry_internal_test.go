@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -35,7 +35,7 @@ func TestRegistryOfRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := localexec.Registry{
+	want := sandbox.Registry{
 		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
 		CertDirs: []string{"/etc/docker/certs.d", filepath.Join(here, "certs.d")},
 	}

@@ -23,7 +23,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -99,16 +99,16 @@ func (p *packages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is to the tool, and tries to change itself.
 func newPackagesTest(t *testing.T) (*runsTest, *packages) {
 	t.Helper()
-	rt, p := newRunsTest(t, localexec.ModeSandbox), newPackages(t)
+	rt, p := newRunsTest(t, sandbox.ModeSandbox), newPackages(t)
 	server := httptest.NewTLSServer(p)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	host, _, _ := strings.Cut(rt.spec.Repository, "/")
 	rt.options.Packages = 1 << 30
-	rt.options.Order = func(_ context.Context, s run.Spec) (localexec.Order, error) {
-		return localexec.Order{
-			Registry: localexec.Registry{Prefix: host + "/okara"},
-			Server:   localexec.Server{URL: server.URL, Host: "okara.test", Token: s.Workspace, Mirror: true, CA: ca, Hosts: []string{"registry.example.com"}}, // here the token's right depends on its name
+	rt.options.Order = func(_ context.Context, s run.Spec) (sandbox.Order, error) {
+		return sandbox.Order{
+			Registry: sandbox.Registry{Prefix: host + "/okara"},
+			Server:   sandbox.Server{URL: server.URL, Host: "okara.test", Token: s.Workspace, Mirror: true, CA: ca, Hosts: []string{"registry.example.com"}}, // here the token's right depends on its name
 		}, nil
 	}
 	rt.spec.Workspace = "may-read"

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -88,7 +89,7 @@ type runsTest struct {
 
 func newRunsTest(t *testing.T, isolation string) *runsTest {
 	t.Helper()
-	if isolation == localexec.ModeSandbox {
+	if isolation == sandbox.ModeSandbox {
 		tofutest.Bubblewrap(t)
 	}
 	rt := &runsTest{cloud: &cloud{here: map[string]bool{}, made: map[string]int{}, hold: true, arrived: make(chan struct{}), goOn: make(chan struct{})}}
@@ -279,10 +280,10 @@ func (rt *runsTest) complete(t *testing.T) {
 
 // TestTofuRunCost lets tofu plan in a sandbox, and checks the cost that the executor reports.
 func TestTofuRunCost(t *testing.T) {
-	rt := newRunsTest(t, localexec.ModeSandbox)
+	rt := newRunsTest(t, sandbox.ModeSandbox)
 	close(rt.cloud.goOn)
 	order := rt.options.Order
-	rt.options.Order = func(ctx context.Context, s run.Spec) (localexec.Order, error) {
+	rt.options.Order = func(ctx context.Context, s run.Spec) (sandbox.Order, error) {
 		o, err := order(ctx, s)
 		const table = `{"currency":"EUR","rows":[{"type":"terraform_data","hourly":1500000},{"type":"terraform_data","attribute":"input","value":"b","hourly":1}]}`
 		return o, errors.Join(err, json.Unmarshal([]byte(table), &o.Prices))
@@ -314,11 +315,11 @@ func TestTofuRunKilled(t *testing.T) {
 		name, isolation, victim string
 		applying, lost          bool
 	}{
-		{"child at init", localexec.ModeSandbox, "process.json", false, true},
-		{"tool at init", localexec.ModeSandbox, "tool.json", false, false},
-		{"child in apply", localexec.ModeSandbox, "process.json", true, true},
-		{"tool in apply", localexec.ModeSandbox, "tool.json", true, false},
-		{"child in apply without sandbox", localexec.ModeNone, "process.json", true, true},
+		{"child at init", sandbox.ModeSandbox, "process.json", false, true},
+		{"tool at init", sandbox.ModeSandbox, "tool.json", false, false},
+		{"child in apply", sandbox.ModeSandbox, "process.json", true, true},
+		{"tool in apply", sandbox.ModeSandbox, "tool.json", true, false},
+		{"child in apply without sandbox", sandbox.ModeNone, "process.json", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := newRunsTest(t, c.isolation)
@@ -367,7 +368,7 @@ func TestTofuRunKilled(t *testing.T) {
 // TestTofuRunServerKilled kills a server during an apply. Its run goes on, and the next
 // server reads the result.
 func TestTofuRunServerKilled(t *testing.T) {
-	rt := newRunsTest(t, localexec.ModeSandbox)
+	rt := newRunsTest(t, sandbox.ModeSandbox)
 	rt.next(t)
 	spec, err := json.Marshal(rt.spec)
 	if err != nil {

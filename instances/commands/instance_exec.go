@@ -7,20 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // newInstanceExec is the command by which a run of an instance starts the tool inside its
 // sandbox. It has no other use.
 func newInstanceExec() *cobra.Command {
-	var o localexec.ExecOptions
+	var o sandbox.ExecOptions
 	cmd := &cobra.Command{
 		Use:    "instance-exec [flags] -- PROGRAM [ARG...]",
 		Short:  "Limit this process and become another program",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),
-		RunE:   func(_ *cobra.Command, args []string) error { return localexec.Exec(o, args, os.Environ()) },
+		RunE:   func(_ *cobra.Command, args []string) error { return sandbox.Exec(o, args, os.Environ()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Base, "base", "", "`FOLDER` that --dir is in")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
 
@@ -25,7 +26,7 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := localexec.Harden(); err != nil {
+			if err := sandbox.Harden(); err != nil {
 				return err
 			}
 			b, err := io.ReadAll(io.LimitReader(a.In, maxOrder+1))

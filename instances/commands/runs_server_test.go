@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -51,8 +52,8 @@ func runsOptions(storage, program, isolation, host string) localexec.LocalOption
 	open := func(s run.Spec) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
 	return localexec.LocalOptions{
 		Storage: storage, Okara: okara, Program: program, Isolation: isolation, Getenv: os.Getenv, Only: true,
-		Order: func(context.Context, run.Spec) (localexec.Order, error) {
-			return localexec.Order{Registry: localexec.Registry{Prefix: host + "/okara"}, Server: localexec.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
+		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+			return sandbox.Order{Registry: sandbox.Registry{Prefix: host + "/okara"}, Server: sandbox.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
 		},
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := open(s)

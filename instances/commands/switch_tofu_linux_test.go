@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/template"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -48,7 +48,7 @@ template "lab/night" {
 // TestTofuSwitch stops and starts a real module by the variable of a schedule: resources that
 // exist only while it runs disappear and come back, and the others stay.
 func TestTofuSwitch(t *testing.T) {
-	rt := newRunsTest(t, localexec.ModeNone)
+	rt := newRunsTest(t, sandbox.ModeNone)
 	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
 	if err != nil {
 		t.Fatal(err)

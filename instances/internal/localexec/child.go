@@ -28,7 +28,7 @@ import (
 
 // ChildOptions configure [Child].
 type ChildOptions struct {
-	Order Order
+	Order sandbox.Order
 	// Named looks up the attempt in the ledger. nil: in the ledger of the order.
 	Named func(ctx context.Context, ref lifecycle.Ref) (Standing, error)
 	// Getenv reads the variables passed on to the tool: proxies and certificates;
@@ -91,7 +91,7 @@ type child struct {
 	ChildOptions
 	pace pace
 	// start starts a command of the tool.
-	start func(Command) (startedTool, error)
+	start func(sandbox.Command) (startedTool, error)
 
 	dir   *sandbox.Workdir // the tool's writable folder; nil until it is made
 	repo  records.InstanceRepo
@@ -140,7 +140,7 @@ func (c *child) remoteRun() remoteRun       { return remoteRun{c} }
 
 func newChild(o ChildOptions, p pace) *child {
 	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
-	c.start = func(t Command) (startedTool, error) { return c.Order.Start(c.dir, t) }
+	c.start = func(t sandbox.Command) (startedTool, error) { return c.Order.Start(c.dir, t) }
 	if c.Named == nil {
 		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
 	}
@@ -160,7 +160,7 @@ func (c *child) run(ctx context.Context) (err error) {
 	if err := c.open(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, LogFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
+	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, sandbox.LogFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|files.NoFollow, 0o600)
 	if err != nil {
 		return err
 	}
@@ -374,7 +374,7 @@ func (c *child) putResult(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	local := files.Replace(filepath.Join(c.Order.Scratch, ResultFile), kept, 0o600)
+	local := files.Replace(filepath.Join(c.Order.Scratch, sandbox.ResultFile), kept, 0o600)
 	a := run.AttemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
 		files := records.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, JSON: c.planJSON, Lock: c.lockFile, Unlisted: c.unlisted}

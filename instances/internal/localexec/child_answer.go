@@ -10,12 +10,12 @@ import (
 )
 
 // Answer runs the tool with the order's question, and writes its output to out.
-func Answer(o Order, env []string, out io.Writer) error {
+func Answer(o sandbox.Order, env []string, out io.Writer) error {
 	dir, err := o.Open()
 	if err != nil {
 		return err
 	}
-	t, err := o.Start(dir, Command{
+	t, err := o.Start(dir, sandbox.Command{
 		Args: o.Ask, Dir: sandbox.Tool, Stdout: out, Stderr: out,
 		Env: append(env, "HOME="+string(dir.Inside(sandbox.Tool)), "TMPDIR="+string(dir.Inside(sandbox.Temp)), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull),
 	})
@@ -25,6 +25,6 @@ func Answer(o Order, env []string, out io.Writer) error {
 	if err := t.Wait(); err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, Answered)
+	_, err = io.WriteString(out, sandbox.Answered)
 	return err
 }

@@ -284,7 +284,7 @@ func TestChildSecrets(t *testing.T) {
 	tr.order.Files = map[string][]byte{"key": []byte("first line\n" + secrets[1] + "\n")}
 	tr.order.Spec.Variables = map[string]json.RawMessage{"password": json.RawMessage(`{"deep":["planted&in<variable>"]}`)}
 	tr.order.Spec.Sensitive = []string{"password"}
-	tr.order.Server = Server{URL: "https://127.0.0.1:1", Host: "okara.test", Token: secrets[3]}
+	tr.order.Server = sandbox.Server{URL: "https://127.0.0.1:1", Host: "okara.test", Token: secrets[3]}
 	tr.order.Masked = []string{secrets[4]}
 	c := tr.next()
 	tr.through(c, sent)
@@ -295,11 +295,11 @@ func TestChildSecrets(t *testing.T) {
 	if r.Outcome != lifecycle.RunFailed || !strings.Contains(log, masked) {
 		t.Errorf("report %+v\n%s", r, log)
 	}
-	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, ResultFile))
+	local, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.ResultFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, LogFile))
+	file, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.LogFile))
 	if err != nil {
 		t.Fatal(err)
 	}

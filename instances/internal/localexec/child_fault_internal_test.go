@@ -25,7 +25,7 @@ import (
 // programs. It counts its applies.
 type quickTool struct{ applied int }
 
-func (q *quickTool) start(c Command) (startedTool, error) {
+func (q *quickTool) start(c sandbox.Command) (startedTool, error) {
 	at := runtest.Dir{}
 	for _, v := range c.Env {
 		if dir, ok := strings.CutPrefix(v, "OKARA_RUN="); ok {
@@ -153,7 +153,7 @@ func leaveState(t *testing.T, tr *trial) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, noteFile), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
+	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "attempt.json"), fmt.Sprintf(`{"lock_id":%q,"base":%d,"module":%q}`, run.LockID(ref), v.N, moduleFolder))
 	runtest.MustWrite(t, filepath.Join(tr.order.Scratch, "work", sandbox.Tool, moduleFolder, sandbox.ErroredFile), runtest.State(2, 2))
 	tr.order.Spec.Took = run.LockID(ref)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -46,8 +47,8 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	}
 	k.localTest = newLocal(t, func(o *LocalOptions) {
 		o.Program, o.Isolation = tool, isolation
-		o.Order = func(context.Context, run.Spec) (Order, error) {
-			return Order{StateKeys: runtest.StateKeys, Registry: Registry{Prefix: k.tr.Host + "/okara", PlainHTTP: true}}, nil
+		o.Order = func(context.Context, run.Spec) (sandbox.Order, error) {
+			return sandbox.Order{StateKeys: runtest.StateKeys, Registry: sandbox.Registry{Prefix: k.tr.Host + "/okara", PlainHTTP: true}}, nil
 		}
 		o.Instance = func(context.Context, run.Spec) (records.InstanceRepo, error) { return k.tr.Repo, nil }
 		o.State = func(context.Context, run.Spec) (*statebackend.Store, error) { return k.tr.Store, nil }
@@ -87,7 +88,7 @@ func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 }
 
 // mustKill kills a process and waits until it is gone.
-func mustKill(t *testing.T, p Process) {
+func mustKill(t *testing.T, p sandbox.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -96,9 +97,9 @@ func mustKill(t *testing.T, p Process) {
 }
 
 // mustTool returns the tool process of an attempt.
-func (k *killTest) mustTool(t *testing.T, s run.Spec) (p Process) {
+func (k *killTest) mustTool(t *testing.T, s run.Spec) (p sandbox.Process) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(k.scratch(s.Ref), toolFile))
+	b, err := os.ReadFile(filepath.Join(k.scratch(s.Ref), "tool.json"))
 	if err != nil || json.Unmarshal(b, &p) != nil || p.PID <= 1 {
 		t.Fatalf("%s, %v", b, err)
 	}
@@ -133,7 +134,7 @@ func (k *killTest) halts() map[string]struct {
 func TestChildKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, ModeNone)
+			k := newKillTest(t, sandbox.ModeNone)
 			step := k.halts()[name]
 			s := k.attempt(t, step.script)
 			h := k.mustStart(t, s)
@@ -181,7 +182,7 @@ func (k *killTest) mustGoOnFrom(t *testing.T, want string) {
 func TestToolKilled(t *testing.T) {
 	for name := range (&killTest{}).halts() {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, ModeNone)
+			k := newKillTest(t, sandbox.ModeNone)
 			seconds := "86425" + strconv.Itoa(os.Getpid())
 			step := k.halts()[name]
 			for command := range step.script {
@@ -214,7 +215,7 @@ func TestToolKilled(t *testing.T) {
 func TestHostLost(t *testing.T) {
 	for name, want := range map[string]string{"plan": "", "apply, stored": runtest.State(1, 1)} {
 		t.Run(name, func(t *testing.T) {
-			k := newKillTest(t, ModeNone)
+			k := newKillTest(t, sandbox.ModeNone)
 			s := k.attempt(t, k.halts()[name].script)
 			h := k.mustStart(t, s)
 			runtest.MustAppear(t, k.mark)

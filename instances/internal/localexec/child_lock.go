@@ -72,7 +72,7 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 	if !c.Order.Changes() {
 		return nil
 	}
-	n := Note{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
+	n := sandbox.Note{LockID: run.LockID(c.Order.Spec.Ref), Module: module}
 	if !c.remote() {
 		heads, err := c.forkedStates().heads(ctx)
 		if err != nil {
@@ -82,7 +82,7 @@ func (c stateLock) writeNote(ctx context.Context, module string) error {
 			n.Base = heads[0].N
 		}
 	}
-	return WriteNote(c.Order.Scratch, n)
+	return sandbox.WriteNote(c.Order.Scratch, n)
 }
 
 // storeLeftovers stores the state that a killed attempt left on this machine, if it
@@ -116,7 +116,7 @@ func (c stateLock) storeLeftovers(ctx context.Context) error {
 var errNewer = errors.New("another run stored a state since")
 
 func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, err error) {
-	left, note, err := OpenErrored(dir)
+	left, note, err := sandbox.OpenErrored(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -144,7 +144,7 @@ func (c stateLock) storeLeftover(ctx context.Context, dir string) (file string, 
 
 // storeErrored stores a state that the tool could not store, and removes the file.
 func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) error {
-	state, err := left.Read(MaxErrored)
+	state, err := left.Read(sandbox.MaxErrored)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c stateLock) storeErrored(ctx context.Context, left *sandbox.Errored) erro
 
 // storeOwn does the same for this attempt, after its tool has ended.
 func (c stateLock) storeOwn(ctx context.Context) {
-	left, _, err := OpenErrored(c.Order.Scratch)
+	left, _, err := sandbox.OpenErrored(c.Order.Scratch)
 	if err == nil {
 		err = errors.Join(c.storeErrored(ctx, left), left.Close())
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -24,7 +25,7 @@ const (
 
 // ledgerReader looks up attempts in the ledger of an order. Its calls are serialized.
 type ledgerReader struct {
-	order     *Order
+	order     *sandbox.Order
 	userAgent string
 
 	mu     sync.Mutex          // guards the fields below

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -24,7 +25,7 @@ import (
 )
 
 // openRepo opens a repository, HOST/PATH, of the order's registry.
-func openRepo(o *Order, name, userAgent string) (*oci.Repo, error) {
+func openRepo(o *sandbox.Order, name, userAgent string) (*oci.Repo, error) {
 	r := o.Registry
 	t := httpserve.TransportOptions{ClientCert: r.ClientCert, ClientKey: r.ClientKey, CertDirs: r.CertDirs, Insecure: r.Insecure}
 	if len(r.CA) > 0 {
@@ -107,7 +108,7 @@ func (s serverPackages) Package(ctx context.Context, p addr.Provider, v addr.Ver
 }
 
 // sealerOf returns the envelope for the order's state keys; nil without any.
-func sealerOf(o *Order) (*envelope.Envelope, error) {
+func sealerOf(o *sandbox.Order) (*envelope.Envelope, error) {
 	keys := strings.Fields(o.StateKeys)
 	if len(keys) == 0 {
 		return nil, nil
@@ -116,7 +117,7 @@ func sealerOf(o *Order) (*envelope.Envelope, error) {
 }
 
 // secretsOf returns the values that must not appear in logs.
-func secretsOf(o *Order) []string {
+func secretsOf(o *sandbox.Order) []string {
 	list := append([]string{o.Registry.Password, o.Registry.Token, o.Server.Token}, o.Masked...)
 	list = append(list, strings.Fields(o.StateKeys)...)
 	for _, v := range o.Environment {
@@ -151,8 +152,8 @@ func texts(raw json.RawMessage) []string {
 }
 
 // ReadOrder decodes the order that a child reads from its standard input.
-func ReadOrder(b []byte) (Order, error) {
-	var o Order
+func ReadOrder(b []byte) (sandbox.Order, error) {
+	var o sandbox.Order
 	if err := json.Unmarshal(b, &o); err != nil {
 		return o, errors.New("standard input has no order") // the decoder's error may contain secrets
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,7 +31,7 @@ func TestCertificatesOfHost(t *testing.T) {
 	host, dir := strings.TrimPrefix(srv.URL, "https://"), t.TempDir()
 	runtest.MustWrite(t, filepath.Join(dir, host, "ca.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
 	for name, dirs := range map[string][]string{"with": {dir}, "without": nil} {
-		o := &Order{Scratch: t.TempDir(), Registry: Registry{Prefix: host, CertDirs: dirs}}
+		o := &sandbox.Order{Scratch: t.TempDir(), Registry: sandbox.Registry{Prefix: host, CertDirs: dirs}}
 		repo, err := openRepo(o, host+"/acme/x", "okara/test")
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +52,7 @@ func TestLocalResult(t *testing.T) {
 	if r, _ := tr.run(); string(r.Variables["password"]) != `"planted"` {
 		t.Errorf("sealed: %s", r.Variables)
 	}
-	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, ResultFile))
+	b, err := os.ReadFile(filepath.Join(tr.order.Scratch, sandbox.ResultFile))
 	if err != nil || strings.Contains(string(b), "planted") || !strings.Contains(string(b), "small") {
 		t.Errorf("%s, %v", b, err)
 	}

@@ -11,6 +11,7 @@ import (
 	digest "github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -53,7 +54,7 @@ const reading = `cat /tmp/keys/secret /var/tmp/keys/secret /dev/shm/keys/secret 
 // Shows: instances 7
 func TestPlanted(t *testing.T) {
 	tofutest.Bubblewrap(t)
-	k := newKillTest(t, ModeSandbox)
+	k := newKillTest(t, sandbox.ModeSandbox)
 	storage := k.options.Storage
 	victim, secret := filepath.Join(storage, "keys", "victim"), filepath.Join(storage, "keys", "secret")
 	runtest.MustWrite(t, victim, "untouched-victim")

@@ -198,7 +198,7 @@ func (c remoteRun) remoteApply(ctx context.Context, p prepared, file sandbox.Pat
 // leave removes the uploaded configuration and what the tool made of it, unless there is
 // a state that could not be stored, whose location is logged.
 func (c remoteRun) leave() {
-	if file := FindErrored(c.Order.Scratch); file != "" {
+	if file := sandbox.FindErrored(c.Order.Scratch); file != "" {
 		host, _ := os.Hostname() // without it the line still names the file
 		c.log.line("okara: host %s holds a state that could not be stored in %s\nhint: copy it from there and push it: state push %s", host, file, sandbox.ErroredFile)
 		return

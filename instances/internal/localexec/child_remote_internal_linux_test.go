@@ -69,7 +69,7 @@ func newRemote(t *testing.T, s runtest.Script, more map[string]string) *trial {
 	o.Spec.Workspace, o.Spec.State, o.Spec.Run = "run", run.StateTFE, "acme/prod run 1"
 	o.Spec.Remote = &run.Remote{Organization: "acme", Workspace: "prod", RunID: "run-x.abc.1"}
 	o.Spec.Ref.Kind = lifecycle.RunPlan
-	o.Server = Server{URL: "http://127.0.0.1:1", Host: "okara.example", Token: "okr_token-of-the-run"}
+	o.Server = sandbox.Server{URL: "http://127.0.0.1:1", Host: "okara.example", Token: "okr_token-of-the-run"}
 	return tr
 }
 
@@ -102,7 +102,7 @@ func TestRemotePackages(t *testing.T) {
 		"init": {{Exit: 0}}, "plan": {{Cat: lockFileName}, {Sh: "readlink .terraform/providers/" + at}, {Exit: 2}},
 	}, map[string]string{lockFileName: "provider \"okara.example/acme/dns\" {\n  version = \"1.2.3\"\n  hashes  = [\"" + zh + "\"]\n}\nprovider \"other.example/acme/dns\" {\n  version = \"1.2.3\"\n}\n"})
 	tr.order.Server.URL = server.URL
-	tr.order.Packages = Packages{Dir: filepath.Join(t.TempDir(), "packages"), Max: 1 << 20}
+	tr.order.Packages = sandbox.Packages{Dir: filepath.Join(t.TempDir(), "packages"), Max: 1 << 20}
 	c := tr.next()
 	if err := os.MkdirAll(c.Order.PackagesDir(), 0o700); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestRemoteKilled(t *testing.T) {
 	})
 	tr.names(true, "cancelled by anna")
 	<-c.stop.asked
-	if err := syscall.Kill(os.Getpid(), ForceSignal); err != nil { // this process is the child
+	if err := syscall.Kill(os.Getpid(), sandbox.ForceSignal); err != nil { // this process is the child
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

@@ -140,7 +140,7 @@ func (c scratch) sharePackages(ctx context.Context, dir string) {
 		within, cancel := context.WithTimeout(ctx, shareTime)
 		defer cancel()
 		_, err = cache.Share(within, plugincache.Module{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}, plugincache.Share{
-			Source: source, Dir: o.PackagesDir(), Shown: string(c.dir.Inside(PackagesFolder)),
+			Source: source, Dir: o.PackagesDir(), Shown: string(c.dir.Inside(sandbox.PackagesFolder)),
 		})
 	}
 	if err != nil && ctx.Err() == nil {
@@ -323,7 +323,7 @@ func (c scratch) environment() ([]string, error) {
 		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": seen(sandbox.Given, configFile),
 		"AWS_EC2_METADATA_DISABLED": "true", // the machine's role belongs to the server; a credential may override this
 	}
-	for _, name := range OutsideVariables() {
+	for _, name := range sandbox.OutsideVariables() {
 		if v := c.Getenv(name); v != "" {
 			env[name] = v
 		}
@@ -345,7 +345,7 @@ func (c scratch) environment() ([]string, error) {
 	for name, value := range c.input.Environment {
 		_, own := env[name]
 		_, given := o.Environment[name]
-		if err := CheckVariable(name); err != nil || own && !given && name != "AWS_EC2_METADATA_DISABLED" {
+		if err := sandbox.CheckVariable(name); err != nil || own && !given && name != "AWS_EC2_METADATA_DISABLED" {
 			return nil, fmt.Errorf("the workspace has a variable %s, which is okara's\nhint: delete it", name)
 		}
 		env[name] = value
@@ -361,7 +361,7 @@ func (c scratch) environment() ([]string, error) {
 }
 
 // frontEnd is the server from which the tool fetches modules and providers.
-type frontEnd Server
+type frontEnd sandbox.Server
 
 // cliConfig returns the CLI configuration of the tool: the services of the host,
 // including the state service if the tool keeps its state there, the token of this run,

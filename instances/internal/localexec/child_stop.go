@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/internal/states"
 	"github.com/seed-141914ff/okara/internal/text"
@@ -77,7 +78,7 @@ func (s *stopper) err() error {
 // called.
 func (s *stopper) obey() (forget func()) {
 	forced := make(chan os.Signal, 1)
-	signal.Notify(forced, ForceSignal)
+	signal.Notify(forced, sandbox.ForceSignal)
 	over := make(chan struct{})
 	go func() {
 		select {

@@ -251,7 +251,7 @@ func (c toolRun) command(ctx context.Context, p prepared, args []string, out, er
 	if err := c.stop.err(); err != nil {
 		return 0, err
 	}
-	t, err := c.start(Command{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
+	t, err := c.start(sandbox.Command{Args: args, Dir: path.Join(sandbox.Tool, p.module), Env: p.env, Stdout: out, Stderr: errs, Alone: true})
 	if err != nil {
 		return 0, err
 	}

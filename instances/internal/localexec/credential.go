@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
 )
@@ -66,7 +67,7 @@ func (o *LocalOptions) credentials(ctx context.Context, s run.Spec) (given, erro
 
 func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential string, c Credential, g given) error {
 	set := func(name, value string) error {
-		if err := CheckVariable(name); err != nil {
+		if err := sandbox.CheckVariable(name); err != nil {
 			return err
 		}
 		if _, ok := g.environment[name]; ok {
@@ -76,7 +77,7 @@ func (o *LocalOptions) credential(ctx context.Context, s run.Spec, credential st
 		return nil
 	}
 	for _, name := range c.EnvFrom {
-		if err := CheckVariable(name); err != nil {
+		if err := sandbox.CheckVariable(name); err != nil {
 			return err
 		}
 		value := o.Getenv(name)
@@ -140,7 +141,7 @@ func readVariables(b []byte, set func(name, value string) error) error {
 			continue
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		if !ok || !IsVariable(name) || strings.ContainsRune(value, 0) {
+		if !ok || !sandbox.IsVariable(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("line %d of what the command prints is not NAME=VALUE", n)
 		}
 		if err := set(name, value); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -98,7 +99,7 @@ func FuzzReadVariables(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := readVariables(b, func(name, value string) error {
-			if !IsVariable(name) || strings.ContainsAny(value, "\x00\n") {
+			if !sandbox.IsVariable(name) || strings.ContainsAny(value, "\x00\n") {
 				t.Errorf("%q=%q", name, value)
 			}
 			return nil
@@ -110,7 +111,7 @@ func FuzzReadVariables(f *testing.F) {
 }
 
 func FuzzParseHandle(f *testing.F) {
-	f.Add(string(parsedHandle{machine: machine{"host", "boot", "1"}, Process: Process{1, 2}, At: 3}.String()))
+	f.Add(string(parsedHandle{machine: machine{"host", "boot", "1"}, Process: sandbox.Process{PID: 1, Start: 2}, At: 3}.String()))
 	f.Add(`{"pid":1e99}`)
 	f.Fuzz(func(t *testing.T, h string) {
 		p, err := parseHandle(run.Handle(h))

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -23,7 +24,7 @@ func newSandbox(t *testing.T, change func(*LocalOptions)) *localTest {
 	t.Helper()
 	tofutest.Bubblewrap(t)
 	return newLocal(t, func(o *LocalOptions) {
-		o.Isolation = ModeSandbox
+		o.Isolation = sandbox.ModeSandbox
 		if change != nil {
 			change(o)
 		}

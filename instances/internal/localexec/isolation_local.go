@@ -28,14 +28,14 @@ import (
 const defaultProcesses = 4096
 
 // isolation returns the isolation that all attempts share.
-func (o *LocalOptions) isolation() (Isolation, error) {
-	i := Isolation{
-		Mode: cmp.Or(o.Isolation, ModeSandbox), Show: o.Show, Hide: []string{o.Storage},
+func (o *LocalOptions) isolation() (sandbox.Isolation, error) {
+	i := sandbox.Isolation{
+		Mode: cmp.Or(o.Isolation, sandbox.ModeSandbox), Show: o.Show, Hide: []string{o.Storage},
 		Processes: cmp.Or(o.Processes, defaultProcesses),
 	}
 	root := os.Geteuid() == 0
 	switch i.Mode {
-	case ModeSandbox:
+	case sandbox.ModeSandbox:
 		file, err := exec.LookPath("bwrap")
 		if err != nil {
 			return i, errors.New("isolation = \"sandbox\" needs bubblewrap, and there is no bwrap\nhint: install the package bubblewrap, or write out another isolation: user, wrap or none")
@@ -50,7 +50,7 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 		if strings.HasPrefix(filepath.Clean(o.Storage)+"/", sandbox.Mount+"/") {
 			return i, fmt.Errorf("the storage folder %s lies in %s, which a sandbox has for itself\nhint: choose another storage folder", o.Storage, sandbox.Mount)
 		}
-	case ModeUser:
+	case sandbox.ModeUser:
 		if !root {
 			return i, errors.New("isolation = \"user\" needs a server that runs as root, which alone may become others\nhint: isolation = \"sandbox\" needs no root")
 		}
@@ -62,7 +62,7 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 				return i, fmt.Errorf("isolation = \"user\" needs users that are not root and each there once, not %d", u.UID)
 			}
 		}
-	case ModeWrap:
+	case sandbox.ModeWrap:
 		if len(o.Wrap) == 0 {
 			return i, errors.New("isolation = \"wrap\" needs the command in wrap")
 		}
@@ -71,14 +71,14 @@ func (o *LocalOptions) isolation() (Isolation, error) {
 			return i, err
 		}
 		i.Wrap = append([]string{file}, o.Wrap[1:]...)
-	case ModeNone:
+	case sandbox.ModeNone:
 	default:
 		return i, fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", i.Mode)
 	}
-	if i.Mode != ModeSandbox && i.Mode != ModeUser {
+	if i.Mode != sandbox.ModeSandbox && i.Mode != sandbox.ModeUser {
 		i.Processes = 0 // all processes of the server's user would count
 	}
-	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, Resolve(o.Program)}) {
+	for _, name := range slices.Concat(certificates(o.environment()), []string{o.Okara, sandbox.Resolve(o.Program)}) {
 		if !slices.Contains(i.Show, name) {
 			i.Show = append(slices.Clip(i.Show), name)
 		}
@@ -107,8 +107,8 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 	if err := makeFolders(l.folderMode(), filepath.Dir(dir), dir); err != nil {
 		return err
 	}
-	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation, Ask: []string{"version"}}
-	if l.isolation.Mode == ModeUser {
+	o := &sandbox.Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation, Ask: []string{"version"}}
+	if l.isolation.Mode == sandbox.ModeUser {
 		o.Isolation.UID = l.o.Users[0].UID
 		o.Isolation.GID = l.o.Users[0].GID
 		if name, ok := reachable(filepath.Join(dir, "any"), o.Isolation.UID); !ok {
@@ -138,7 +138,7 @@ func (l *Local) checkTool(ctx context.Context) (err error) {
 }
 
 // question starts a child that runs the tool, and returns the output of both.
-func (l *Local) question(ctx context.Context, o *Order) (string, error) {
+func (l *Local) question(ctx context.Context, o *sandbox.Order) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	b, err := json.Marshal(o)
@@ -161,12 +161,12 @@ func (l *Local) question(ctx context.Context, o *Order) (string, error) {
 	}
 	_ = report.Close() // if writing failed, the error is reported below
 	if pid > 0 {
-		if p, perr := Identify(pid); perr == nil {
+		if p, perr := sandbox.Identify(pid); perr == nil {
 			defer context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGKILL) })()
 		}
 	}
 	output, rerr := io.ReadAll(io.LimitReader(answer, maxAnswer))
-	reply, ok := strings.CutSuffix(string(output), Answered)
+	reply, ok := strings.CutSuffix(string(output), sandbox.Answered)
 	if err = cmp.Or(err, ctx.Err(), rerr); err == nil && !ok {
 		err = errors.New("it did not answer")
 	}
@@ -186,7 +186,7 @@ func (l *Local) explain(err error, output string) error {
 	if strings.HasPrefix(line, "bwrap: Can't") {
 		return fmt.Errorf("%w\nhint: the user of a run must be able to enter and read what the executor shows; of a server that runs as root it is %d", failed, nobody)
 	}
-	if l.isolation.Mode == ModeSandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errNamespace)) {
+	if l.isolation.Mode == sandbox.ModeSandbox && (strings.HasPrefix(line, "bwrap:") || errors.Is(err, errNamespace)) {
 		return fmt.Errorf("%w\nhint: this machine lets okara and bubblewrap make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces), or write out another isolation: user, wrap or none", failed)
 	}
 	return failed

@@ -28,7 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// RunCommand is the command of okara that reads an [Order] from its standard
+// RunCommand is the command of okara that reads an [sandbox.Order] from its standard
 // input: the child.
 const RunCommand = "instance-run"
 
@@ -41,12 +41,12 @@ type LocalOptions struct {
 	Okara string
 	// Program is tofu or terraform, by name or path; "": tofu.
 	Program string
-	// Isolation is one of the modes; "": [ModeSandbox].
+	// Isolation is one of the modes; "": [sandbox.ModeSandbox].
 	Isolation string
-	// Wrap is the command that starts the tool in mode [ModeWrap]: ${scratch} is the
+	// Wrap is the command that starts the tool in mode [sandbox.ModeWrap]: ${scratch} is the
 	// folder that it needs, ${program} the tool.
 	Wrap []string
-	// Users are for mode [ModeUser], one for each concurrent run.
+	// Users are for mode [sandbox.ModeUser], one for each concurrent run.
 	Users []User
 	// Show lists further files and folders that a sandbox shows, read-only.
 	Show []string
@@ -67,7 +67,7 @@ type LocalOptions struct {
 	Getenv func(string) string
 	// Order returns what the child of an attempt needs besides the spec: registry,
 	// front-end and state keys; required.
-	Order func(ctx context.Context, s run.Spec) (Order, error)
+	Order func(ctx context.Context, s run.Spec) (sandbox.Order, error)
 	// Instance returns the repository with the results of an instance; required.
 	Instance func(ctx context.Context, s run.Spec) (records.InstanceRepo, error)
 	// State returns the store of an instance's state, which is asked only for the holder
@@ -86,8 +86,8 @@ type Local struct {
 	reaper
 	o         LocalOptions
 	here      machine
-	isolation Isolation // of all attempts; user and control group are set for each attempt
-	cgroup    string    // delegated control group; "": none
+	isolation sandbox.Isolation // of all attempts; user and control group are set for each attempt
+	cgroup    string            // delegated control group; "": none
 
 	mu           sync.Mutex // guards observations
 	observations map[lifecycle.Ref]*observation
@@ -121,7 +121,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if l.here, err = thisMachine(); err != nil {
 		return err
 	}
-	if err := Harden(); err != nil {
+	if err := sandbox.Harden(); err != nil {
 		return err
 	}
 	if l.o.Okara == "" {
@@ -129,7 +129,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	l.o.Okara = Resolve(l.o.Okara)
+	l.o.Okara = sandbox.Resolve(l.o.Okara)
 	if l.o.Program, err = findProgram(cmp.Or(l.o.Program, "tofu")); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func checkRef(r lifecycle.Ref) error {
 // child. Without a process it waits for a credential.
 type parsedHandle struct {
 	machine
-	Process
+	sandbox.Process
 	At int64 `json:"at"` // time of the start, in Unix seconds
 }
 
@@ -292,8 +292,8 @@ func (l *Local) begin(ctx context.Context, s run.Spec) (m marker, err error) {
 
 // prepareRun makes what an attempt needs on this machine: its folders, and its user and
 // control group if it has them.
-func (l *Local) prepareRun(o *Order) (err error) {
-	if l.isolation.Mode == ModeUser {
+func (l *Local) prepareRun(o *sandbox.Order) (err error) {
+	if l.isolation.Mode == sandbox.ModeUser {
 		u, err := l.freeUser()
 		if err != nil {
 			return err
@@ -317,14 +317,14 @@ func (l *Local) prepareRun(o *Order) (err error) {
 
 // folderMode lets the user of a run enter its folder, and read nothing else.
 func (l *Local) folderMode() fs.FileMode {
-	if l.isolation.Mode == ModeUser {
+	if l.isolation.Mode == sandbox.ModeUser {
 		return 0o711
 	}
 	return 0o700
 }
 
 // order puts together the order for the child.
-func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
+func (l *Local) order(ctx context.Context, s run.Spec) (*sandbox.Order, error) {
 	g, err := l.o.credentials(ctx, s)
 	if err != nil {
 		return nil, err
@@ -340,8 +340,8 @@ func (l *Local) order(ctx context.Context, s run.Spec) (*Order, error) {
 	o.Isolation = l.isolation
 	o.Environment = g.environment
 	o.Files = g.files
-	if l.isolation.Mode == ModeSandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
-		o.Packages = Packages{Dir: filepath.Join(l.o.Storage, "packages"), Max: l.o.Packages}
+	if l.isolation.Mode == sandbox.ModeSandbox && o.Server.URL != "" && l.o.Packages > 0 { // in other modes runs could write to it
+		o.Packages = sandbox.Packages{Dir: filepath.Join(l.o.Storage, "packages"), Max: l.o.Packages}
 	}
 	o.Spec.Limits.Memory = cmp.Or(s.Limits.Memory, l.o.Memory)
 	return &o, nil
@@ -371,7 +371,7 @@ func (l *Local) freeUser() (User, error) {
 // network. Everything else is in its order.
 func (o *LocalOptions) environment() []string {
 	env := []string{"PATH=" + cmp.Or(o.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), "LANG=" + cmp.Or(o.Getenv("LANG"), "C.UTF-8")}
-	for _, name := range OutsideVariables() {
+	for _, name := range sandbox.OutsideVariables() {
 		if v := o.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -384,7 +384,7 @@ const orderTime = 30 * time.Second
 
 // startChild starts a child, records it in its folder, and only then sends its order: a
 // child that a dying server did not record gets no order, and ends.
-func (l *Local) startChild(o *Order) (m marker, err error) {
+func (l *Local) startChild(o *sandbox.Order) (m marker, err error) {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return m, err
@@ -404,7 +404,7 @@ func (l *Local) startChild(o *Order) (m marker, err error) {
 		return m, err
 	}
 	m = marker{parsedHandle: parsedHandle{machine: l.here, At: time.Now().Unix()}, LockID: run.LockID(o.Spec.Ref), UID: o.Isolation.UID, Cgroup: o.Isolation.Cgroup}
-	m.Process, err = Identify(pid)
+	m.Process, err = sandbox.Identify(pid)
 	if err == nil {
 		err = writeMarker(o.Scratch, m)
 	}
@@ -432,9 +432,9 @@ func writeMarker(dir string, m marker) error {
 
 // startProcess starts the process of a child, and returns its ID. In a sandbox the child
 // is a descendant of the started process, and is reparented to this process.
-func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err error) {
+func (l *Local) startProcess(o *sandbox.Order, in, out, errs *os.File) (pid int, err error) {
 	line := []string{RunCommand}
-	if o.Isolation.Mode == ModeSandbox {
+	if o.Isolation.Mode == sandbox.ModeSandbox {
 		line = append(o.EnterArgs(), l.o.Okara, RunCommand)
 	}
 	cmd := exec.Command(l.o.Okara, line...)
@@ -444,7 +444,7 @@ func (l *Local) startProcess(o *Order, in, out, errs *os.File) (pid int, err err
 	cmd.Stdout = out
 	cmd.Stderr = errs
 	cmd.SysProcAttr = ownSession()
-	if o.Isolation.Mode != ModeSandbox {
+	if o.Isolation.Mode != sandbox.ModeSandbox {
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}

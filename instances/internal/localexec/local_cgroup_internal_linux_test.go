@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // TestCleanUpCgroups removes the control groups of attempts that do not run, including
@@ -48,8 +49,8 @@ func TestCleanUpCgroups(t *testing.T) {
 	if err := joinCgroup(busy, sleeper.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}, Cgroup: group("run-abc-2-1")}
-	alive, err := Identify(sleeper.Process.Pid)
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}, Cgroup: group("run-abc-2-1")}
+	alive, err := sandbox.Identify(sleeper.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

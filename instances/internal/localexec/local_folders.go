@@ -48,7 +48,7 @@ func (l folders) clean(folder string) error {
 	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
 		l.removeCgroup(m.Cgroup)
 	}
-	if FindErrored(folder) != "" {
+	if sandbox.FindErrored(folder) != "" {
 		return nil
 	}
 	if err := sandbox.Remove(folder); err != nil {
@@ -95,7 +95,7 @@ func cleanErrored(l *Local, id string) error {
 		if m, err := readMarker(dir); !ok || err != nil || l.running(dir, m) {
 			continue // it is starting or running
 		}
-		file := FindErrored(dir)
+		file := sandbox.FindErrored(dir)
 		if info, err := os.Lstat(file); err == nil {
 			all = append(all, left{at, dir, file, info.Size()})
 		}
@@ -106,7 +106,7 @@ func cleanErrored(l *Local, id string) error {
 	var total int64
 	var errs []error
 	for _, e := range all {
-		if total += e.size; total <= MaxErrored {
+		if total += e.size; total <= sandbox.MaxErrored {
 			continue
 		}
 		l.o.Logger.Warn("instances: a state that could not be stored is removed: newer ones of its instance use the space", "file", e.file, "bytes", e.size)
@@ -224,7 +224,7 @@ func (l folders) cleanUp() error {
 			return err
 		case l.running(dir, m):
 			continue
-		case m.Host != l.here.Host, FindErrored(dir) != "":
+		case m.Host != l.here.Host, sandbox.FindErrored(dir) != "":
 			keep = keepErrored
 		}
 		if err := removeOld(dir, keep); err != nil {

@@ -41,9 +41,11 @@ func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
 		t.Fatal(err)
 	}
 	l.options = LocalOptions{
-		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: ModeNone,
-		Getenv:   func(string) string { return "" },
-		Order:    func(context.Context, run.Spec) (Order, error) { return Order{StateKeys: "planted-secret"}, nil },
+		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: sandbox.ModeNone,
+		Getenv: func(string) string { return "" },
+		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+			return sandbox.Order{StateKeys: "planted-secret"}, nil
+		},
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) { return stubRepo(s) },
 		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
 			r, err := stubRepo(s)
@@ -165,7 +167,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("started again: %s, want %s", again, h)
 	}
 	dir := l.scratch(s.Ref)
-	runtest.MustAppear(t, filepath.Join(dir, toolFile))
+	runtest.MustAppear(t, filepath.Join(dir, "tool.json"))
 	for _, name := range []string{"", "/" + markerFile, "/log", "/child.log"} {
 		if info, err := os.Stat(dir + name); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s%s: %v, %v", dir, name, info, err)
@@ -321,7 +323,7 @@ func TestRefusedRef(t *testing.T) {
 // TestCleanUp removes old folders, and keeps those still needed.
 func TestCleanUp(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}}
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}}
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	for name, f := range map[string]struct {
 		marker  *marker
@@ -342,7 +344,7 @@ func TestCleanUp(t *testing.T) {
 			}
 		}
 		if f.errored {
-			runtest.MustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
+			runtest.MustWrite(t, filepath.Join(dir, "attempt.json"), `{"module":"module"}`)
 			runtest.MustWrite(t, filepath.Join(dir, "work", sandbox.Tool, "module", sandbox.ErroredFile), "{}")
 		}
 		if err := os.Chtimes(dir, f.at, f.at); err != nil {
@@ -356,11 +358,11 @@ func TestCleanUp(t *testing.T) {
 // together no more disk space than one state may have.
 func TestErroredBudget(t *testing.T) {
 	l := newLocal(t, nil)
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}}}
-	for i, size := range []int64{MaxErrored / 4, MaxErrored / 2, MaxErrored / 2, MaxErrored} {
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}}}
+	for i, size := range []int64{sandbox.MaxErrored / 4, sandbox.MaxErrored / 2, sandbox.MaxErrored / 2, sandbox.MaxErrored} {
 		dir := filepath.Join(l.runs(), "abc", strconv.Itoa(i+1)+"-1")
 		file := filepath.Join(dir, sandbox.ErroredFile)
-		runtest.MustWrite(t, filepath.Join(dir, noteFile), `{"module":"module"}`)
+		runtest.MustWrite(t, filepath.Join(dir, "attempt.json"), `{"module":"module"}`)
 		runtest.MustWrite(t, file, "")
 		if err := errors.Join(writeMarker(dir, dead), os.Truncate(file, size)); err != nil {
 			t.Fatal(err)
@@ -377,8 +379,8 @@ func TestErroredBudget(t *testing.T) {
 func TestTidy(t *testing.T) {
 	l := newLocal(t, nil)
 	now := time.Now()
-	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: Process{1 << 30, 1}, At: now.Add(-time.Minute).Unix()}}
-	self, err := Identify(os.Getpid())
+	dead := marker{parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: 1 << 30, Start: 1}, At: now.Add(-time.Minute).Unix()}}
+	self, err := sandbox.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +388,7 @@ func TestTidy(t *testing.T) {
 	alive.Process, later.At = self, now.Add(time.Minute).Unix()
 	for name, m := range map[string]marker{"gone/1-1": dead, "gone/1-2": alive, "gone/2-1": later, "here/3-1": dead} {
 		dir := filepath.Join(l.runs(), name)
-		runtest.MustWrite(t, filepath.Join(dir, ResultFile), "{}")
+		runtest.MustWrite(t, filepath.Join(dir, sandbox.ResultFile), "{}")
 		if err := writeMarker(dir, m); err != nil {
 			t.Fatal(err)
 		}
@@ -407,7 +409,7 @@ func TestErroredOfPlans(t *testing.T) {
 		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}.Module())
 		tr.order.Spec.Ref.Kind = kind
 		tr.run()
-		if got := FindErrored(tr.order.Scratch) != ""; got != keeps {
+		if got := sandbox.FindErrored(tr.order.Scratch) != ""; got != keeps {
 			t.Errorf("%s: kept: %v", kind, got)
 		}
 	}
@@ -431,13 +433,13 @@ func TestCheck(t *testing.T) {
 		name, want string
 		change     func(*LocalOptions)
 	}{
-		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = ModeUser, []User{{61234, 61234}} }},
-		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = ModeSandbox, "/dev/shm/okara" }},
+		{"a storage that the user of a run cannot enter", unreachable, func(o *LocalOptions) { o.Isolation, o.Users = sandbox.ModeUser, []User{{61234, 61234}} }},
+		{"a storage that a sandbox covers", "choose another storage folder", func(o *LocalOptions) { o.Isolation, o.Storage = sandbox.ModeSandbox, "/dev/shm/okara" }},
 		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
 		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
 		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
-		{"no users", "needs", func(o *LocalOptions) { o.Isolation = ModeUser }},
-		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = ModeWrap }},
+		{"no users", "needs", func(o *LocalOptions) { o.Isolation = sandbox.ModeUser }},
+		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = sandbox.ModeWrap }},
 		{"unknown", "not sandbox, user, wrap or none", func(o *LocalOptions) { o.Isolation = "chroot" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -483,7 +485,7 @@ func TestLocalEnded(t *testing.T) {
 	if ended == nil {
 		t.Fatal("nobody hears of the end of an attempt that was started here")
 	}
-	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), toolFile))
+	runtest.MustAppear(t, filepath.Join(l.scratch(s.Ref), "tool.json"))
 	mustGoOn(t, l, s)
 	<-ended
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != run.Ended {

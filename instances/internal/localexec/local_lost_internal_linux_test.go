@@ -25,9 +25,9 @@ import (
 // Shows: crash K7
 // Shows: platform-mistakes 14 | an aborted run loses resources
 func TestKilledChild(t *testing.T) {
-	for _, mode := range []string{ModeNone, ModeSandbox} {
+	for _, mode := range []string{sandbox.ModeNone, sandbox.ModeSandbox} {
 		t.Run(mode, func(t *testing.T) {
-			if mode == ModeSandbox {
+			if mode == sandbox.ModeSandbox {
 				tofutest.Bubblewrap(t)
 			}
 			shown := t.TempDir()
@@ -44,8 +44,8 @@ func TestKilledChild(t *testing.T) {
 					t.Errorf("%+v, %v", st, err)
 				}
 			}
-			runtest.Await(t, "the interrupt", func() bool { return FindErrored(dir) != "" })
-			file := FindErrored(dir)
+			runtest.Await(t, "the interrupt", func() bool { return sandbox.FindErrored(dir) != "" })
+			file := sandbox.FindErrored(dir)
 			runtest.MustWrite(t, filepath.Join(shown, "go"), "")
 			st := l.mustEnd(t, s, h)
 			if st.State != run.Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
@@ -126,7 +126,7 @@ func TestNotStarted(t *testing.T) {
 		t.Errorf("where there is no other server: %+v", st)
 	}
 	l.o.Only = false
-	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: Process{7, 7}}
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: sandbox.Process{PID: 7, Start: 7}}
 	if st := observe(l, elsewhere.String()); st.State != run.Running {
 		t.Errorf("on another host: %+v", st)
 	}
@@ -151,13 +151,13 @@ func TestNotStarted(t *testing.T) {
 func TestBoot(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	self, err := Identify(os.Getpid())
+	self, err := sandbox.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]marker{
 		"earlier boot": {parsedHandle: parsedHandle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, Process: self}},
-		"same number":  {parsedHandle: parsedHandle{machine: l.here, Process: Process{self.PID, self.Start - 1}}},
+		"same number":  {parsedHandle: parsedHandle{machine: l.here, Process: sandbox.Process{PID: self.PID, Start: self.Start - 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.LockID = run.LockID(s.Ref)
@@ -182,7 +182,7 @@ func TestBoot(t *testing.T) {
 func TestClaim(t *testing.T) {
 	l := newLocal(t, nil)
 	s := l.spec(t, stubOrder{})
-	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: Process{7, 7}}.String()
+	elsewhere := parsedHandle{machine: machine{"other", "boot", "1"}, Process: sandbox.Process{PID: 7, Start: 7}}.String()
 	repo, err := stubRepo(s)
 	if err != nil {
 		t.Fatal(err)

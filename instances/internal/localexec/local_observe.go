@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/files"
@@ -243,7 +244,7 @@ func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 // the registry did not answer for too long. It contains no plan: the next attempt makes a
 // new one.
 func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (run.Status, error) {
-	b, err := files.ReadPrivate(filepath.Join(folder, ResultFile), records.MaxRunResult)
+	b, err := files.ReadPrivate(filepath.Join(folder, sandbox.ResultFile), records.MaxRunResult)
 	if errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, nil
 	}
@@ -258,7 +259,7 @@ func (l observer) storeResult(ctx context.Context, s run.Spec, folder string) (r
 	if err != nil {
 		return run.Status{}, err
 	}
-	log, err := files.ReadPrivate(filepath.Join(folder, LogFile), records.MaxRunLog)
+	log, err := files.ReadPrivate(filepath.Join(folder, sandbox.LogFile), records.MaxRunLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return run.Status{}, err
 	}
@@ -313,7 +314,7 @@ func (l observer) abandoned(ctx context.Context, s run.Spec, g *observation) (wh
 func (l observer) lost(at workDir, why string) (run.Status, error) {
 	reason := why
 	if at.folder != "" {
-		if file := FindErrored(at.folder); file != "" {
+		if file := sandbox.FindErrored(at.folder); file != "" {
 			return run.Status{State: run.Gone, Message: fmt.Sprintf("%s; host %s may hold a newer state in %s", why, at.Host, file)}, nil
 		}
 		if last := lastLine(filepath.Join(at.folder, "child.log")); last != "" {
@@ -366,7 +367,7 @@ func (l *Local) Kill(_ context.Context, s run.Spec, h run.Handle) error {
 	if err != nil || !at.here {
 		return err
 	}
-	return at.Process.Signal(ForceSignal)
+	return at.Process.Signal(sandbox.ForceSignal)
 }
 
 // Log returns the log of an attempt from offset on, as far as it is written. On another
@@ -383,7 +384,7 @@ func (l *Local) Log(ctx context.Context, s run.Spec, h run.Handle, offset int64)
 		return nil, err
 	}
 	if at.folder != "" {
-		f, err := os.OpenFile(filepath.Join(at.folder, LogFile), os.O_RDONLY, 0)
+		f, err := os.OpenFile(filepath.Join(at.folder, sandbox.LogFile), os.O_RDONLY, 0)
 		if err == nil {
 			_, err = f.Seek(offset, io.SeekStart)
 			return f, err

@@ -5,6 +5,7 @@ package localexec
 import (
 	"sync"
 
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 )
 
@@ -17,9 +18,9 @@ type machine struct {
 }
 
 // Processes returns by what the processes of an attempt are found.
-func (l *Local) attempt(folder string, m marker) Processes {
-	a := Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
-	if l.isolation.Mode == ModeUser {
+func (l *Local) attempt(folder string, m marker) sandbox.Processes {
+	a := sandbox.Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
+	if l.isolation.Mode == sandbox.ModeUser {
 		a.UID = m.UID
 	}
 	return a

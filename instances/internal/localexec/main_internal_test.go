@@ -3,8 +3,6 @@
 package localexec
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -31,50 +29,37 @@ func TestMain(m *testing.M) {
 // commands returns the commands of okara that tests need.
 func commands() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
-		ExecCommand: execTestCommand,
-		"init":      runtest.Tool("init"),
-		"plan":      runtest.Tool("plan"),
-		"apply":     runtest.Tool("apply"),
-		"show":      runtest.Tool("show"),
-		RunCommand:  stubChild,
+		sandbox.ExecCommand: execTestCommand,
+		"init":              runtest.Tool("init"),
+		"plan":              runtest.Tool("plan"),
+		"apply":             runtest.Tool("apply"),
+		"show":              runtest.Tool("show"),
+		RunCommand:          stubChild,
 
 		sandbox.EnterCommand: placeTestCommand,
 	}
 }
 
+// execTestCommand acts as the command by which a run starts the tool.
 func execTestCommand(args []string) error {
-	var o ExecOptions
-	f := flag.NewFlagSet(ExecCommand, flag.ContinueOnError)
-	f.StringVar(&o.Base, "base", "", "")
-	f.StringVar(&o.Dir, "dir", "", "")
-	f.IntVar(&o.UID, "uid", 0, "")
-	f.IntVar(&o.GID, "gid", 0, "")
-	f.Int64Var(&o.Memory, "memory", 0, "")
-	f.Int64Var(&o.FileSize, "file-size", 0, "")
-	f.IntVar(&o.Processes, "processes", 0, "")
-	if err := f.Parse(args); err != nil {
+	var o sandbox.ExecOptions
+	line, err := runtest.Parse(args, map[string]any{
+		"base": &o.Base, "dir": &o.Dir, "uid": &o.UID, "gid": &o.GID, "memory": &o.Memory, "file-size": &o.FileSize, "processes": &o.Processes,
+	})
+	if err != nil {
 		return err
 	}
-	if f.NArg() == 0 {
-		return errors.New("no program")
-	}
-	return Exec(o, f.Args(), os.Environ())
+	return sandbox.Exec(o, line, os.Environ())
 }
 
+// placeTestCommand acts as the command that starts a run in a sandbox.
 func placeTestCommand(args []string) error {
 	var o sandbox.EnterOptions
-	f := flag.NewFlagSet(sandbox.EnterCommand, flag.ContinueOnError)
-	f.Int64Var(&o.Size, "size", 0, "")
-	f.IntVar(&o.UID, "uid", 0, "")
-	f.IntVar(&o.GID, "gid", 0, "")
-	f.StringVar(&o.Errored, "errored", "", "")
-	f.Func("show", "", func(name string) error {
-		o.Show = append(o.Show, name)
-		return nil
+	line, err := runtest.Parse(args, map[string]any{
+		"size": &o.Size, "uid": &o.UID, "gid": &o.GID, "errored": &o.Errored, "show": &o.Show, "inside": &o.Inside,
 	})
-	f.BoolVar(&o.Inside, "inside", false, "")
-	if err := f.Parse(args); err != nil {
+	if err != nil {
 		return err
 	}
-	return sandbox.Enter(o, f.Args(), os.Environ())
+	return sandbox.Enter(o, line, os.Environ())
 }

@@ -12,27 +12,28 @@ import (
 // mutants each remove one guard of the sandbox; run names the tests that must fail then.
 // Files are relative to this package.
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
-	const dir, enter = "../sandbox/workdir.go", "../sandbox/enter_linux.go"
+	const dir, enter, bwrap = "../sandbox/workdir.go", "../sandbox/enter_linux.go", "../sandbox/isolation.go"
+	const exec, tool = "../sandbox/limits_linux.go", "../sandbox/running_linux.go"
 	const box, own = "../sandbox", "."
 	return []struct{ name, file, old, mutant, pkg, run string }{
-		{"no namespaces of users", "isolation.go", `"--disable-userns", `, ``, own, "TestSandboxSees"},
-		{"a namespace of processes", "isolation.go", `"--unshare-pid", `, ``, own, "TestSandboxSees|TestSandboxLeavesNothing"},
-		{"the storage is hidden", "isolation.go", `if covered(dir, slices.Concat(shown, o.Isolation.Show)) {`, `if false {`, own, "TestSandboxSees"},
-		{"devices are not written to", "isolation.go", `"--remount-ro", "/dev", `, ``, own, "TestSandboxSees"},
-		{"the root is not written to", "isolation.go", `"--remount-ro", "/", `, ``, own, "TestSandboxSees"},
-		{"another user where we are root", "process_tool_linux.go", `uid > 0 && t.o.Isolation.Mode == Sandbox {`, `uid < 0 {`, own, "TestSandboxSees"},
-		{"processes of a run", "isolation.go", `args = append(args, "--processes", strconv.Itoa(n))`, `_ = n`, own, "TestRunsApart"},
+		{"no namespaces of users", bwrap, `"--disable-userns", `, ``, own, "TestSandboxSees"},
+		{"a namespace of processes", bwrap, `"--unshare-pid", `, ``, own, "TestSandboxSees|TestSandboxLeavesNothing"},
+		{"the storage is hidden", bwrap, `if covered(dir, slices.Concat(shown, o.Isolation.Show)) {`, `if false {`, own, "TestSandboxSees"},
+		{"devices are not written to", bwrap, `"--remount-ro", "/dev", `, ``, own, "TestSandboxSees"},
+		{"the root is not written to", bwrap, `"--remount-ro", "/", `, ``, own, "TestSandboxSees"},
+		{"another user where we are root", tool, `uid > 0 && t.o.Isolation.Mode == ModeSandbox {`, `uid < 0 {`, own, "TestSandboxSees"},
+		{"processes of a run", bwrap, `args = append(args, "--processes", strconv.Itoa(n))`, `_ = n`, own, "TestRunsApart"},
 		{"what is given is not written to", dir, `"--ro-bind", at(Given)`, `"--bind", at(Given)`, own, "TestSandboxSees"},
 		{"the size is the kernel's", enter, `unix.MS_NOSUID|unix.MS_NODEV, data)`, `unix.MS_NOSUID|unix.MS_NODEV, data[len(data):])`, own, "TestSandboxBudget"},
 		{"shared memory is of the run", dir, `"--bind", at(share), Mount, `, ``, own, "TestSandboxSees|TestSandboxBudget"},
-		{"no capability of another user", "limits_linux.go", `unix.PR_CAPBSET_DROP, c,`, `unix.PR_CAPBSET_READ, c,`, own, "TestOwnUser"},
-		{"no new privileges of another user", "limits_linux.go", `unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))`, `nil)`, own, "TestOwnUser"},
-		{"no link on the way in", "limits_linux.go", `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS`, `0`, own, "TestEnter"},
-		{"the size of files", "isolation.go", `"--file-size", strconv.FormatInt(o.maxScratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, own, "TestLimits"},
-		{"nothing that was left open", "process_tool_linux.go", `unix.CloseRange(3,`, `unix.CloseRange(1<<30,`, own, "TestSandboxFiles"},
-		{"no keys of the server", "limits_linux.go", `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, own, "TestKeyring"},
+		{"no capability of another user", exec, `unix.PR_CAPBSET_DROP, c,`, `unix.PR_CAPBSET_READ, c,`, box, "TestOwnUser"},
+		{"no new privileges of another user", exec, `unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))`, `nil)`, box, "TestOwnUser"},
+		{"no link on the way in", exec, `unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS`, `0`, box, "TestEnter"},
+		{"the size of files", bwrap, `"--file-size", strconv.FormatInt(o.maxScratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, box, "TestLimits"},
+		{"nothing that was left open", tool, `unix.CloseRange(3,`, `unix.CloseRange(1<<30,`, own, "TestSandboxFiles"},
+		{"no keys of the server", exec, `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, box, "TestKeyring"},
 		{"uploads that encrypt", "child_remote.go", `if !o.AllowEncryption {`, `if false {`, own, "TestRemoteEncryption"},
-		{"states of applies alone", "child_lock.go", "if !c.Order.changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", own, "TestErroredOfPlans"},
+		{"states of applies alone", "child_lock.go", "if !c.Order.Changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", own, "TestErroredOfPlans"},
 		{"what runs is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
 		{"what began since is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `l.running(dir, m) {`, own, "TestTidy"},
 		{"no names afterwards", dir, `if w.begun.Load() {

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/ledger"
 	"github.com/seed-141914ff/okara/instances/internal/localexec"
 	"github.com/seed-141914ff/okara/instances/internal/records"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/instances/template"
@@ -222,9 +223,9 @@ func newExecutor(t *testing.T, client *oci.Client, sealer artifact.Sealer) *loca
 		return client.Repo(name)
 	}
 	return must(localexec.NewLocal(t.Context(), localexec.LocalOptions{
-		Storage: t.TempDir(), Program: program, Isolation: localexec.ModeNone, Only: true, Getenv: func(string) string { return "" },
-		Order: func(context.Context, run.Spec) (localexec.Order, error) {
-			return localexec.Order{Registry: localexec.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil
+		Storage: t.TempDir(), Program: program, Isolation: sandbox.ModeNone, Only: true, Getenv: func(string) string { return "" },
+		Order: func(context.Context, run.Spec) (sandbox.Order, error) {
+			return sandbox.Order{Registry: sandbox.Registry{Prefix: client.Host() + "/okara", PlainHTTP: true, BuiltIn: true}, StateKeys: countedKeys}, nil
 		},
 		Instance: func(_ context.Context, s run.Spec) (records.InstanceRepo, error) {
 			r, err := repo(s)

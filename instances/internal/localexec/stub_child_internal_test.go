@@ -21,8 +21,8 @@ import (
 
 // stubChild acts as the child, as told by a variable of its spec.
 func stubChild(args []string) error {
-	var o Order
-	if err := Harden(); err != nil {
+	var o sandbox.Order
+	if err := sandbox.Harden(); err != nil {
 		return err
 	}
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
@@ -53,7 +53,7 @@ func stubChild(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := files.Replace(filepath.Join(o.Scratch, noteFile), []byte("{}"), 0o600); err != nil {
+		if err := files.Replace(filepath.Join(o.Scratch, "attempt.json"), []byte("{}"), 0o600); err != nil {
 			return err
 		}
 		out, err := os.Create(filepath.Join(o.Scratch, "said"))
@@ -61,7 +61,7 @@ func stubChild(args []string) error {
 			return err
 		}
 		for _, script := range append([]string{do.Tool}, do.Then...) {
-			t, err := o.Start(dir, Command{Args: []string{"-c", script}, Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}, Stdout: out, Stderr: out, Alone: true})
+			t, err := o.Start(dir, sandbox.Command{Args: []string{"-c", script}, Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}, Stdout: out, Stderr: out, Alone: true})
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func stubChild(args []string) error {
 		return err
 	}
 	if do.Unanswered {
-		return os.WriteFile(filepath.Join(o.Scratch, ResultFile), b, 0o600)
+		return os.WriteFile(filepath.Join(o.Scratch, sandbox.ResultFile), b, 0o600)
 	}
 	return repo.PutRun(context.Background(), run.AttemptOf(o.Spec.Ref), records.RunFiles{Result: b, Log: []byte("the whole log")})
 }

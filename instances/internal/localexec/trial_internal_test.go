@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 )
@@ -19,8 +20,8 @@ import (
 // trial is an instance with the folder of its attempts.
 type trial struct {
 	*runtest.Instance
-	dir   string // of the attempts
-	order Order  // with the specification of the last one
+	dir   string        // of the attempts
+	order sandbox.Order // with the specification of the last one
 	named atomic.Pointer[func() (bool, string, error)]
 	pace  pace
 }
@@ -32,8 +33,8 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 		t.Fatal(err)
 	}
 	tr := &trial{Instance: runtest.NewInstance(t, host, files), dir: filepath.Join(t.TempDir(), "runs", "abc")}
-	tr.order = Order{
-		Spec: *tr.Spec, Program: self, Okara: self, Isolation: Isolation{Mode: ModeNone}, Registry: Registry{Prefix: host + "/okara"}, StateKeys: runtest.StateKeys,
+	tr.order = sandbox.Order{
+		Spec: *tr.Spec, Program: self, Okara: self, Isolation: sandbox.Isolation{Mode: sandbox.ModeNone}, Registry: sandbox.Registry{Prefix: host + "/okara"}, StateKeys: runtest.StateKeys,
 	}
 	tr.Spec = &tr.order.Spec
 	tr.pace = pace{held: 100 * time.Millisecond, poll: 10 * time.Millisecond, persist: 20 * time.Second, pause: 50 * time.Millisecond, grace: 20 * time.Second, push: 20 * time.Millisecond}
@@ -68,7 +69,7 @@ func (tr *trial) next() *child {
 		},
 		UserAgent: "okara/test",
 	}, tr.pace)
-	c.start = func(t Command) (startedTool, error) {
+	c.start = func(t sandbox.Command) (startedTool, error) {
 		t.Alone = false // other tests have children too
 		return c.Order.Start(c.dir, t)
 	}

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox manages the folder that the tool of a run can write.
+// Package sandbox is what the supervisor of an attempt and its child agree on: the [Order]
+// of the child, how the tool runs apart from the rest of the machine, by which processes
+// an attempt is found, and the folder that the tool can write. They know nothing else of
+// each other.
 //
-// Once untrusted code has run, the folder belongs to the tool: any name in it may be a
+// Once untrusted code has run, that folder belongs to the tool: any name in it may be a
 // link to the storage of the server, a pipe without a writer, or a different file than
 // before. So no other code opens, makes, binds, removes or walks anything by a name in
 // it. Access goes through a [Workdir], which holds the open folder and follows no link;

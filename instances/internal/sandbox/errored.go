@@ -24,11 +24,11 @@ type Errored struct {
 	in   string // name of the file in root
 }
 
-// OpenErrored opens the errored state of an attempt by its root module, a name in [Tool];
+// openErrored opens the errored state of an attempt by its root module, a name in [Tool];
 // fs.ErrNotExist if there is none. A sandbox has the file beside the folder; an empty
 // file there means none. A file over limit bytes is refused: it cannot be a stored state,
 // so a module wrote it.
-func OpenErrored(scratch, module string, limit int64) (*Errored, error) {
+func openErrored(scratch, module string, limit int64) (*Errored, error) {
 	dir := scratch
 	in := ErroredFile
 	if info, err := os.Lstat(filepath.Join(scratch, ErroredFile)); err != nil || info.Size() == 0 {

@@ -134,17 +134,17 @@ func TestErrored(t *testing.T) {
 	if err := os.Symlink(file, left); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := OpenErrored(scratch, "module", 1<<20); !errors.Is(err, fs.ErrNotExist) {
+	if e, err := openErrored(scratch, "module", 1<<20); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link: %+v, %v", e, err)
 	}
 	for name, want := range map[string]string{left: "left", filepath.Join(scratch, ErroredFile): "beside"} {
 		if err := errors.Join(os.RemoveAll(name), os.WriteFile(name, []byte(want), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if e, err := OpenErrored(scratch, "module", int64(len(want))-1); !errors.Is(err, fs.ErrNotExist) {
+		if e, err := openErrored(scratch, "module", int64(len(want))-1); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("more than a state: %+v, %v", e, err)
 		}
-		e, err := OpenErrored(scratch, "module", 1<<20)
+		e, err := openErrored(scratch, "module", 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestErrored(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %s", e.Name, b, err, want)
 		}
 	}
-	if e, err := OpenErrored(scratch, "module", 1<<20); !errors.Is(err, fs.ErrNotExist) {
+	if e, err := openErrored(scratch, "module", 1<<20); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing is left: %+v, %v", e, err)
 	}
 }

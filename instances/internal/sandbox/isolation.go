@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package sandbox
 
 import (
 	"os"
@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// execCommand is the command of okara that sets limits and user, and executes the tool.
+// ExecCommand is the command of okara that sets limits and user, and executes the tool.
 const ExecCommand = "instance-exec"
 
 // systemFiles returns the files that programs need: libraries and programs, names of
@@ -31,7 +29,7 @@ func systemFiles() []string {
 
 // commandLine returns the command that runs the tool. Limits and user are set by
 // [ExecCommand], which runs inside the sandbox and starts any wrapper.
-func (o *Order) commandLine(dir *sandbox.Workdir, c Command, infoFD int) []string {
+func (o *Order) commandLine(dir *Workdir, c Command, infoFD int) []string {
 	program := Resolve(o.Program)
 	tool := append([]string{program}, c.Args...)
 	if o.Isolation.Mode == ModeWrap {
@@ -72,7 +70,7 @@ func (o *Order) execArgs() []string {
 // It does not end with this process, as --die-with-parent would make it: a tool whose
 // parent was killed must still store what it made. To end it, the first process of the
 // namespace is killed; the kernel then kills all others.
-func (o *Order) sandbox(work *sandbox.Workdir, infoFD int) []string {
+func (o *Order) sandbox(work *Workdir, infoFD int) []string {
 	shown := systemFiles()
 	args := []string{
 		o.Isolation.Bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",

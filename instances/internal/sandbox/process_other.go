@@ -2,14 +2,12 @@
 
 //go:build !linux
 
-package localexec
+package sandbox
 
 import (
 	"errors"
 	"fmt"
 	"syscall"
-
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
 // errSystem says why nothing runs here: killing all processes of a tool, and finding them
@@ -34,7 +32,7 @@ func Exec(ExecOptions, []string, []string) error { return errSystem }
 // Running is a running command of the tool.
 type Running struct{}
 
-func (o *Order) Start(*sandbox.Workdir, Command) (*Running, error) { return nil, errSystem }
+func (o *Order) Start(*Workdir, Command) (*Running, error) { return nil, errSystem }
 
 // Interrupt does nothing on this system.
 func (*Running) Interrupt() error { return errSystem }

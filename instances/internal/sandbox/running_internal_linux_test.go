@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package sandbox
 
 import (
 	"bytes"
@@ -17,14 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/run"
 )
 
 // opened is an order with the folder of its tool.
 type opened struct {
 	Order
-	dir *sandbox.Workdir
+	dir *Workdir
 }
 
 // newOrder returns an order whose program is a shell, with a storage folder around its
@@ -48,12 +47,12 @@ func newOrder(t *testing.T, mode string) *opened {
 }
 
 // tool returns the folder in which the tool starts.
-func (o *opened) tool() string { return filepath.Join(o.Scratch, "work", sandbox.Tool) }
+func (o *opened) tool() string { return filepath.Join(o.Scratch, "work", Tool) }
 
 // mustStart runs a script in place of the tool.
 func mustStart(t *testing.T, o *opened, out *bytes.Buffer, script string, args ...string) *Running {
 	t.Helper()
-	c := Command{Args: append([]string{"-c", script, "sh"}, args...), Dir: sandbox.Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
+	c := Command{Args: append([]string{"-c", script, "sh"}, args...), Dir: Tool, Env: []string{"PATH=/usr/bin:/bin", "A=1"}}
 	if out != nil {
 		c.Stdout, c.Stderr = out, out
 	}
@@ -198,7 +197,7 @@ func TestScratchFull(t *testing.T) {
 	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'exit 1' INT; for i in 1 2 3; do head -c 1000000 /dev/zero > $i; done; while :; do sleep 0.05; done`)
-	if err := tool.Wait(); !errors.Is(err, sandbox.ErrFull) {
+	if err := tool.Wait(); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -213,7 +212,7 @@ func TestScratchOverfull(t *testing.T) {
 	if err := tool.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tool.Wait(); !errors.Is(err, sandbox.ErrFull) {
+	if err := tool.Wait(); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	if b, err := os.ReadFile(filepath.Join(o.tool(), "asked")); err != nil || string(b) != "\n" {

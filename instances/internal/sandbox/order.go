@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package sandbox
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/prices"
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 )
@@ -43,8 +42,8 @@ type Order struct {
 
 // Open makes the folder that the tool may write, below that of the attempt or where the
 // sandbox has mounted it. No tool has run in it yet.
-func (o *Order) Open() (*sandbox.Workdir, error) {
-	return sandbox.Open(sandbox.Options{
+func (o *Order) Open() (*Workdir, error) {
+	return Open(Options{
 		Scratch: o.Scratch, Placed: o.Isolation.Mode == ModeSandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
 	})
 }
@@ -134,9 +133,9 @@ const scratchTime = 2 * time.Second
 
 func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
-// CheckScratch returns [sandbox.ErrFull] if the tool's folder has reached the limit of the
+// CheckScratch returns [ErrFull] if the tool's folder has reached the limit of the
 // order.
-func (o *Order) CheckScratch(dir *sandbox.Workdir) error { return dir.Check(o.maxScratch()) }
+func (o *Order) CheckScratch(dir *Workdir) error { return dir.Check(o.maxScratch()) }
 
 // Changes reports whether the attempt may change resources: others leave no state.
 func (o *Order) Changes() bool {
@@ -148,10 +147,10 @@ func (o *Order) Changes() bool {
 func (o *Order) EnterArgs() []string { return o.enterOptions().Args() }
 
 // enterOptions returns the options for entering the sandbox's folder.
-func (o *Order) enterOptions() sandbox.EnterOptions {
-	p := sandbox.EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
+func (o *Order) enterOptions() EnterOptions {
+	p := EnterOptions{Size: o.maxScratch(), UID: o.Isolation.UID, GID: o.Isolation.GID, Show: o.shown()}
 	if o.Changes() {
-		p.Errored = filepath.Join(o.Scratch, sandbox.ErroredFile)
+		p.Errored = filepath.Join(o.Scratch, ErroredFile)
 	}
 	return p
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package sandbox
 
 import (
 	"bufio"
@@ -22,7 +22,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
@@ -33,7 +32,7 @@ const toolFile = "tool.json"
 // Running is a running command of the tool, with all processes that it started.
 type Running struct {
 	o     *Order
-	dir   *sandbox.Workdir
+	dir   *Workdir
 	alone bool
 	cmd   *exec.Cmd
 	// group leads the tool's process group. In a sandbox it is the first process of the
@@ -54,7 +53,7 @@ type Running struct {
 
 // Start starts a command of the tool with the order's isolation. The caller must wait for
 // it. On other systems than Linux the error is errors.ErrUnsupported.
-func (o *Order) Start(dir *sandbox.Workdir, c Command) (*Running, error) {
+func (o *Order) Start(dir *Workdir, c Command) (*Running, error) {
 	t := &Running{o: o, dir: dir, alone: c.Alone}
 	if err := t.start(c); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", o.Program, err)
@@ -299,7 +298,7 @@ func (t *Running) Wait() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if errors.Is(t.err, sandbox.ErrFull) {
+	if errors.Is(t.err, ErrFull) {
 		return t.err // the reason of the failure
 	}
 	return cmp.Or(err, errors.Join(rest, t.err))

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package sandbox
 
 import (
 	"encoding/json"
 	"io/fs"
 	"path/filepath"
 
-	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/files"
 )
 
@@ -38,13 +37,13 @@ func WriteNote(scratch string, n Note) error {
 // OpenErrored opens the state that an attempt left in its scratch folder because it could
 // not store it, and returns what its note says; fs.ErrNotExist if there is none. The
 // caller must close the state.
-func OpenErrored(scratch string) (*sandbox.Errored, Note, error) {
+func OpenErrored(scratch string) (*Errored, Note, error) {
 	var note Note
 	b, err := files.ReadPrivate(filepath.Join(scratch, noteFile), maxNote)
 	if err != nil || json.Unmarshal(b, &note) != nil {
 		return nil, note, fs.ErrNotExist // the attempt did not get that far
 	}
-	e, err := sandbox.OpenErrored(scratch, note.Module, MaxErrored)
+	e, err := openErrored(scratch, note.Module, MaxErrored)
 	return e, note, err
 }
 
