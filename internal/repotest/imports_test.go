@@ -14,7 +14,7 @@ const module = "github.com/seed-141914ff/okara"
 
 // testOnly lists packages that may be imported only by _test.go files, by each other and
 // by the test modules.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "instances/portaltest", "instances/internal/runtest", "internal/webtest", "internal/mutant", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist", "internal/e2e/perf", "operator/internal/rig", "operator/internal/pages", "operator/internal/chart", "operator/internal/demo"}
 
 // row is an entry of a table: a name, packages, and a reason.
 type row struct {

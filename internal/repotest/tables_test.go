@@ -429,7 +429,12 @@ instances/lifecycle: the life of instances is a pure state machine, without inpu
 instances/internal/prices: leaf: the cost of a plan by a price table; the caller supplies the plan
 instances/internal/schema: leaf: values and the constraints on them
 instances/internal/timetable: leaf: times of stopping and starting in a time zone
-instances/internal/sandbox: leaf: the folder that the tool of a run can write, which no other code accesses by name
+instances/internal/sandbox: what the supervisor of an attempt and its child share: the order, and how the tool runs apart from the machine; it knows no registry
+	instances/internal/prices
+	instances/lifecycle
+	instances/run
+	internal/files
+	internal/text
 instances/internal/localexec: one run of the tool on this machine; whether its attempt is still current is passed in as a func
 	instances/internal/prices
 	instances/internal/records
@@ -466,6 +471,7 @@ instances: mounts the platform into a server, as an extension that the core know
 	statebackend
 	statebackend/tfe
 	internal/access
+	instances/internal/sandbox
 	instances/internal/driver
 	internal/rights
 	internal/keyring
@@ -683,6 +689,9 @@ internal/tofutest: test package
 	*
 internal/depottest: test package
 	*
+instances/internal/runtest: test package
+	*
+	internal/depottest
 instances/portaltest: test package
 	*
 	internal/webtest

@@ -136,11 +136,13 @@ func (s Step) do(args []string, interrupted <-chan os.Signal) error {
 		}
 	case s.Hold != "":
 		cmd := exec.Command("setsid", "sleep", s.Hold)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Stdout = os.Stdout
+		cmd.Stderr = os.Stderr
 		return cmd.Start()
 	case s.Sh != "":
 		cmd := exec.Command("/bin/sh", "-c", s.Sh)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Stdout = os.Stdout
+		cmd.Stderr = os.Stderr
 		_ = cmd.Run() // it may fail
 	case s.Die:
 		self, err := os.FindProcess(os.Getpid())

@@ -4,28 +4,9 @@
 
 package sandbox
 
-import (
-	"errors"
-	"io/fs"
-)
+import "io/fs"
 
-// EnterCommand is the command of okara that calls [Enter] for a child.
-const EnterCommand = "instance-place"
-
-// EnterOptions configure the folder and namespace of a child.
-type EnterOptions struct {
-	Size     int64
-	UID, GID int
-	Errored  string
-	Show     []string
-	Inside   bool
-}
-
-// Enter is not supported here.
-func Enter(EnterOptions, []string, []string) error { return errors.ErrUnsupported }
-
-// Args returns nothing here.
-func (EnterOptions) Args() []string { return nil }
+func enter(EnterOptions, []string, []string) error { return errSystem }
 
 func full(string) (bool, error) { return false, nil }
 

@@ -33,14 +33,14 @@ func (o *Order) commandLine(dir *Workdir, c Command, infoFD int) []string {
 	program := Resolve(o.Program)
 	tool := append([]string{program}, c.Args...)
 	if o.Isolation.Mode == ModeWrap {
-		names := strings.NewReplacer("${scratch}", string(dir.Base()), "${program}", program)
+		names := strings.NewReplacer("${scratch}", string(dir.seen()), "${program}", program)
 		var wrap []string
 		for _, w := range o.Isolation.Wrap {
 			wrap = append(wrap, names.Replace(w))
 		}
 		tool = append(wrap, tool...)
 	}
-	line := slices.Concat([]string{o.Okara, ExecCommand, "--base", string(dir.Base()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
+	line := slices.Concat([]string{o.Okara, ExecCommand, "--base", string(dir.seen()), "--dir", c.Dir}, o.execArgs(), []string{"--"}, tool)
 	if o.Isolation.Mode == ModeSandbox {
 		return append(o.sandbox(dir, infoFD), line...)
 	}
@@ -90,15 +90,15 @@ func (o *Order) sandbox(work *Workdir, infoFD int) []string {
 		add(showArgs(name), name)
 	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev")
-	args = append(args, work.Binds()...)
+	args = append(args, work.binds()...)
 	if dir := o.PackagesDir(); dir != "" {
-		args = append(args, "--ro-bind", work.Shown(dir, o.shown()), string(work.Inside(PackagesFolder)))
+		args = append(args, "--ro-bind", work.shown(dir, o.shown()), string(work.Inside(PackagesFolder)))
 	}
 	add([]string{"--symlink", "/tmp", "/var/tmp"}, "/var/tmp")
 	for _, name := range o.Isolation.Show {
 		others := slices.DeleteFunc(slices.Clone(o.Isolation.Show), func(other string) bool { return other == name })
 		if !covered(name, slices.Concat(shown, others)) {
-			add([]string{"--ro-bind-try", work.Shown(name, o.Isolation.Show), name}, name)
+			add([]string{"--ro-bind-try", work.shown(name, o.Isolation.Show), name}, name)
 		}
 	}
 	for _, dir := range o.Isolation.Hide {

@@ -18,22 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExecOptions are the settings that [Exec] applies before the tool runs. Zero means
-// unset.
-type ExecOptions struct {
-	UID, GID  int
-	Base, Dir string // Dir is in Base; links out of Base are refused
-	Memory    int64  // bytes of data, per process
-	FileSize  int64  // bytes, per file
-	Processes int    // processes and threads of the user
-}
-
-// Exec changes the user of this process, sets limits, and executes another program. It
-// returns only on error.
+// execute sets limits and executes a program: see [Exec].
 //
 // The limits apply to this program too until then. Go aborts a program whose runtime gets
 // no memory or thread, so nothing may run concurrently from here on.
-func Exec(o ExecOptions, line, env []string) error {
+func execute(o ExecOptions, line, env []string) error {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
@@ -46,7 +35,7 @@ func Exec(o ExecOptions, line, env []string) error {
 		return err
 	}
 	if o.Dir != "" { // only now: it may be readable only by that user
-		if err := enter(o.Base, o.Dir); err != nil {
+		if err := enterFolder(o.Base, o.Dir); err != nil {
 			return err
 		}
 		env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "PWD=") })
@@ -105,9 +94,9 @@ func become(uid, gid int) error {
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 }
 
-// enter makes dir, a name in base, the working directory. A link in the path is an error,
-// since the tool can have made it.
-func enter(base, dir string) error {
+// enterFolder makes dir, a name in base, the working directory. A link in the path is an
+// error, since the tool can have made it.
+func enterFolder(base, dir string) error {
 	root, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("entering %s: %w", base, err)

@@ -43,7 +43,7 @@ type Order struct {
 // Open makes the folder that the tool may write, below that of the attempt or where the
 // sandbox has mounted it. No tool has run in it yet.
 func (o *Order) Open() (*Workdir, error) {
-	return Open(Options{
+	return openWorkdir(workdirOptions{
 		Scratch: o.Scratch, Placed: o.Isolation.Mode == ModeSandbox, UID: o.Isolation.UID, GID: o.Isolation.GID,
 	})
 }
@@ -135,7 +135,7 @@ func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaul
 
 // CheckScratch returns [ErrFull] if the tool's folder has reached the limit of the
 // order.
-func (o *Order) CheckScratch(dir *Workdir) error { return dir.Check(o.maxScratch()) }
+func (o *Order) CheckScratch(dir *Workdir) error { return dir.check(o.maxScratch()) }
 
 // Changes reports whether the attempt may change resources: others leave no state.
 func (o *Order) Changes() bool {
@@ -144,7 +144,7 @@ func (o *Order) Changes() bool {
 
 // EnterArgs returns the arguments of okara that enter the sandbox's folder, before the
 // program that runs there.
-func (o *Order) EnterArgs() []string { return o.enterOptions().Args() }
+func (o *Order) EnterArgs() []string { return o.enterOptions().args() }
 
 // enterOptions returns the options for entering the sandbox's folder.
 func (o *Order) enterOptions() EnterOptions {

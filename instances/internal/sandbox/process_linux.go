@@ -18,10 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Harden protects this process from others of its user: it writes no core dump, and its
-// memory and environment are unreadable. Orphaned descendants become its children, so
-// that they are found and ended.
-func Harden() error {
+func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process unreadable: %w", err)
 	}
@@ -121,15 +118,12 @@ func parseStat(b []byte) (procInfo, error) {
 	return p, nil
 }
 
-// Identify identifies the process that has this ID now.
-func Identify(pid int) (Process, error) {
+func identify(pid int) (Process, error) {
 	p, err := readStat(pid)
 	return p.Process, err
 }
 
-// Alive reports whether the process still runs. Its ID alone may belong to another
-// process by now.
-func (p Process) Alive() bool {
+func (p Process) alive() bool {
 	now, err := readProc(p.PID)
 	return err == nil && now.Process == p
 }
@@ -179,9 +173,8 @@ func descent(all []procInfo, member func(procInfo) bool) []Process {
 	return list
 }
 
-// Signal sends a signal if the process is still the same one. A pidfd keeps its ID from
-// being reused in between.
-func (p Process) Signal(s syscall.Signal) error {
+// signal sends a signal; a pidfd keeps the ID from being reused in between.
+func (p Process) signal(s syscall.Signal) error {
 	return p.open(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
@@ -214,7 +207,7 @@ func (p Process) open(do func(pidfd int) error) error {
 	}
 	file := os.NewFile(uintptr(fd), "process") // the file closes fd
 	defer file.Close()
-	if !p.Alive() {
+	if !p.alive() {
 		return nil
 	}
 	if err := do(fd); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -253,13 +246,10 @@ func (p procInfo) user() int {
 	return -1
 }
 
-// forceSignal asks a child to kill its tool and to end.
-const ForceSignal = syscall.SIGUSR1
+const forceSignal = syscall.SIGUSR1
 
-// Alive reports whether any process of the attempt lives: its child, or one that the
-// child started.
-func (a Processes) Alive() bool {
-	if a.Child.Alive() {
+func (a Processes) alive() bool {
+	if a.Child.alive() {
 		return true
 	}
 	rest, _, err := a.rest()
@@ -306,26 +296,23 @@ func (a Processes) rest() (list []Process, tool Process, err error) {
 	return list, tool, nil
 }
 
-// Interrupt asks what is left of a run to end.
-func (a Processes) Interrupt() error {
+func (a Processes) interrupt() error {
 	rest, tool, err := a.rest()
 	if err != nil {
 		return err
 	}
-	if tool.Alive() {
+	if tool.alive() {
 		return tool.interrupt()
 	}
 	var errs []error
 	for _, p := range rest { // the child died before it recorded the tool
-		errs = append(errs, p.Signal(syscall.SIGINT))
+		errs = append(errs, p.signal(syscall.SIGINT))
 	}
 	return errors.Join(errs...)
 }
 
-// Kill kills all processes of an attempt, the child first, so that it starts nothing
-// more.
-func (a Processes) Kill() error {
-	if err := a.Child.Signal(syscall.SIGKILL); err != nil {
+func (a Processes) kill() error {
+	if err := a.Child.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if a.Cgroup != "" {

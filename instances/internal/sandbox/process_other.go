@@ -14,42 +14,23 @@ import (
 // again after a crash, need Linux.
 var errSystem = fmt.Errorf("instances are run on Linux only: %w", errors.ErrUnsupported)
 
-// Harden does nothing on this system.
-func Harden() error { return nil }
+const forceSignal = syscall.SIGTERM
 
-// ExecOptions are the settings that [Exec] applies before the tool runs.
-type ExecOptions struct {
-	UID, GID  int
-	Base, Dir string
-	Memory    int64
-	FileSize  int64
-	Processes int
-}
+type tool struct{}
 
-// Exec is not supported on this system.
-func Exec(ExecOptions, []string, []string) error { return errSystem }
+func (o *Order) start(*Workdir, Command) (*tool, error) { return nil, errSystem }
 
-// Running is a running command of the tool.
-type Running struct{}
+func (*tool) interrupt() error { return errSystem }
+func (*tool) kill() error      { return errSystem }
+func (*tool) wait() error      { return errSystem }
 
-func (o *Order) Start(*Workdir, Command) (*Running, error) { return nil, errSystem }
+func harden() error                                 { return nil }
+func execute(ExecOptions, []string, []string) error { return errSystem }
+func identify(int) (Process, error)                 { return Process{}, errSystem }
 
-// Interrupt does nothing on this system.
-func (*Running) Interrupt() error { return errSystem }
+func (Process) alive() bool                 { return false }
+func (Process) signal(syscall.Signal) error { return errSystem }
 
-// Kill does nothing on this system.
-func (*Running) Kill() error { return errSystem }
-
-// Wait does nothing on this system.
-func (*Running) Wait() error { return errSystem }
-
-// ForceSignal asks a child to kill its tool and to end.
-const ForceSignal = syscall.SIGTERM
-
-func Identify(int) (Process, error)           { return Process{}, errSystem }
-func (p Process) Alive() bool                 { return false }
-func (p Process) Signal(syscall.Signal) error { return errSystem }
-
-func (Processes) Alive() bool      { return false }
-func (Processes) Interrupt() error { return errSystem }
-func (Processes) Kill() error      { return errSystem }
+func (Processes) alive() bool      { return false }
+func (Processes) interrupt() error { return errSystem }
+func (Processes) kill() error      { return errSystem }

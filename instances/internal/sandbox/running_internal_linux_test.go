@@ -148,7 +148,7 @@ func TestInterrupt(t *testing.T) {
 			if err := tool.Wait(); err == nil {
 				t.Error("a killed tool ended well")
 			}
-			if tool.group.Alive() {
+			if tool.tool.group.alive() {
 				t.Error("still alive")
 			}
 		})
@@ -171,11 +171,11 @@ func TestEnter(t *testing.T) {
 		}
 	}()
 	for _, dir := range []string{"tool/module", "link", "../x", "tool/../.."} {
-		if err := enter(base, dir); err == nil {
+		if err := enterFolder(base, dir); err == nil {
 			t.Errorf("%s: entered", dir)
 		}
 	}
-	if err := enter(base, "tool"); err != nil {
+	if err := enterFolder(base, "tool"); err != nil {
 		t.Error(err)
 	}
 }
@@ -232,7 +232,7 @@ func TestOwnUser(t *testing.T) {
 	const uid = 61234
 	o := newOrder(t, ModeUser)
 	o.Isolation.UID, o.Isolation.GID = uid, uid
-	if err := o.dir.Close(); err != nil {
+	if err := o.dir.close(); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -291,7 +291,7 @@ func mustCopy(t *testing.T, from, to string) string {
 func TestWrap(t *testing.T) {
 	o := newOrder(t, ModeWrap)
 	o.Isolation.Wrap = []string{"/usr/bin/env", "WRAPPED=${scratch} ${program}"}
-	if got, want := mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.Base())+" "+Resolve("/bin/sh")+"\n"; got != want {
+	if got, want := mustRun(t, o, `echo "$WRAPPED"`), string(o.dir.seen())+" "+Resolve("/bin/sh")+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -326,8 +326,8 @@ func TestCgroup(t *testing.T) {
 	tool := mustStart(t, o, nil, `setsid sleep 8642398 & : > ready; wait`)
 	runtest.MustAppear(t, filepath.Join(o.tool(), "ready"))
 	list, err := cgroupProcesses(dir)
-	if err != nil || !slices.Contains(list, tool.group) {
-		t.Errorf("%v, %v, want %v among them", list, err, tool.group)
+	if err != nil || !slices.Contains(list, tool.tool.group) {
+		t.Errorf("%v, %v, want %v among them", list, err, tool.tool.group)
 	}
 	if err := tool.Kill(); err != nil {
 		t.Fatal(err)

@@ -39,8 +39,8 @@ const (
 // outside the sandbox it may lead anywhere.
 type Path string
 
-// Options of a [Workdir].
-type Options struct {
+// workdirOptions configure a [Workdir].
+type workdirOptions struct {
 	Scratch  string // folder of the attempt, hidden from the tool
 	Placed   bool   // [Enter] has mounted the folder
 	UID, GID int    // of the tool; 0: ours
@@ -48,14 +48,14 @@ type Options struct {
 
 // Workdir is the folder to which the tool of one attempt can write.
 type Workdir struct {
-	o     Options
+	o     workdirOptions
 	base  string
 	root  *os.Root
 	begun atomic.Bool // the tool may have run
 }
 
-// Open makes the folder. The tool must not have run yet.
-func Open(o Options) (*Workdir, error) {
+// openWorkdir makes the folder. The tool must not have run yet.
+func openWorkdir(o workdirOptions) (*Workdir, error) {
 	w := &Workdir{o: o, base: base(o.Scratch)}
 	if o.Placed {
 		w.base = Mount
@@ -89,11 +89,11 @@ func (w *Workdir) parts() []string {
 	return []string{Tool, Given, Temp}
 }
 
-// Close closes the folder, without removing it.
-func (w *Workdir) Close() error { return w.root.Close() }
+// close closes the folder, without removing it.
+func (w *Workdir) close() error { return w.root.Close() }
 
-// Base returns the folder as the tool sees it.
-func (w *Workdir) Base() Path {
+// seen returns the folder as the tool sees it.
+func (w *Workdir) seen() Path {
 	if w.o.Placed {
 		return inside
 	}
@@ -105,7 +105,7 @@ func (w *Workdir) Inside(elem ...string) Path {
 	if w.o.Placed && len(elem) == 1 && elem[0] == Temp {
 		return "/tmp" // socket names must be short
 	}
-	return Path(path.Join(append([]string{string(w.Base())}, elem...)...))
+	return Path(path.Join(append([]string{string(w.seen())}, elem...)...))
 }
 
 // errBegun refuses names that the tool may have replaced.
@@ -120,9 +120,9 @@ func (w *Workdir) Fill(name string, do func(dir string) error) error {
 	return do(filepath.Join(w.base, filepath.FromSlash(name)))
 }
 
-// Begin is called before the tool runs. The first call makes the tool's user the owner of
+// begin is called before the tool runs. The first call makes the tool's user the owner of
 // the files in the folder; files made later have that owner anyway.
-func (w *Workdir) Begin() error {
+func (w *Workdir) begin() error {
 	if w.begun.Swap(true) || w.o.UID <= 0 {
 		return nil
 	}
@@ -230,11 +230,11 @@ func (w *Workdir) Clear() error {
 // ErrFull reports that an attempt wrote more than it may.
 var ErrFull = errors.New("the scratch folder is full")
 
-// Bounded reports whether the kernel limits the size of the folder as a whole.
-func (w *Workdir) Bounded() bool { return w.o.Placed }
+// bounded reports whether the kernel limits the size of the folder as a whole.
+func (w *Workdir) bounded() bool { return w.o.Placed }
 
-// Check refuses a folder that is full: limit is how many bytes it may take on disk.
-func (w *Workdir) Check(limit int64) error {
+// check refuses a folder that is full: limit is how many bytes it may take on disk.
+func (w *Workdir) check(limit int64) error {
 	over, err := w.over(limit)
 	if err == nil && over {
 		err = fmt.Errorf("%w: it holds %d bytes, which is its limit", ErrFull, limit)
@@ -262,9 +262,9 @@ func (w *Workdir) over(limit int64) (bool, error) {
 	return size > limit, err
 }
 
-// Binds returns the arguments of bubblewrap (bwrap(1)) that show the folder. Their
+// binds returns the arguments of bubblewrap (bwrap(1)) that show the folder. Their
 // sources are siblings in a folder that the tool does not see.
-func (w *Workdir) Binds() []string {
+func (w *Workdir) binds() []string {
 	at := func(part string) string { return filepath.Join(w.base, part) }
 	args := []string{
 		"--bind", at(share), Mount, "--bind", at(Temp), "/tmp",
@@ -277,9 +277,9 @@ func (w *Workdir) Binds() []string {
 	return args
 }
 
-// Shown returns where bubblewrap finds a file to show: running as another user, it cannot
+// shown returns where bubblewrap finds a file to show: running as another user, it cannot
 // enter every folder that we can.
-func (w *Workdir) Shown(name string, list []string) string {
+func (w *Workdir) shown(name string, list []string) string {
 	for i, s := range list {
 		at := filepath.Join(w.base, shownPart(i))
 		if _, err := os.Lstat(at); s == name && err == nil && w.o.Placed {

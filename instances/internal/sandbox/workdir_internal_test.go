@@ -22,19 +22,19 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 	if err := errors.Join(os.WriteFile(file, []byte("outside"), 0o600), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), []byte("outside"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Open(Options{Scratch: t.TempDir()})
+	w, err := openWorkdir(workdirOptions{Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
+		if err := w.close(); err != nil {
 			t.Error(err)
 		}
 	})
 	err = w.Fill(Tool, func(dir string) error {
 		return errors.Join(os.Mkdir(filepath.Join(dir, "module"), 0o700), os.WriteFile(filepath.Join(dir, "module", "file"), []byte("inside"), 0o600))
 	})
-	if err := errors.Join(err, w.Give("plan", []byte("first")), w.Begin()); err != nil {
+	if err := errors.Join(err, w.Give("plan", []byte("first")), w.begin()); err != nil {
 		t.Fatal(err)
 	}
 	return w, file, dir
@@ -74,7 +74,7 @@ func TestPlantedInWorkdir(t *testing.T) {
 				if part == "given/plan" && err != nil || part == "given" && err == nil {
 					t.Errorf("given: %v", err)
 				}
-				if err := w.Check(1 << 20); err != nil {
+				if err := w.check(1 << 20); err != nil {
 					t.Error(err)
 				}
 				if err := w.Clear(); err != nil {
@@ -109,7 +109,7 @@ func TestNoNamesAfterwards(t *testing.T) {
 // TestNotPlaced: without a separate namespace, nothing is made in the machine's folder of
 // that name.
 func TestNotPlaced(t *testing.T) {
-	if w, err := Open(Options{Scratch: t.TempDir(), Placed: true}); err == nil {
+	if w, err := openWorkdir(workdirOptions{Scratch: t.TempDir(), Placed: true}); err == nil {
 		t.Errorf("opened %+v", w)
 	}
 }
