@@ -6,10 +6,11 @@
 // [github.com/seed-141914ff/okara/internal/server], which knows it as an interface and
 // imports nothing from this folder. Package settings decodes and checks its blocks of the
 // settings file. From them the extension builds a [platform]: the ledger that stores the
-// document of the machine, the reconciler that drives it, the executor of the tools, and
-// the API with its pages. The runs of workspaces, which tfe.v2 requests, are records of
-// the same ledger (remote.go). A portal has only the address book of the ledger and
-// forwards every request to the leader.
+// records of all instances (the document of package lifecycle), the driver that carries out
+// what package lifecycle decides, the executor of the tools, and the API with its pages. The
+// runs of workspaces with a block cloud are records of the same ledger (remote.go). A server
+// with the setting role = "portal" has no such records: it only knows which server leads,
+// and forwards every request to it.
 //
 // The child process of a run reaches the built-in registry through a socket, with a token
 // for the repository of its instance (socket.go), and any other registry with the

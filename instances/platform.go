@@ -45,9 +45,10 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// platform launches instances in this server: the ledger that stores them, the reconciler
-// that drives it, the executor that runs tofu, and the API over all of it. A portal has
-// only the ledger's address book, and forwards every request.
+// platform launches instances in this server: the ledger that stores them, the driver
+// that carries out what is decided, the executor that runs tofu, and the API over all of
+// it. A server with role = "portal" only knows which server leads, and forwards every
+// request to it.
 type platform struct {
 	o       *settings.Options
 	quotas  []settings.Quota
@@ -332,7 +333,7 @@ func (l *platform) serve(ctx context.Context) {
 	}
 	begin("ledger", l.ledger.Run)
 	if l.driver != nil {
-		begin("reconciler", l.driver.Run)
+		begin("driver", l.driver.Run)
 	}
 	if l.queue != nil {
 		running.Go(func() { l.queue.Run(ctx) })

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package artifact defines the layout of the artifacts that okara stores:
-// module, provider, template, catalog and index. Package evidence does the same
-// for signatures, reports and status events that are attached to them. Package
+// module, provider, template, catalog and index. Package
+// oci/artifact/evidence does the same for signatures, reports and status events that are
+// attached to them. Package
 // artifact builds and reads the manifests with package oci; no other package
 // knows their layout. Each kind has a file of its name.
 //
