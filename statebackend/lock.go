@@ -417,8 +417,13 @@ func (s *Store) Resumed(ctx context.Context, workspace, id string, do func(*Lock
 		}
 		s.locks.drop(l) // its claim stays, since it belongs to the client
 		var resumeErr error
-		if l, resumeErr = s.Resume(ctx, workspace, id); resumeErr != nil {
+		l, resumeErr = s.Resume(ctx, workspace, id)
+		_, locked := errors.AsType[*LockedError](resumeErr)
+		switch {
+		case locked, errors.Is(resumeErr, ErrLockLost):
 			return err // another client took the lock: err names it, and the version that keeps the bytes
+		case resumeErr != nil:
+			return resumeErr // the client may hold it still
 		}
 	}
 	return fmt.Errorf("workspace %q in %s: %w", workspace, s.repo, protocol.ErrBeside)
