@@ -424,3 +424,35 @@ func (b bumpFlag) plan(ctx context.Context, reg *cli.Registries, s cli.ServerFla
 	}
 	return planModule(ctx, reg, s, root, m, o)
 }
+
+// autoVersion on the command line means the version in the git tag.
+const autoVersion = "auto"
+
+// gitVersions returns the versions in the git tags of the commit in dir.
+func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, error) {
+	tags, err := checkout.Versions(ctx, dir, a.Getenv)
+	if _, ok := errors.AsType[*checkout.NoVersionError](err); ok {
+		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+	}
+	return tags, err
+}
+
+// publishVersion parses the version of an argument, or finds it for autoVersion.
+func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Version, error) {
+	if s != autoVersion {
+		v, err := addr.ParseVersion(s)
+		if err != nil {
+			return addr.Version{}, cli.UsageError("%w", err)
+		}
+		return v, nil
+	}
+	tags, err := gitVersions(ctx, a, dir)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	v, ok := tags.For(dir)
+	if !ok {
+		return addr.Version{}, cli.UsageError("the git tags at HEAD name other directories than %s", dir)
+	}
+	return v, nil
+}

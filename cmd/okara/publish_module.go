@@ -163,17 +163,6 @@ func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVe
 	return out, err
 }
 
-// openDepot returns the depot of --registry. done ends the progress bars, if any, and must
-// be called before anything is printed.
-func openDepot(reg *cli.Registries) (d *depot.Depot, done func(), err error) {
-	client, layout, err := reg.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	progress, done := reg.Progress()
-	return depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), done, nil
-}
-
 // modulePlan is the result of a dry run.
 type modulePlan struct {
 	Address       string        `json:"address"`
@@ -281,9 +270,6 @@ func outcomeText(outcome string) string {
 	return ""
 }
 
-// autoVersion on the command line means the version in the git tag.
-const autoVersion = "auto"
-
 // publishAnnotations returns the annotations about the source from the environment.
 func publishAnnotations(a *cli.App) (map[string]string, error) {
 	annotations, err := checkout.Annotations(a.Getenv)
@@ -291,33 +277,4 @@ func publishAnnotations(a *cli.App) (map[string]string, error) {
 		return nil, cli.UsageError("%w", err)
 	}
 	return annotations, nil
-}
-
-// gitVersions returns the versions in the git tags of the commit in dir.
-func gitVersions(ctx context.Context, a *cli.App, dir string) (checkout.Tags, error) {
-	tags, err := checkout.Versions(ctx, dir, a.Getenv)
-	if _, ok := errors.AsType[*checkout.NoVersionError](err); ok {
-		err = cli.WithHint(cli.UsageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
-	}
-	return tags, err
-}
-
-// publishVersion parses the version of an argument, or finds it for autoVersion.
-func publishVersion(ctx context.Context, a *cli.App, s, dir string) (addr.Version, error) {
-	if s != autoVersion {
-		v, err := addr.ParseVersion(s)
-		if err != nil {
-			return addr.Version{}, cli.UsageError("%w", err)
-		}
-		return v, nil
-	}
-	tags, err := gitVersions(ctx, a, dir)
-	if err != nil {
-		return addr.Version{}, err
-	}
-	v, ok := tags.For(dir)
-	if !ok {
-		return addr.Version{}, cli.UsageError("the git tags at HEAD name other directories than %s", dir)
-	}
-	return v, nil
 }

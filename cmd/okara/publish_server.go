@@ -47,6 +47,17 @@ func openPublisher(reg *cli.Registries, s cli.ServerFlags) (p publisher, done fu
 	return openDepot(reg)
 }
 
+// openDepot returns the depot of --registry. done ends the progress bars, if any, and must
+// be called before anything is printed.
+func openDepot(reg *cli.Registries) (d *depot.Depot, done func(), err error) {
+	client, layout, err := reg.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	progress, done := reg.Progress()
+	return depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), done, nil
+}
+
 // openCompared returns what a dry run compares with; nil if neither the command line nor the
 // environment names a registry or a front-end.
 func openCompared(reg *cli.Registries, s cli.ServerFlags) (p publisher, done func(), err error) {
