@@ -69,7 +69,7 @@
 // # Fencing
 //
 // F is also the first version that the lock may write; the next are F+1 and so
-// on, at most 100,000. Put pushes the version first and lists afterwards: the
+// on, fewer than 100,000. Put pushes the version first and lists afterwards: the
 // version counts only if our claim is listed without a tombstone and our version
 // is the highest. The opposite order would let a successor come in between. A
 // number is used up once it is sent, whatever the answer was.
@@ -174,13 +174,16 @@
 // nothing ends its claim as if by force, since an older claim may still write below.
 //
 // The root may also be a claim that arrived late: a request of a process that died while
-// it answered the first LOCK, received by the registry after the lock had been ended by
-// force and another client had won. Its number is then not above what the ended claim may
-// write. So a process that joins reads why such claims of the id ended, and joins nothing
-// if one of them was ended by another client ([ErrLockEnded]).
+// it answered LOCK, received by the registry after the lock had been ended by force and
+// another client had won. Its number is then below the one from which the successor of the
+// ended claim starts. So a process that joins reads why such claims of the id ended. If
+// one of them was ended by another client, it joins only a younger claim, of a client that
+// has locked again; there is usually none ([ErrLockEnded]).
 //
 // LOCK of an id that has a live claim cannot know whether that one had won. It competes
-// like any other attempt, beside that claim and above it. If it is refused it ends all
+// like any other attempt, beside that claim and one number below where the successor of
+// that claim would start: if that claim is ended by force before this one arrives, the
+// number shows it. If it is refused it ends all
 // claims of the id, for its client got a refusal. A LOCK that comes after UNLOCK, as when
 // a proxy repeats it, would make a claim that is never released. So this process refuses
 // a released id for an hour if it is a UUID. In other processes it locks until

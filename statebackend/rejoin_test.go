@@ -5,13 +5,66 @@ package statebackend_test
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/format"
 )
+
+// TestResumeBesideDanglingClaim joins a lock whose first LOCK left a claim that is listed
+// and cannot be read, as after a power cut of server and registry. The client locked again,
+// and its next write reaches a third server.
+//
+// Shows: servers 7
+func TestResumeBesideDanglingClaim(t *testing.T) {
+	g := &ocitest.DanglingTags{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		g.Add("infra/state", format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}.String())
+		a, b := newStore(t, abandonedHost, direct{g}, statebackend.Options{}), newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		mustLock(t, a, "prod", "a")
+		l, err := b.Resume(t.Context(), "prod", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, l, []byte("1"))
+		if err := b.Release(t.Context(), "prod", "a"); err != nil {
+			t.Error(err)
+		}
+		mustUnlock(t, mustLock(t, a, "prod", "next"))
+	})
+}
+
+// TestResumeAfterSecondLock ends a lock by force, locks again under its id, as scripts do
+// whose id is that of their subject, and lets a claim from before the end arrive late. The
+// client holds its second lock, also on another server.
+//
+// Shows: servers 7
+func TestResumeAfterSecondLock(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		mustLock(t, a, "prod", "a")
+		_, m := claimOf(t, a)
+		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		mustLock(t, b, "prod", "a")
+		late := format.StateTag{Kind: format.LockClaim, Fragment: "prod", N: 1, X: format.ClaimX("a", 7)}
+		if err := a.Repo().PutTag(t.Context(), late.String(), m); err != nil {
+			t.Fatal(err)
+		}
+		l, err := newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, l, []byte("1"))
+	})
+}
 
 // TestResumedWhileRegistryAway lets another server answer a client in between, and the
 // registry refuse a request while the first server joins the lock again: the lock is not
@@ -46,4 +99,51 @@ func TestResumedWhileRegistryAway(t *testing.T) {
 			t.Errorf("state: %q", got)
 		}
 	})
+}
+
+// TestLockAgainBesideOrphan locks again under an id whose first lock was ended by force on
+// a server that had joined it. Whoever ended it was killed before the claim of that server
+// had its tombstone. Such a claim holds nothing, so it must not answer the second LOCK.
+//
+// Shows: servers 7
+func TestLockAgainBesideOrphan(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		mustLock(t, a, "prod", "a")
+		tag, _ := claimOf(t, a)
+		if _, err := b.Resume(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		end, err := format.NewLockManifest(format.LockManifest{
+			Kind: format.KindTombstone, Workspace: "prod", Fence: tag.N, Nonce: tag.X, Reason: format.ReasonForced, Created: time.Now(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tag.Kind = format.ForceTombstone
+		if err := a.Repo().PutTag(t.Context(), tag.String(), end); err != nil {
+			t.Fatal(err)
+		}
+		l := mustLock(t, b, "prod", "a")
+		if _, err := c.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "c"}); !isLockedBy(err, "a") {
+			t.Errorf("lock beside the second lock: %v", err)
+		}
+		mustPut(t, l, []byte("1"))
+	})
+}
+
+// claimOf returns the only claim of prod.
+func claimOf(t *testing.T, s *statebackend.Store) (format.StateTag, oci.Manifest) {
+	t.Helper()
+	list, err := s.Repo().Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list.Tags, func(tag string) bool { return strings.HasPrefix(tag, "locked-prod-") })
+	m, err := s.Repo().Fetch(t.Context(), list.Tags[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, _ := format.ParseStateTag(list.Tags[i])
+	return tag, m
 }

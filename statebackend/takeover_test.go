@@ -5,7 +5,6 @@ package statebackend_test
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -109,15 +108,7 @@ func TestLateClaimOfForcedLock(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b, c := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
 		mustLock(t, a, "prod", "a")
-		list, err := a.Repo().Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		claim := slices.IndexFunc(list.Tags, func(tag string) bool { return strings.HasPrefix(tag, "locked-prod-") })
-		m, err := a.Repo().Fetch(t.Context(), list.Tags[claim])
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, m := claimOf(t, a)
 		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
 			t.Fatal(err)
 		}

@@ -315,7 +315,7 @@ func (l *Lock) List(ctx context.Context) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", l.x.workspace, l.s.repo, err)
 	}
-	if !l.hold.Lost && protocol.NewSnapshot(list.tags, l.x.fragment).Stands(l.hold.Claim, l.hold.Known()) {
+	if !l.hold.Lost && l.hold.Stands(protocol.NewSnapshot(list.tags, l.x.fragment)) {
 		return list, nil
 	}
 	return nil, fmt.Errorf("workspace %q in %s: the lock was taken over or removed: %w", l.x.workspace, l.s.repo, ErrLockLost)

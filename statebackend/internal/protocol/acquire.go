@@ -38,6 +38,7 @@ type Acquirer struct {
 	marked  bool     // locked-W was there in the first list
 	doomed  []ClaimID
 	ends    []ClaimID // resume: ended claims of the id whose reason is not read yet
+	unread  error     // resume: why a claim of the id could not be read
 	waits   int       // for the current claim
 	repeats int
 	settled bool // the settling wait is over
@@ -67,6 +68,7 @@ const (
 	afterClaims            // claim again, from the last list
 	afterAnew              // start again, with a new list
 	afterRefuse            // end the other claims of the id
+	afterRoot              // resume: look for another root
 )
 
 type acquirePhase uint8
@@ -184,11 +186,13 @@ func (a *Acquirer) looked(r Reply) Request {
 	a.marked = r.Snapshot.Marker
 	a.settle = r.Settle
 	a.doomed = nil
+	a.unread = nil
 	a.Result = Acquired{}
 	mine := a.in(r.Snapshot)
 	ours := mine.siblings()
 	if a.Resume {
-		return a.join(ours)
+		a.Root = ClaimID{}
+		return a.join()
 	}
 	for _, c := range r.Snapshot.Live() {
 		switch {
@@ -254,7 +258,11 @@ func (a *Acquirer) overtook(r Reply) Request {
 // makeClaim picks the number from the last list and requests the claim.
 func (a *Acquirer) makeClaim() Request {
 	a.attempt++
-	a.Claim = ClaimID{Fence: a.in(a.last).first(), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
+	skip := int64(reach)
+	if a.Resume {
+		skip = Jump
+	}
+	a.Claim = ClaimID{Fence: a.in(a.last).first(skip), X: format.ClaimX(a.LockID, a.Base+a.attempt)}
 	a.phase = phaseClaim
 	a.waits = 0
 	a.settled = false
@@ -492,6 +500,8 @@ func (a *Acquirer) over(err error) Request {
 		return a.anew(a.Result, 0)
 	case a.then == afterRefuse:
 		return a.refuse()
+	case a.then == afterRoot:
+		return a.join()
 	}
 	return a.end(a.Result)
 }

@@ -30,11 +30,13 @@ func (s contest) rivals() []ClaimID {
 	return slices.DeleteFunc(s.Live(), func(c ClaimID) bool { return c == s.own || s.ours(c) })
 }
 
-// first returns the first number above all that the claims in the list may write.
-func (s contest) first() int64 {
+// first returns the first number above all that the claims in the list may write. skip is
+// the distance from live claims of our id: [reach], or [Jump] for a claim that names its
+// root.
+func (s contest) first(skip int64) int64 {
 	first := max(s.Newest+1, s.floor())
 	for _, c := range s.siblings() {
-		first = max(first, c.Fence+Jump)
+		first = max(first, c.Fence+skip)
 	}
 	return first
 }
@@ -61,5 +63,5 @@ func (s contest) outnumbered() bool {
 // beside reports whether another process is joining under our id at the same time, with
 // numbers that are not all below ours: then neither may write.
 func (s contest) beside() bool {
-	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+Jump > s.own.Fence })
+	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
 }

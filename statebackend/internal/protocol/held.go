@@ -5,18 +5,19 @@ package protocol
 // Hold is what the holder of a lock knows of it; it decides how to write and release.
 type Hold struct {
 	Claim     ClaimID
-	Newest    int64 // the head when last listed
-	Next      int64 // the number of the next write
-	Joined    bool  // the lock has claims of other processes as well
-	shared    bool  // these claims may still write below Next
-	Uncertain bool  // a write may still arrive
+	root      ClaimID // the claim that it joined; zero: none
+	Newest    int64   // the head when last listed
+	Next      int64   // the number of the next write
+	Joined    bool    // the lock has claims of other processes as well
+	shared    bool    // these claims may still write below Next
+	Uncertain bool    // a write may still arrive
 	Lost      bool
 }
 
 // Hold returns the knowledge of the winner.
 func (a *Acquirer) Hold() Hold {
 	r := a.Result
-	return Hold{Claim: a.Claim, Newest: r.newest, Next: r.next, Joined: r.joined, shared: r.joined && !r.Sealed}
+	return Hold{Claim: a.Claim, root: a.Root, Newest: r.newest, Next: r.next, Joined: r.joined, shared: r.joined && !r.Sealed}
 }
 
 // Save begins a write and uses up its number.
@@ -38,6 +39,12 @@ func (h *Hold) Saved(s *saver) {
 
 // Known is the highest version that the holder knows of, or may have written.
 func (h *Hold) Known() int64 { return max(h.Newest, h.Next-1) }
+
+// Stands reports whether a list shows the lock held. A claim whose root has ended holds
+// nothing, even if nobody has ended it yet.
+func (h *Hold) Stands(v Snapshot) bool {
+	return v.stands(h.Claim, h.Known()) && (h.root == ClaimID{} || v.Alive(h.root))
+}
 
 // unsure reports whether another write may still land above the head.
 func (h *Hold) unsure() bool { return h.Uncertain || h.Lost || h.shared }

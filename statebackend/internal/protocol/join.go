@@ -11,10 +11,16 @@ import (
 // This file is the part of an acquirer for a client that requests or holds a lock
 // through several processes.
 
-// join looks for the claim by which the client won: the oldest live one of its id that
-// did not join another. It stays live until the client ends the lock.
-func (a *Acquirer) join(ours []ClaimID) Request {
-	if len(ours) == 0 {
+// join looks for the claim by which the client won: the oldest live one of its id, after
+// the one tried last, that did not join another. It stays live until the client ends the
+// lock.
+func (a *Acquirer) join() Request {
+	ours := slices.DeleteFunc(a.in(a.last).siblings(), func(c ClaimID) bool { return CompareClaims(c, a.Root) <= 0 })
+	switch {
+	case len(ours) > 0:
+	case a.unread != nil:
+		return a.anew(Acquired{Err: a.unread}, 0)
+	default:
 		return a.end(Acquired{Ended: true})
 	}
 	a.phase = phaseRoot
@@ -23,30 +29,32 @@ func (a *Acquirer) join(ours []ClaimID) Request {
 }
 
 // readRoot continues if that claim is found. If there is none, the live claims joined a
-// lock that has ended since, and their processes have not noticed yet, or died.
+// lock that has ended since, and their processes have not noticed yet, or died. A claim
+// that cannot be read has ended since the list, is being written, or was never
+// acknowledged: it is not the one if there is another.
 func (a *Acquirer) readRoot(r Reply) Request {
 	switch {
-	case r.Status == StatusMissing: // ended since the list, or being written
-		return a.anew(Acquired{Err: r.Err}, 0)
+	case r.Status == StatusMissing:
+		a.unread = r.Err
+		return a.join()
 	case r.Status != StatusDone:
 		return a.end(Acquired{Err: r.Err})
 	case r.Joined:
-		ours := a.in(a.last).siblings()
-		return a.join(ours[slices.Index(ours, a.Root)+1:])
+		return a.join()
 	}
 	return a.makeClaim()
 }
 
 // readEnd reads one after the other why claims of our id ended that the root does not
-// know of; r is the last answer. If one of them was ended by another client, the client
-// no longer holds, and the root is a claim that arrived late: a request of a process that
-// died before it had won.
+// know of; r is the last answer. If one of them was ended by another client, the root is
+// a claim that arrived late: a request of a process that died before it had won. Then the
+// client holds only if it locked again, by a younger claim.
 func (a *Acquirer) readEnd(r Reply) Request {
 	switch {
 	case r.Status != StatusDone:
 		return a.endClaim(releaser{}, afterAnew, Acquired{Err: r.Err})
 	case r.Reason == format.ReasonForced || r.Reason == format.ReasonExpired:
-		return a.endClaim(releaser{}, afterEnd, Acquired{Ended: true})
+		return a.endClaim(releaser{}, afterRoot, Acquired{})
 	case len(a.ends) == 0:
 		return a.alone()
 	}

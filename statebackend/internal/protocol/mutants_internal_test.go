@@ -89,9 +89,11 @@ func rules() map[string]rule {
 		"unlock lists until none is there":  reports(small("force.go", "return f.endNext()\n\t}\n\treturn f.list()", "return f.endNext()\n\t}\n\treturn f.end()", ""), left, inSmall, "three_servers"),
 		"a list before the commit":          reports(small("acquire.go", "\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", "\tcase r.Status == StatusDone && a.Resume:\n\t\treturn a.win()\n\tcase r.Status == StatusDone:\n\t\treturn a.list(phaseCheck)", ""), left, inServers, "lists,_a_client_does_not_wait"),
 		"a jump where nothing was written":  reports(small("held.go", " || h.shared }", " }", ""), above, inSmall, "reads"),
-		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+Jump)", "_ = c", "", mutant.Edit{Old: "return c.Fence+Jump > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
+		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+skip)", "_ = c", "", mutant.Edit{Old: "return c.Fence+reach > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), twice, "TestLateClaim", ""),
+		"a number below the jump":           reports(small("snapshot.go", "reach = Jump - 1", "reach = Jump", ""), above, "TestLateRepetition", ""),
+		"a claim that is not written":       reports(small("join.go", "a.unread = r.Err\n\t\treturn a.join()", "return a.anew(Acquired{Err: r.Err}, 0)", ""), "want the write stored", "TestAbandonedRoot", ""),
 		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),
 	}
 }

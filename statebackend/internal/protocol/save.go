@@ -73,7 +73,7 @@ func (s *saver) end() Request {
 }
 
 func (s *saver) start() Request {
-	if s.n >= s.claim.Fence+Jump {
+	if s.n >= s.claim.Fence+reach {
 		s.Result = Saved{Lost: true, Err: ErrNumbersUsed}
 		return s.end()
 	}

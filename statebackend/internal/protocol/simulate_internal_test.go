@@ -19,7 +19,7 @@ const schedules = 40_000
 
 // simulated returns the worlds that TestSimulate chooses from.
 func simulated() []setup {
-	var list []setup
+	var list, again []setup
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
 			s := setup{lists: l, deletes: d, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, refusals: 1, takeOvers: 2, forces: 1, abandonedClaims: 1, ticks: 3}
@@ -33,8 +33,12 @@ func simulated() []setup {
 			people.descending, people.faults, people.forces = true, 3, 0
 			list = append(list, people)
 		}
+		repeats := setup{lists: l, ownWrites: true, causal: true, persons: 2, servers: 3, cycles: 4, puts: 3, patience: 3, crashes: 2, losses: 2, forces: 1}
+		again = append(again, repeats)
+		repeats.descending, repeats.deletes, repeats.abandonedClaims = true, deleteNone, 1
+		again = append(again, repeats)
 	}
-	return list
+	return append(list, again...) // at the end, since a replay names a world by its place
 }
 
 // TestSimulate runs random schedules of three or four clients on a registry
@@ -157,10 +161,10 @@ func (w *world) describe(a act) string {
 	if a.kind == actTick {
 		return fmt.Sprintf("tick: %d", w.tick+1)
 	}
-	if a.kind == actSend || a.kind == actLeave || a.kind == actStop || w.people != nil && a.kind == actForce {
+	if a.kind == actSend || a.kind == actLeave || a.kind == actStop || a.kind == actDeaf || w.people != nil && a.kind == actForce {
 		return fmt.Sprintf("%v", a)
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick", "refused"}[a.kind], a.arg, c.req.Op, c.req.Claim, c.req.N, names(w.tags))
+		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "send", "leave", "stop", "tick", "deaf", "refused"}[a.kind], a.arg, c.req.Op, c.req.Claim, c.req.N, names(w.tags))
 }

@@ -10,10 +10,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
-// Jump is how many version numbers a claim may use, and so the distance by
-// which the successor of an overtaken claim skips ahead: all later writes of
-// the overtaken claim stay below.
-const Jump = 100_000
+const (
+	// Jump is the distance by which the successor of an overtaken claim skips ahead: all
+	// later writes of the overtaken claim stay below.
+	Jump = 100_000
+	// reach is how many version numbers a claim may use. A LOCK beside a live claim of
+	// its id skips only these. So if that claim is ended by force, and a claim that was
+	// made before arrives after, its number is below the jump.
+	reach = Jump - 1
+)
 
 // ClaimID identifies one attempt to lock: the first version number it may
 // write, and a part that is unique to the attempt. Claims are ordered by both.
@@ -141,8 +146,8 @@ const (
 	StandsOther                   // no trace of it, and another client holds the workspace
 )
 
-// Stands reports whether a claim holds, if its holder knows of versions up to known.
-func (v Snapshot) Stands(c ClaimID, known int64) bool {
+// stands reports whether a claim holds, if its holder knows of versions up to known.
+func (v Snapshot) stands(c ClaimID, known int64) bool {
 	return v.Has(c) && v.Ended[c] == 0 && v.Newest <= known
 }
 
@@ -154,7 +159,7 @@ func (v Snapshot) Standing(id string, own ClaimID, known int64) (Standing, Claim
 	other := ClaimID{}
 	for _, c := range v.Live() {
 		switch {
-		case c == own && v.Stands(c, known), c != own && format.ClaimOf(c.X, id):
+		case c == own && v.stands(c, known), c != own && format.ClaimOf(c.X, id):
 			return StandsHeld, c
 		case c != own && other == ClaimID{}:
 			other = c

@@ -64,6 +64,7 @@ type setup struct {
 	servers  int
 	causal   bool // listPrefix: a list includes all updates that were reported to its person
 	giveUps  int  // budget: persons that do not wait for an answer
+	losses   int  // budget: answers that do not reach their person, who asks again
 	patience int  // how often a server starts again
 	brief    bool // the second person asks one server, and is done after the answer
 	reads    bool // the last write is a read, and a person that does not wait for a write continues with it
@@ -152,6 +153,7 @@ type world struct {
 	tick            int // thirds of a lease that have passed
 	people          []person
 	giveUps         int
+	losses          int
 	used            int    // servers that have received a request
 	lateClaim       bool   // a claim of a stopped server may have arrived late
 	past            *past  // explore: the steps that led here
@@ -163,7 +165,7 @@ const worldWorkspace = "w"
 func newWorld(s *setup) *world {
 	w := &world{setup: s, faults: s.faults, crashes: s.crashes, refusals: s.refusals, takeOvers: s.takeOvers, forces: s.forces, abandonedClaims: s.abandonedClaims}
 	if s.persons > 0 {
-		w.giveUps = s.giveUps
+		w.giveUps, w.losses = s.giveUps, s.losses
 		w.startPeople()
 		return w
 	}
@@ -219,6 +221,7 @@ const (
 	actLeave                    // a person stops waiting
 	actStop                     // server number client stops; arg 1: its requests may arrive later
 	actTick                     // a third of the lease passes, and each running holder sends a heartbeat
+	actDeaf                     // a person will not get the answer
 	actRefused                  // the claim is answered by an error and not applied
 )
 
@@ -453,7 +456,9 @@ func (w *world) serve(a act) {
 		}
 		r.Owner = OwnerOurs
 	case OpReadClaim:
-		r.Joined, r.Status = w.readClaim(c.req.Claim)
+		if r.Joined, r.Status = w.readClaim(c.req.Claim); r.Status == StatusMissing {
+			r.Err = oci.ErrNotFound
+		}
 	case OpReadTombstone:
 		r.Reason, r.Status = w.readTombstone(c.req.Claim)
 	case OpReadPointer:

@@ -25,6 +25,7 @@ type person struct {
 	known    int64 // the highest version that was read or written
 	reported int   // listPrefix: number of updates at the last answer
 	forced   bool  // the lock was ended by force
+	deaf     bool  // the answer will not arrive
 }
 
 type personStage uint8
@@ -79,9 +80,14 @@ func (w *world) peopleActs() []act {
 		p := &w.people[i]
 		switch {
 		case p.stage == personDone:
-		case p.slot >= 0 && w.giveUps > 0 && p.stage == personWrites:
-			acts = append(acts, act{actLeave, i, 0})
-		case p.slot < 0:
+		case p.slot >= 0:
+			if w.giveUps > 0 && p.stage == personWrites {
+				acts = append(acts, act{actLeave, i, 0})
+			}
+			if w.losses > 0 && !p.deaf {
+				acts = append(acts, act{actDeaf, i, 0})
+			}
+		default:
 			for s := range min(w.servers, w.used+1) { // servers are interchangeable
 				if i > 0 && w.brief && s > 0 {
 					break
@@ -131,11 +137,14 @@ func (w *world) doPeople(a act) bool {
 	case actLeave:
 		w.giveUps--
 		p := &w.people[a.client]
-		p.slot = -1
+		p.slot, p.deaf = -1, false
 		if w.reads {
 			p.puts--
 			p.stage = personHolds
 		}
+	case actDeaf:
+		w.losses--
+		w.people[a.client].deaf = true
 	case actStop:
 		w.stop(a.client, a.arg == 1)
 	case actForce:
@@ -161,7 +170,7 @@ func (w *world) stop(server int, late bool) {
 			w.late = append(w.late, w.updates(c)...)
 		}
 		if w.people[i].slot == n {
-			w.people[i].slot = -1
+			w.people[i].slot, w.people[i].deaf = -1, false
 		}
 		*c = client{attempts: c.attempts}
 	}
@@ -243,7 +252,7 @@ func (w *world) slotDone(n int, v Snapshot) {
 	c := &w.clients[n]
 	switch c.stage {
 	case stageChecking:
-		if v.Stands(c.hold.Claim, c.hold.Known()) {
+		if c.hold.Stands(v) {
 			w.answer(n, answerYes)
 			return
 		}
@@ -313,7 +322,11 @@ func (w *world) answer(n int, how answer) {
 	if p.slot != n || c.task == taskForce {
 		return
 	}
-	p.slot, p.reported = -1, len(w.order)
+	deaf := p.deaf
+	p.slot, p.reported, p.deaf = -1, len(w.order), false
+	if deaf {
+		return
+	}
 	if how == answerError && w.persons == 1 && w.setup.crashes+w.setup.faults+w.setup.giveUps == 0 {
 		w.violate("%s is answered by an error, and nobody is in its way", w.lockID(i))
 	}
@@ -413,8 +426,8 @@ func (w *world) peopleKey(b []byte) []byte {
 	for i := range w.people {
 		p := &w.people[i]
 		b = appendInts(b, int(p.stage), p.slot, p.asks, p.puts, p.sends, p.reported, int(p.known))
-		b = appendBools(b, p.forced)
+		b = appendBools(b, p.forced, p.deaf)
 	}
-	b = appendInts(b, w.giveUps, w.used)
+	b = appendInts(b, w.giveUps, w.losses, w.used)
 	return appendBools(b, w.lateClaim)
 }

@@ -149,7 +149,7 @@ func (w *world) checked(i int, v Snapshot) {
 	c.stage, c.req = stageHolding, Request{}
 	known := c.hold.Known()
 	how, by := v.Standing(w.lockID(i), c.hold.Claim, known)
-	own := v.Stands(c.hold.Claim, known)
+	own := c.hold.Stands(v)
 	switch {
 	case (own || how == StandsHeld && by == c.hold.Claim) && c.overtaken && w.lists == listByKey:
 		w.violate("holder %v was overtaken, and Check says that it holds", c.hold.Claim)

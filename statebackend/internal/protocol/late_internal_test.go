@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import "testing"
+
+// serveUntil serves a slot until its next request has this op. OpDone: until it has answered.
+func (w *world) serveUntil(slot int, op Op) {
+	c := &w.clients[slot]
+	for w.bad == "" && c.stage != stageIdle && (op == OpDone || c.req.Op != op) {
+		w.do(act{actServe, slot, 0})
+	}
+}
+
+// request sends a request of a person to a server, and serves it.
+func (w *world) request(person, server int) {
+	w.do(act{actSend, person, server})
+	w.serveUntil(w.slot(person, server), OpDone)
+}
+
+// TestLateRepetition ends a lock by force whose LOCK was repeated: the answer of the first
+// server was lost, the second one stopped while it sent a claim, the first one answered the
+// third LOCK. The claim of the second server arrives when another client holds. It must not
+// look as if it had been made after the end.
+func TestLateRepetition(t *testing.T) {
+	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 1, losses: 1, forces: 1, whole: true})
+	w.do(act{actSend, 0, 0})
+	w.do(act{actDeaf, 0, 0})
+	w.serveUntil(w.slot(0, 0), OpDone)
+	w.do(act{actSend, 0, 1})
+	w.serveUntil(w.slot(0, 1), OpPutClaim)
+	w.do(act{actStop, 1, 1})
+	w.request(0, 0)
+	w.do(act{actForce, 0, 0})
+	w.serveUntil(w.slot(0, 3), OpDone)
+	w.request(1, 2)
+	if w.people[0].stage != personHolds || w.people[1].stage != personHolds || len(w.late) != 1 {
+		t.Fatalf("%+v, late: %v", w.people, w.late)
+	}
+	w.do(act{actLate, 0, 0})
+	w.request(0, 1)
+	if w.bad != "" {
+		t.Error(w.bad)
+	}
+	if w.people[0].stage != personEnds {
+		t.Errorf("the client whose lock was ended writes: %+v", w.people[0])
+	}
+}
+
+// TestAbandonedRoot lets server and registry die while they write the claim of a LOCK, so
+// that the claim is listed and cannot be read. The client repeats LOCK, and writes through
+// a third server.
+func TestAbandonedRoot(t *testing.T) {
+	w := newWorld(&setup{persons: 1, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 1, abandonedClaims: 1, whole: true})
+	w.do(act{actSend, 0, 0})
+	w.serveUntil(0, OpPutClaim)
+	w.do(act{actHalf, 0, 0})
+	w.do(act{actStop, 0, 0})
+	w.request(0, 1)
+	w.request(0, 2)
+	if p := w.people[0]; p.stage != personHolds || p.puts != 0 {
+		t.Errorf("%+v; want the write stored", p)
+	}
+}
