@@ -15,7 +15,7 @@ import (
 func newInstanceExec() *cobra.Command {
 	var o sandbox.ExecOptions
 	cmd := &cobra.Command{
-		Use:    "instance-exec [flags] -- PROGRAM [ARG...]",
+		Use:    sandbox.ExecCommand + " [flags] -- PROGRAM [ARG...]",
 		Short:  "Limit this process and become another program",
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(1),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/instances/internal/localexec"
+	"github.com/seed-141914ff/okara/instances/internal/child"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/internal/cli"
 )
@@ -36,14 +36,14 @@ func newInstanceRun(a *cli.App) *cobra.Command {
 			if len(b) > maxOrder {
 				return errors.New("the order of a run is too large")
 			}
-			order, err := localexec.ReadOrder(b)
+			order, err := child.ReadOrder(b)
 			if err != nil {
 				return err
 			}
 			if len(order.Ask) > 0 {
-				return localexec.Answer(order, os.Environ(), a.Out)
+				return child.Answer(order, os.Environ(), a.Out)
 			}
-			return localexec.Child(cmd.Context(), localexec.ChildOptions{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
+			return child.Run(cmd.Context(), child.Options{Order: order, Getenv: a.Getenv, UserAgent: a.UserAgent()})
 		},
 	}
 }

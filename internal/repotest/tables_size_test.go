@@ -14,7 +14,7 @@ statebackend names 112: the library
 cmd/okara sleeps 12: until a process, a run or a page is as far
 credentials sleeps 1: a helper that hangs
 instances/commands sleeps 2: until an instance is as far
-instances/internal/localexec sleeps 2: one that hangs
+instances/internal/localexec sleeps 1: a child that hangs
 instances/internal/portalclient sleeps 1: until output is there
 instances/internal/driver sleeps 6: lives of servers on a real disk
 internal/catalog sleeps 2: a slow registry; until the list is as far

@@ -29,6 +29,7 @@ const allowed = allowedOperator + `cmd/okara: the command wires everything toget
 	!instances/lifecycle
 	!instances/pages
 	!instances/portal
+	!instances/internal/child
 	!instances/internal/localexec
 	!instances/run
 	!instances/internal/prices
@@ -435,29 +436,39 @@ instances/internal/sandbox: what the supervisor of an attempt and its child shar
 	instances/run
 	internal/files
 	internal/text
-instances/internal/localexec: one run of the tool on this machine; whether its attempt is still current is passed in as a func
+instances/internal/child: the process of one attempt; whether its attempt is still current is passed in as a func
+	instances/internal/plantext
 	instances/internal/prices
 	instances/internal/records
-	statebackend/format
+	instances/internal/sandbox
+	instances/lifecycle
+	instances/run
+	instances/template
 	oci
 	oci/artifact
 	statebackend
+	statebackend/format
 	statebackend/s3facade
-	instances/internal/plantext
-	internal/addr
-	internal/archive
-	internal/bridge
-	internal/files
-	internal/envelope
-	internal/httpserve
-	internal/plugincache
 	internal/upstream
-	instances/lifecycle
-	instances/template
-	instances/run
 	internal/text
 	internal/states
+	internal/plugincache
+	internal/httpserve
+	internal/files
+	internal/envelope
+	internal/bridge
+	internal/archive
+	internal/addr
+instances/internal/localexec: starts, observes and ends attempts on this machine; it does not know what their children do
+	instances/internal/records
 	instances/internal/sandbox
+	instances/lifecycle
+	instances/run
+	oci
+	statebackend
+	internal/text
+	internal/files
+	internal/addr
 instances/run: the interface of an executor, and what an attempt stores in the registry
 	instances/internal/prices
 	instances/internal/records
@@ -589,11 +600,11 @@ instances/commands: commands of instances and templates; cli has what they share
 	instances/api
 	instances/internal/portalclient
 	instances/internal/ledger
-	instances/internal/localexec
 	instances/template
 	instances/internal/sandbox
 	instances/internal/plantext
 	instances/internal/span
+	instances/internal/child
 	internal/addr
 	internal/catalog
 	internal/cli

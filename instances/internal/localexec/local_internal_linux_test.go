@@ -402,19 +402,6 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestErroredOfPlans: only runs that change something leave a state, even if the module
-// writes a file of that name.
-func TestErroredOfPlans(t *testing.T) {
-	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
-		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}.Module())
-		tr.order.Spec.Ref.Kind = kind
-		tr.run()
-		if got := sandbox.FindErrored(tr.order.Scratch) != ""; got != keeps {
-			t.Errorf("%s: kept: %v", kind, got)
-		}
-	}
-}
-
 // TestCheck refuses at start an isolation or tool that is not available.
 func TestCheck(t *testing.T) {
 	base := newLocal(t, nil).options

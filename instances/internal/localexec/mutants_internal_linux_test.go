@@ -14,7 +14,7 @@ import (
 func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 	const dir, enter, bwrap = "../sandbox/workdir.go", "../sandbox/enter_linux.go", "../sandbox/isolation.go"
 	const exec, tool = "../sandbox/limits_linux.go", "../sandbox/running_linux.go"
-	const box, own = "../sandbox", "."
+	const box, kid, own = "../sandbox", "../child", "."
 	return []struct{ name, file, old, mutant, pkg, run string }{
 		{"no namespaces of users", bwrap, `"--disable-userns", `, ``, own, "TestSandboxSees"},
 		{"a namespace of processes", bwrap, `"--unshare-pid", `, ``, own, "TestSandboxSees|TestSandboxLeavesNothing"},
@@ -32,8 +32,8 @@ func mutants() []struct{ name, file, old, mutant, pkg, run string } {
 		{"the size of files", bwrap, `"--file-size", strconv.FormatInt(o.maxScratch(), 10)`, `"--file-size", strconv.FormatInt(1<<40, 10)`, box, "TestLimits"},
 		{"nothing that was left open", tool, `unix.CloseRange(3,`, `unix.CloseRange(1<<30,`, own, "TestSandboxFiles"},
 		{"no keys of the server", exec, `if err := leaveKeys(); err != nil {`, `if err := error(nil); err != nil {`, box, "TestKeyring"},
-		{"uploads that encrypt", "child_remote.go", `if !o.AllowEncryption {`, `if false {`, own, "TestRemoteEncryption"},
-		{"states of applies alone", "child_lock.go", "if !c.Order.Changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", own, "TestErroredOfPlans"},
+		{"uploads that encrypt", "../child/remote.go", `if !o.AllowEncryption {`, `if false {`, kid, "TestRemoteEncryption"},
+		{"states of applies alone", "../child/lock.go", "if !c.Order.Changes() {\n\t\treturn nil\n\t}\n\tn :=", "n :=", kid, "TestErroredOfPlans"},
 		{"what runs is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `m.At >= asOf.Unix() {`, own, "TestTidy"},
 		{"what began since is not tidied", "local_folders.go", `m.At >= asOf.Unix() || l.running(dir, m) {`, `l.running(dir, m) {`, own, "TestTidy"},
 		{"no names afterwards", dir, `if w.begun.Load() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/instances/internal/runtest"
+	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
 	"github.com/seed-141914ff/okara/instances/run"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -117,5 +118,18 @@ func TestTakeLockAbandoned(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestErroredOfPlans: only runs that change something leave a state, even if the module
+// writes a file of that name.
+func TestErroredOfPlans(t *testing.T) {
+	for kind, keeps := range map[lifecycle.RunKind]bool{lifecycle.RunApply: true, lifecycle.RunDestroy: true, lifecycle.RunPlan: false, lifecycle.RunDrift: false} {
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), runtest.Script{"init": {{Write: [2]string{sandbox.ErroredFile, "{}"}}}}.Module())
+		tr.order.Spec.Ref.Kind = kind
+		tr.run()
+		if got := sandbox.FindErrored(tr.order.Scratch) != ""; got != keeps {
+			t.Errorf("%s: kept: %v", kind, got)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"context"
@@ -313,12 +313,11 @@ func TestChildStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(mark); err == nil {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
-		}
+		runtest.Await(t, mark, func() bool {
+			_, err := os.Stat(mark)
+			return err == nil || ctx.Err() != nil
+		})
+		cancel()
 	}()
 	if err := tr.next().run(ctx); err != nil {
 		t.Fatal(err)

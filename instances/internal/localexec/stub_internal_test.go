@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/instances/internal/child"
 	"github.com/seed-141914ff/okara/instances/internal/records"
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 	"github.com/seed-141914ff/okara/instances/lifecycle"
@@ -29,14 +30,14 @@ func stubChild(args []string) error {
 		return err
 	}
 	if len(o.Ask) > 0 {
-		return Answer(o, os.Environ(), os.Stdout)
+		return child.Answer(o, os.Environ(), os.Stdout)
 	}
 	var do stubOrder
 	if err := json.Unmarshal(o.Spec.Variables["stub"], &do); err != nil {
 		return err
 	}
 	if do.Real {
-		return Child(context.Background(), ChildOptions{Order: o, Getenv: os.Getenv, UserAgent: "okara/test"})
+		return child.Run(context.Background(), child.Options{Order: o, Getenv: os.Getenv, UserAgent: "okara/test"})
 	}
 	about := strings.Join(append(os.Environ(), args...), "\n")
 	if err := os.WriteFile(filepath.Join(o.Scratch, "about"), []byte(about), 0o600); err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (tr *trial) next() *child {
 	tr.Next()
 	ref := tr.Spec.Ref
 	tr.order.Scratch = filepath.Join(tr.dir, fmt.Sprintf("%d-%d", ref.N, ref.Attempt))
-	c := newChild(ChildOptions{
+	c := newChild(Options{
 		Order: tr.order, Getenv: func(name string) string { return map[string]string{"HTTP_PROXY": "", "NO_PROXY": "127.0.0.1"}[name] },
 		Named: func(context.Context, lifecycle.Ref) (Standing, error) {
 			named, cancel, err := (*tr.named.Load())()

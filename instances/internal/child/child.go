@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"cmp"
@@ -26,22 +26,22 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// ChildOptions configure [Child].
-type ChildOptions struct {
+// Options configure [Run].
+type Options struct {
 	Order sandbox.Order
 	// Named looks up the attempt in the ledger. nil: in the ledger of the order.
 	Named func(ctx context.Context, ref lifecycle.Ref) (Standing, error)
 	// Getenv reads the variables passed on to the tool: proxies and certificates;
 	// required.
 	Getenv    func(string) string
-	UserAgent string
+	UserAgent string // of requests to the registry, and the tool that versions name
 }
 
-// Child executes one attempt to its end: it takes the lock of the state, serves the state
+// Run executes one attempt to its end: it takes the lock of the state, serves the state
 // to the tool, and leaves log and result in the repository of the instance. The outcome
 // of the tool is in the result; an error means that there is no result. If ctx is
 // cancelled, the attempt ends in order.
-func Child(ctx context.Context, o ChildOptions) error {
+func Run(ctx context.Context, o Options) error {
 	return newChild(o, pace{}).run(ctx)
 }
 
@@ -88,7 +88,7 @@ const (
 const operation = "instance-run"
 
 type child struct {
-	ChildOptions
+	Options
 	pace pace
 	// start starts a command of the tool.
 	start func(sandbox.Command) (startedTool, error)
@@ -138,8 +138,8 @@ func (c *child) scratch() scratch           { return scratch{c} }
 func (c *child) toolRun() toolRun           { return toolRun{c} }
 func (c *child) remoteRun() remoteRun       { return remoteRun{c} }
 
-func newChild(o ChildOptions, p pace) *child {
-	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
+func newChild(o Options, p pace) *child {
+	c := &child{Options: o, pace: p.withDefaults(), stop: newStopper()}
 	c.start = func(t sandbox.Command) (startedTool, error) { return c.Order.Start(c.dir, t) }
 	if c.Named == nil {
 		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"io"
@@ -9,7 +9,9 @@ import (
 	"github.com/seed-141914ff/okara/instances/internal/sandbox"
 )
 
-// Answer runs the tool with the order's question, and writes its output to out.
+// Answer runs the tool with the order's question, and writes its output to out, which
+// ends with [sandbox.Answered] if the tool succeeded. env is the environment of the tool,
+// without what depends on its folder.
 func Answer(o sandbox.Order, env []string, out io.Writer) error {
 	dir, err := o.Open()
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localexec
+package child
 
 import (
 	"context"
@@ -151,7 +151,8 @@ func texts(raw json.RawMessage) []string {
 	}
 }
 
-// ReadOrder decodes the order that a child reads from its standard input.
+// ReadOrder decodes the order that a child reads from its standard input, as JSON, and
+// refuses one that lacks what each attempt needs. Its errors show nothing of the order.
 func ReadOrder(b []byte) (sandbox.Order, error) {
 	var o sandbox.Order
 	if err := json.Unmarshal(b, &o); err != nil {
