@@ -4,8 +4,8 @@ CHAOS   ?= 30m
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instances internal oci registry statebackend | grep -v internal/e2e/ | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube core-alone mutants year vuln models screenshots recording release-check
-demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
-	cd internal/e2e && go run ./instances
+demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
+	sh testdata/demo/instances.sh
 demo-kube: build $(TOFU)
 	$(MAKE) -C operator etcd kube-apiserver
 	cd operator && $(OPERATOR) && go run ./internal/demo

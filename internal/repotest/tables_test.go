@@ -732,5 +732,4 @@ provider/internal/plugin: the protocol of plugins over a Store; it imports as fe
 	internal/lease
 	internal/states
 	internal/text
-internal/e2e/instances: a demonstration; it uses okara only as a process
 `
