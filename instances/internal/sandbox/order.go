@@ -133,8 +133,8 @@ const scratchTime = 2 * time.Second
 
 func (o *Order) maxScratch() int64 { return cmp.Or(o.Spec.Limits.Scratch, defaultScratch) }
 
-// CheckScratch returns [ErrFull] if the tool's folder has reached the limit of the
-// order.
+// CheckScratch returns an error if the tool's folder has reached the limit of the order, or
+// 2 GiB without one.
 func (o *Order) CheckScratch(dir *Workdir) error { return dir.check(o.maxScratch()) }
 
 // Changes reports whether the attempt may change resources: others leave no state.

@@ -36,6 +36,6 @@ func (r *Running) Interrupt() error { return r.tool.interrupt() }
 func (r *Running) Kill() error { return r.tool.kill() }
 
 // Wait waits until the tool has ended, kills its remaining processes, and returns its
-// status like [exec.Cmd.Wait], or [ErrFull] if that is why it ended. All output was passed
-// on by then.
+// status like [exec.Cmd.Wait], or that it filled its folder. All output was passed on by
+// then.
 func (r *Running) Wait() error { return r.tool.wait() }

@@ -197,7 +197,7 @@ func TestScratchFull(t *testing.T) {
 	o := newOrder(t, ModeNone)
 	o.Spec.Limits = run.Limits{Scratch: 1 << 20}
 	tool := mustStart(t, o, nil, `trap 'exit 1' INT; for i in 1 2 3; do head -c 1000000 /dev/zero > $i; done; while :; do sleep 0.05; done`)
-	if err := tool.Wait(); !errors.Is(err, ErrFull) {
+	if err := tool.Wait(); !errors.Is(err, errFull) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func TestScratchOverfull(t *testing.T) {
 	if err := tool.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tool.Wait(); !errors.Is(err, ErrFull) {
+	if err := tool.Wait(); !errors.Is(err, errFull) {
 		t.Errorf("got %v", err)
 	}
 	if b, err := os.ReadFile(filepath.Join(o.tool(), "asked")); err != nil || string(b) != "\n" {

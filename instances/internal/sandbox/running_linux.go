@@ -291,7 +291,7 @@ func (t *tool) wait() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if errors.Is(t.err, ErrFull) {
+	if errors.Is(t.err, errFull) {
 		return t.err // the reason of the failure
 	}
 	return cmp.Or(err, errors.Join(rest, t.err))

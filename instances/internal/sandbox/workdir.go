@@ -227,8 +227,8 @@ func (w *Workdir) Clear() error {
 	return errors.Join(errs...)
 }
 
-// ErrFull reports that an attempt wrote more than it may.
-var ErrFull = errors.New("the scratch folder is full")
+// errFull reports that an attempt wrote more than it may.
+var errFull = errors.New("the scratch folder is full")
 
 // bounded reports whether the kernel limits the size of the folder as a whole.
 func (w *Workdir) bounded() bool { return w.o.Placed }
@@ -237,7 +237,7 @@ func (w *Workdir) bounded() bool { return w.o.Placed }
 func (w *Workdir) check(limit int64) error {
 	over, err := w.over(limit)
 	if err == nil && over {
-		err = fmt.Errorf("%w: it holds %d bytes, which is its limit", ErrFull, limit)
+		err = fmt.Errorf("%w: it holds %d bytes, which is its limit", errFull, limit)
 	}
 	return err
 }
