@@ -19,7 +19,8 @@ import (
 
 // TestResumeBesideDanglingClaim joins a lock whose first LOCK left a claim that is listed
 // and cannot be read, as after a power cut of server and registry. The client locked again,
-// and its next write reaches a third server.
+// and its next write reaches a third server, also after the unreadable claim was ended by a
+// command.
 //
 // Shows: servers 7
 func TestResumeBesideDanglingClaim(t *testing.T) {
@@ -33,6 +34,14 @@ func TestResumeBesideDanglingClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustPut(t, l, []byte("1"))
+		c := newStore(t, abandonedHost, direct{g}, statebackend.Options{})
+		if err := c.ForceUnlock(t.Context(), "prod", format.ClaimX("a", 7)); err != nil {
+			t.Fatal(err)
+		}
+		if l, err = c.Resume(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, l, []byte("2"))
 		if err := b.Release(t.Context(), "prod", "a"); err != nil {
 			t.Error(err)
 		}

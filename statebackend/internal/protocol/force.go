@@ -3,6 +3,8 @@
 package protocol
 
 import (
+	"cmp"
+
 	"github.com/seed-141914ff/okara/statebackend/format"
 )
 
@@ -15,7 +17,8 @@ type Forcer struct {
 
 	phase   forcePhase
 	doomed  []ClaimID
-	over    map[ClaimID]bool // claims that have their tombstone
+	over    map[ClaimID]bool  // claims that have their tombstone
+	reason  format.LockReason // "": forced
 	rounds  int
 	waits   int
 	repeats int
@@ -36,6 +39,7 @@ type forcePhase uint8
 const (
 	forceStart forcePhase = iota
 	forceListed
+	forceRead
 	forceEnding
 	forceMarker
 	forceMarked
@@ -54,6 +58,8 @@ func (f *Forcer) Next(r Reply) Request {
 		return f.list()
 	case forceListed:
 		return f.listed(r)
+	case forceRead:
+		return f.read(r)
 	case forceEnding:
 		return f.ended(r)
 	case forceMarker:
@@ -130,14 +136,27 @@ func (f *Forcer) wait() Request {
 	return Request{Op: OpWait, Wait: p}
 }
 
+// read notes whether a claim that is named by its x can be read. If not, it was never
+// acknowledged, and its end is not that of the lock of its client.
+func (f *Forcer) read(r Reply) Request {
+	f.reason = format.ReasonForced
+	if r.Status == StatusMissing {
+		f.reason = format.ReasonAbandoned
+	}
+	return f.endNext()
+}
+
 func (f *Forcer) endNext() Request {
 	f.phase = forceEnding
 	c := f.doomed[0]
 	switch {
+	case c.X == f.LockID && f.reason == "":
+		f.phase = forceRead
+		return Request{Op: OpReadClaim, Claim: c}
 	case c.Fence < f.Sealed:
 		return Request{Op: OpPutTombstone, Claim: c, Reason: format.ReasonReleased}
 	}
-	return Request{Op: OpPutTombstone, Claim: c, Forced: true, Reason: format.ReasonForced}
+	return Request{Op: OpPutTombstone, Claim: c, Forced: true, Reason: cmp.Or(f.reason, format.ReasonForced)}
 }
 
 func (f *Forcer) ended(r Reply) Request {
