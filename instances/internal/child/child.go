@@ -242,7 +242,7 @@ func (c *child) locked(ctx context.Context) error {
 	return c.attempt(ctx)
 }
 
-// Processes runs the steps of the attempt.
+// attempt runs the steps of the attempt.
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
 	if c.remote() {

@@ -56,7 +56,7 @@ func newKillTest(t *testing.T, isolation string) *killTest {
 	return k
 }
 
-// Processes sets up the next attempt, which the ledger names: it takes over the lock and
+// attempt sets up the next attempt, which the ledger names: it takes over the lock and
 // state of the one before.
 func (k *killTest) attempt(t *testing.T, s runtest.Script) run.Spec {
 	t.Helper()

@@ -220,7 +220,7 @@ func (l observer) endRest(at workDir, g *observation) (run.Status, error) {
 	return run.Status{State: run.Running, Message: "the process that served its state is gone: waiting for the tool to end"}, nil
 }
 
-// Result reads the result of an attempt, if there is one. A result that does not repeat
+// result reads the result of an attempt, if there is one. A result that does not repeat
 // the nonce is ignored.
 func (l observer) result(ctx context.Context, s run.Spec) (run.Status, error) {
 	repo, err := l.o.Instance(ctx, s)

@@ -17,7 +17,7 @@ type machine struct {
 	Namespace string `json:"namespace"` // of process ids
 }
 
-// Processes returns by what the processes of an attempt are found.
+// attempt returns by what the processes of an attempt are found.
 func (l *Local) attempt(folder string, m marker) sandbox.Processes {
 	a := sandbox.Processes{Scratch: folder, Child: m.Process, Cgroup: m.Cgroup}
 	if l.isolation.Mode == sandbox.ModeUser {

@@ -47,6 +47,7 @@ type Step struct {
 	Sh        string // a script, which may fail
 }
 
+// What the tool prints of a plan, and after an apply, with -json.
 const (
 	Planned = `{"@level":"info","@message":"Plan: 1 to add, 0 to change, 0 to destroy.","changes":{"add":1,"change":0,"remove":0,"operation":"plan"},"type":"change_summary"}`
 	Applied = `{"@level":"info","@message":"Apply complete! Resources: 1 added, 0 changed, 0 destroyed.","changes":{"add":1,"change":0,"remove":0,"operation":"apply"},"type":"change_summary"}`
