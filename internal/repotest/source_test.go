@@ -244,8 +244,7 @@ func belowTool(call *ast.CallExpr) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				x, _ := s.X.(*ast.Ident)
 				part := x != nil && x.Name == "sandbox" && slices.Contains([]string{"Tool", "Given", "Temp", "Mount"}, s.Sel.Name)
-				inner, _ := s.X.(*ast.SelectorExpr)
-				found = found || part || s.Sel.Name == "Seen" || s.Sel.Name == "Base" && inner != nil && inner.Sel.Name == "dir"
+				found = found || part || s.Sel.Name == "Inside"
 			}
 			return !found
 		})
@@ -258,12 +257,12 @@ func belowTool(call *ast.CallExpr) bool {
 // Shows: platform-attacks 8
 func TestBelowTool(t *testing.T) {
 	for text, want := range map[string]bool{
-		`os.ReadFile(string(o.dir.Seen("tool", "plan")))`:  true,
-		`filepath.Join(o.Scratch, "work", sandbox.Tool)`:   true,
-		`files.Replace(string(o.dir.Base())+"/x", nil, 0)`: true,
-		`filepath.Base(name)`:                              false,
-		`path.Join(sandbox.Tool, name)`:                    false,
-		`o.dir.Read(path.Join(sandbox.Tool, name), 1)`:     false,
+		`os.ReadFile(string(c.dir.Inside("tool", "plan")))`: true,
+		`filepath.Join(o.Scratch, "work", sandbox.Tool)`:    true,
+		`files.Replace(string(dir.Inside())+"/x", nil, 0)`:  true,
+		`filepath.Base(name)`:                               false,
+		`path.Join(sandbox.Tool, name)`:                     false,
+		`c.dir.Read(path.Join(sandbox.Tool, name), 1)`:      false,
 	} {
 		e, err := parser.ParseExpr(text)
 		if err != nil {
