@@ -232,7 +232,7 @@ func TestOwnUser(t *testing.T) {
 	const uid = 61234
 	o := newOrder(t, ModeUser)
 	o.Isolation.UID, o.Isolation.GID = uid, uid
-	if err := o.dir.close(); err != nil {
+	if err := o.dir.root.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var err error

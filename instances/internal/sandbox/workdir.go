@@ -89,9 +89,6 @@ func (w *Workdir) parts() []string {
 	return []string{Tool, Given, Temp}
 }
 
-// close closes the folder, without removing it.
-func (w *Workdir) close() error { return w.root.Close() }
-
 // seen returns the folder as the tool sees it.
 func (w *Workdir) seen() Path {
 	if w.o.Placed {

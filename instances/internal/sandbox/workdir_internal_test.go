@@ -27,7 +27,7 @@ func newWorkdir(t *testing.T) (w *Workdir, file, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.close(); err != nil {
+		if err := w.root.Close(); err != nil {
 			t.Error(err)
 		}
 	})
