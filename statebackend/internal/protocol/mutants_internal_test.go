@@ -79,7 +79,7 @@ func rules() map[string]rule {
 		"a number is used once":             small("held.go", "\th.Next++\n", "", "taken"),
 		"an unsure release leaves a jump":   small("held.go", "return h.Uncertain || h.Lost", "return h.Lost", "unsure"),
 		"a takeover writes a tombstone":     small("acquire.go", "Op: OpPutTombstone, Claim: a.doomed[0], Forced: true, Reason: reason}", "Op: OpUntagClaim, Claim: a.doomed[0], Reason: reason}", "taken"),
-		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: cmp.Or(f.reason, format.ReasonForced)}", "Op: OpUntagClaim, Claim: c}", "taken"),
+		"force-unlock writes a tombstone":   small("force.go", "Op: OpPutTombstone, Claim: c, Forced: true, Reason: cmp.Or(f.reason, format.ReasonForced)}", "Op: OpUntagClaim, Claim: c, Reason: cmp.Or(f.reason, format.ReasonForced)}", "taken"),
 		"an abandoned claim is ended":       small("acquire.go", "case mine.ours(c) && !a.TakeOver:", "case a.Overdue[c] == format.ReasonAbandoned || mine.ours(c):", "ghost", mutant.Edit{Old: "\tif rivals := ", New: "\tfor c := range a.Overdue {\n\t\tr.Snapshot = r.Snapshot.without(c)\n\t}\n\tif rivals := "}),
 		"an abandoned claim leaves a jump":  small("acquire.go", "Forced: true, Reason: reason}", "Forced: reason != format.ReasonAbandoned, Reason: reason}", "ghost", mutant.Edit{Old: "a.last = a.last.with(a.doomed[0], EndedForced)", New: ""}),
 		"a check sees its tombstone":        small("snapshot.go", "v.Ended[c] == 0 && v.Newest <= known", "v.Newest <= known", "asked"),
