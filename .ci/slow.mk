@@ -6,9 +6,10 @@ BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' cmd instance
 .PHONY: demo-instances demo-kube scale-kube chaos-kube bench bench-once bench-long fuzz interop interop-kube core-alone mutants year vuln models screenshots recording release-check
 demo-instances: build $(TOFU) $(TIME) $(JQ) # twelve minutes: no lifetime is shorter than ten
 	sh testdata/demo/instances.sh
-demo-kube: build $(TOFU)
-	$(MAKE) -C operator etcd kube-apiserver
-	cd operator && $(OPERATOR) && go run ./internal/demo
+demo-kube: build $(TOFU) $(JQ)
+	$(MAKE) -C operator etcd kube-apiserver kubectl helm
+	cd operator && $(OPERATOR)
+	sh testdata/demo/kube.sh
 scale-kube: build # one operator with many objects: what it keeps, and what an idle hour asks of whom
 	$(MAKE) -C operator etcd kube-apiserver crds
 	cd operator && $(OPERATOR) && OKARA_SCALE=5000,1000,1000 go run ./internal/demo

@@ -169,7 +169,7 @@ operator/internal/chart: a test package: the rendered chart, and what its rights
 	operator/internal/runaccess
 	operator/internal/fluxobj
 	instances/template
-operator/internal/demo: a demonstration; it uses okara and the operator as processes
+operator/internal/demo: measurements; it uses okara and the operator as processes
 	internal/files
 	operator/api/v1alpha1
 	operator/internal/chart

@@ -11,7 +11,6 @@ import (
 
 	authv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,17 +37,11 @@ func (w *world) cluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, labels := range map[string]map[string]string{
-		system: {"pod-security.kubernetes.io/enforce": "restricted"}, tenant: {"okara.dev/tenant": ""},
-	} {
-		if _, err := set.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	if err := w.installChart(ctx, admin); err != nil {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	if _, err := set.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := w.grantTenant(ctx, set); err != nil {
+	if err := w.installChart(ctx, admin); err != nil {
 		return err
 	}
 	operator, err := token(ctx, set, admin, system, "okara-operator")
@@ -56,15 +49,7 @@ func (w *world) cluster(ctx context.Context) error {
 		return err
 	}
 	w.kubeconfig = w.path("kubeconfig")
-	if err := writeKubeconfig(w.kubeconfig, operator); err != nil {
-		return err
-	}
-	anna, err := token(ctx, set, admin, tenant, "anna")
-	if err != nil {
-		return err
-	}
-	w.tenant, err = connect(anna)
-	return err
+	return writeKubeconfig(w.kubeconfig, operator)
 }
 
 // installChart creates the CRDs and then every other object that helm would create.
@@ -109,19 +94,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// grantTenant gives a tenant the role of the chart in its namespace.
-func (w *world) grantTenant(ctx context.Context, set *kubernetes.Clientset) error {
-	if _, err := set.CoreV1().ServiceAccounts(tenant).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	_, err := set.RbacV1().RoleBindings(tenant).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "anna"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "okara-registry-edit"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "anna", Namespace: tenant}},
-	}, metav1.CreateOptions{})
-	return err
-}
-
 // token returns a configuration that connects as a service account.
 func token(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
 	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authv1.TokenRequest{}, metav1.CreateOptions{})
@@ -156,9 +128,6 @@ func (w *world) startOperator() (err error) {
 	args := []string{
 		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",
 		"--allow-origin", w.origin, "--lease", w.lease, "--metrics-address", w.metrics, "--health-address", "0",
-	}
-	if w.server != nil {
-		args = append(args, "--ca-file", w.path("ca.pem"))
 	}
 	w.operator, err = w.start("operator", "okara-operator", append(args, w.runs...)...)
 	return err
