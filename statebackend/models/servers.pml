@@ -65,7 +65,8 @@
 #define OWN_CLAIMS 6                /* made by a client's servers in total */
 #endif
 
-#define JUMP 3                      /* PUTS < JUMP */
+#define JUMP 4                      /* the successor of an overtaken claim starts so far above it */
+#define REACH (JUMP - 1)            /* numbers that a claim may write; PUTS < REACH */
 #define CLAIMS (2 * OWN_CLAIMS)     /* those of client 0 first */
 #define OWNER(c) ((c) / OWN_CLAIMS)
 #define MAXN 32                     /* version numbers stay below */
@@ -290,7 +291,9 @@ inline list(ph) {
 
 /* The content of the last list: ours are the live claims of our client except the
  * current one, rivals those of the other client, floor is the first number that no
- * overtaken claim writes, above the first one that no claim of ours writes. */
+ * overtaken claim writes, above the first one that no claim of ours writes. A claim that
+ * joins starts one higher, so that its number differs from that of a LOCK that came
+ * before the claims of ours were overtaken. */
 #define ALIVE(c) ((shown & BIT(c)) != 0 && (ended & BIT(c)) == 0)
 inline weigh() {
 	ours = 0; rivals = 0; floor = 0; above = 0; i = 0;
@@ -305,7 +308,7 @@ inline weigh() {
 		:: ALIVE(i) && OWNER(i) == who && i != claim ->
 			ours = ours | BIT(i);
 			if
-			:: fence[i] + JUMP > above -> above = fence[i] + JUMP
+			:: fence[i] + REACH > above -> above = fence[i] + REACH
 			:: else
 			fi
 		:: else
@@ -385,7 +388,7 @@ inline makeClaim() {
 		fi;
 #ifndef LOW_NUMBER
 		if
-		:: above > n -> n = above
+		:: above + resume > n -> n = above + resume
 		:: else
 		fi;
 #endif
