@@ -98,18 +98,19 @@ func TestDoctorOnRefusing(t *testing.T) {
 		pointer  format.Pointer
 		deletes  [2]bool // by tag, by digest
 		leftover bool    // rounds ran in a separate repository
+		runs     int     // the second time most content exists already
 	}{
-		{"nothing refused", ocitest.Refusals{}, format.PointerMoves, [2]bool{true, true}, false},
-		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, format.PointerMoves, [2]bool{false, true}, false},
-		{"immutable", ocitest.Refusals{Immutable: []string{"*"}}, format.PointerStuck, [2]bool{false, false}, true},
-		{"immutable but states", ocitest.Refusals{Immutable: []string{"*"}, Exempt: []string{"state-*", "locked-*", "unlocked-*", "okara-*"}}, format.PointerMoves, [2]bool{true, true}, false},
-		{"no update", ocitest.Refusals{NoUpdate: true, NoDelete: true}, format.PointerStuck, [2]bool{false, false}, true},
-		{"push only", ocitest.Refusals{Projects: pushOnly}, format.PointerMoves, [2]bool{false, false}, true},
+		{"nothing refused", ocitest.Refusals{}, format.PointerMoves, [2]bool{true, true}, false, 2},
+		{"harbor", ocitest.Refusals{NoUntag: true, Projects: map[string][]string{"infra": {"pull", "push", "delete"}}}, format.PointerMoves, [2]bool{false, true}, false, 1},
+		{"immutable", ocitest.Refusals{Immutable: []string{"*"}}, format.PointerStuck, [2]bool{false, false}, true, 2},
+		{"immutable but states", ocitest.Refusals{Immutable: []string{"*"}, Exempt: []string{"state-*", "locked-*", "unlocked-*", "okara-*"}}, format.PointerMoves, [2]bool{true, true}, false, 1},
+		{"no update", ocitest.Refusals{NoUpdate: true, NoDelete: true}, format.PointerStuck, [2]bool{false, false}, true, 1},
+		{"push only", ocitest.Refusals{Projects: pushOnly}, format.PointerMoves, [2]bool{false, false}, true, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := ocitest.NewRefusing(t, tt.rules)
 			reference := g.Host + "/infra/state"
-			for range 2 { // the second time most content exists already
+			for range tt.runs {
 				o := okaraAs(t, g.Host, "secret", "admin", "doctor", reference, "--json")
 				var r doctor.Report
 				if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != cli.ExitOK {
