@@ -5,6 +5,7 @@ package statebackend_test
 import (
 	"errors"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -155,4 +156,66 @@ func claimOf(t *testing.T, s *statebackend.Store) (format.StateTag, oci.Manifest
 	}
 	tag, _ := format.ParseStateTag(list.Tags[i])
 	return tag, m
+}
+
+// beforePut calls do once before a PUT of a version.
+type beforePut struct{ do func() }
+
+func (b *beforePut) RoundTrip(r *http.Request) (*http.Response, error) {
+	if do := b.do; do != nil && r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/state-prod-v") {
+		b.do = nil
+		do()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestLateSeal lets two servers answer one LOCK after a forced unlock, so that both copy
+// the state to a number above what the holder before may write. The client writes by the
+// answer of the faster one, then the copy of the slower one arrives: the written state
+// stays the newest, for readers, for the slower server and for the next holder.
+//
+// Shows: servers 7
+func TestLateSeal(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		first := newStore(t, host, nil, statebackend.Options{})
+		mustPut(t, mustLock(t, first, "prod", "first"), []byte("1"))
+		if err := first.ForceUnlock(t.Context(), "prod", "first"); err != nil {
+			t.Fatal(err)
+		}
+		fast, slow := &beforePut{}, &beforePut{}
+		a, b := newStore(t, host, fast, statebackend.Options{}), newStore(t, host, slow, statebackend.Options{})
+		at, goOn, done := make(chan struct{}), make(chan struct{}), make(chan *statebackend.Lock, 1)
+		slow.do = func() { close(at); <-goOn }
+		fast.do = func() { // its claim is there
+			go func() {
+				l, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+				if err != nil {
+					t.Error(err)
+				}
+				done <- l
+			}()
+			<-at
+		}
+		l := mustLock(t, a, "prod", "a")
+		written := mustPut(t, l, []byte("2"))
+		close(goOn)
+		late := <-done
+		if late == nil {
+			return
+		}
+		if got, v, err := late.Get(t.Context()); err != nil || string(got) != "2" || v.N != written.N {
+			t.Errorf("the slower server reads %q, version %d, %v", got, v.N, err)
+		}
+		if got := mustGet(t, newStore(t, host, nil, statebackend.Options{StrictReads: true}), "prod"); got != "2" {
+			t.Errorf("read %q", got)
+		}
+		mustPut(t, late, []byte("3"))
+		if err := b.Release(t.Context(), "prod", "a"); err != nil {
+			t.Error(err)
+		}
+		next := mustLock(t, first, "prod", "next")
+		if got, _, err := next.Get(t.Context()); err != nil || string(got) != "3" {
+			t.Errorf("the next holder reads %q, %v", got, err)
+		}
+	})
 }

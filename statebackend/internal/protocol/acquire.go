@@ -421,21 +421,23 @@ func (a *Acquirer) win() Request {
 	a.Result = Acquired{Won: true, newest: a.last.Newest, next: a.Claim.Fence}
 	a.repeats = 0
 	a.Result.joined = len(a.in(a.last).siblings()) > 0
+	overtaken := a.last.floor() > a.last.Newest // a holder that may still write
 	switch {
 	case a.Resume:
 		return a.end(a.Result)
-	case a.last.floor() > a.last.Newest:
+	case overtaken && !a.in(a.last).hasRoom():
+		return a.endClaim(releaser{}, afterAnew, Acquired{Err: ErrBeside})
+	case overtaken && a.in(a.last).sealNumber() > a.last.Newest:
 		return a.seal()
 	}
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }
 
-// seal copies the head to our first number, so that no late write of an overtaken
-// holder can become the head.
+// seal copies the head, so that no late write of an overtaken holder can become the head.
 func (a *Acquirer) seal() Request {
 	a.phase = phaseSeal
-	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.Claim.Fence, Head: a.last.Newest}
+	return Request{Op: OpPutSeal, Claim: a.Claim, N: a.in(a.last).sealNumber(), Head: a.last.Newest}
 }
 
 func (a *Acquirer) sealed(r Reply) Request {
@@ -445,20 +447,22 @@ func (a *Acquirer) sealed(r Reply) Request {
 	if a.repeats++; r.MayPass() && a.repeats < maxRepeats {
 		return a.seal()
 	}
-	return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+	return a.endClaim(releaser{forced: !a.Result.joined}, afterEnd, Acquired{Err: r.Err})
 }
 
 // sealListed verifies that the seal counts, as saver does for a version.
 func (a *Acquirer) sealListed(r Reply) Request {
+	n := a.in(a.last).sealNumber()
+	joined := a.Result.joined // then the older claim may have written above the seal
 	switch {
 	case r.Status != StatusDone:
-		return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: r.Err})
+		return a.endClaim(releaser{forced: !joined}, afterEnd, Acquired{Err: r.Err})
 	case r.Snapshot.Ended[a.Claim] != 0 || r.Snapshot.Newest > a.Claim.Fence:
 		return a.end(Acquired{Err: errOvertaken})
-	case r.Snapshot.Newest < a.Claim.Fence:
-		return a.endClaim(releaser{forced: true}, afterEnd, Acquired{Err: errStaleList})
+	case r.Snapshot.Newest < n:
+		return a.endClaim(releaser{forced: !joined}, afterEnd, Acquired{Err: errStaleList})
 	}
-	a.Result = Acquired{Won: true, newest: a.Claim.Fence, next: a.Claim.Fence + 1, Sealed: true, joined: a.Result.joined}
+	a.Result = Acquired{Won: true, newest: r.Snapshot.Newest, next: max(n+1, a.Claim.Fence), Sealed: !joined, joined: joined}
 	a.phase = phaseMark
 	return Request{Op: OpPutMarker, Claim: a.Claim}
 }

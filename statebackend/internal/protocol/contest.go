@@ -65,3 +65,21 @@ func (s contest) outnumbered() bool {
 func (s contest) beside() bool {
 	return slices.ContainsFunc(s.siblings(), func(c ClaimID) bool { return c.Fence+reach > s.own.Fence })
 }
+
+// sealNumber is the number of a copy of the head, above all that overtaken holders may
+// write. It is our first one. Beside an older claim of our id, by which the client may hold
+// and write while we copy, it is below all that this one may write: overtaken holders leave
+// the number below the floor free, see [reach].
+func (s contest) sealNumber() int64 {
+	if len(s.siblings()) > 0 {
+		return s.floor() - 1
+	}
+	return s.own.Fence
+}
+
+// hasRoom reports whether such a number exists: no older claim of our id may write below
+// the floor. One may if another claim was overtaken after it had been made.
+func (s contest) hasRoom() bool {
+	ours := s.siblings()
+	return len(ours) == 0 || ours[0].Fence >= s.floor()
+}

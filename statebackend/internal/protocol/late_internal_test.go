@@ -2,7 +2,10 @@
 
 package protocol
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // serveUntil serves a slot until its next request has this op. OpDone: until it has answered.
 func (w *world) serveUntil(slot int, op Op) {
@@ -60,5 +63,59 @@ func TestAbandonedRoot(t *testing.T) {
 	w.request(0, 2)
 	if p := w.people[0]; p.stage != personHolds || p.puts != 0 {
 		t.Errorf("%+v; want the write stored", p)
+	}
+}
+
+// TestLateSeal lets two servers answer one LOCK after a lock that was ended by force: both
+// have to copy the head. One does, answers, and the client writes. The copy of the other
+// one arrives after, and must stay below that version.
+func TestLateSeal(t *testing.T) {
+	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, forces: 1, giveUps: 1, whole: true})
+	w.request(1, 2)
+	w.do(act{actForce, 1, 0})
+	w.serveUntil(w.slot(1, 3), OpDone)
+	w.do(act{actSend, 0, 1})
+	w.people[0].slot = -1 // the client does not wait
+	slow := w.slot(0, 1)
+	w.do(act{actSend, 0, 0})
+	w.serveUntil(w.slot(0, 0), OpPutSeal)
+	w.serveUntil(slow, OpPutSeal)
+	w.serveUntil(w.slot(0, 0), OpDone)
+	w.request(0, 0)
+	acked := w.acked
+	if w.clients[slow].req.Op != OpPutSeal || w.clients[slow].req.Head >= acked {
+		t.Fatalf("%+v", w.clients[slow].req)
+	}
+	w.serveUntil(slow, OpDone)
+	if newest := slices.Max(w.numbers); w.bad != "" || newest != acked {
+		t.Errorf("version %d is the newest, %d was acknowledged: %s", newest, acked, w.bad)
+	}
+	if res := w.clients[slow].acq.Result; !res.Won || res.newest != acked {
+		t.Errorf("the slow server: %+v", res)
+	}
+}
+
+// TestNoRoomForSeal ends, after a client has won, a claim of another one that had arrived
+// late, so that a copy of the head above what it may write would be above the versions of
+// the holder. A LOCK that is repeated then is refused.
+func TestNoRoomForSeal(t *testing.T) {
+	w := newWorld(&setup{persons: 2, servers: 3, cycles: 4, puts: 1, patience: 3, crashes: 1, forces: 1, whole: true})
+	w.do(act{actSend, 1, 2})
+	w.serveUntil(w.slot(1, 2), OpPutClaim)
+	w.do(act{actStop, 2, 1})
+	w.request(0, 0)
+	w.do(act{actLate, 0, 0})
+	w.do(act{actForce, 1, 0})
+	w.serveUntil(w.slot(1, 3), OpDone)
+	n := w.slot(0, 1)
+	w.clients[n].task = taskLock
+	w.acquire(n, false)
+	w.serveUntil(n, OpDone)
+	if res := w.clients[n].acq.Result; res.Won || res.Err != ErrBeside {
+		t.Errorf("%+v", res)
+	}
+	w.request(0, 0)
+	if p := w.people[0]; w.bad != "" || p.puts != 0 {
+		t.Errorf("the holder writes: %+v, %s", p, w.bad)
 	}
 }

@@ -66,8 +66,8 @@ func rules() map[string]rule {
 	first.Always = true
 	return map[string]rule{
 		"a confirming list":                 first,
-		"a seal":                            small("acquire.go", "case a.last.floor() > a.last.Newest:", "case false:", "late"),
-		"a seal, old lists":                 small("acquire.go", "case a.last.floor() > a.last.Newest:", "case false:", "old,_taken"),
+		"a seal":                            small("acquire.go", "overtaken := a.last.floor() > a.last.Newest", "overtaken := false", "late"),
+		"a seal, old lists":                 small("acquire.go", "overtaken := a.last.floor() > a.last.Newest", "overtaken := false", "old,_taken"),
 		"a jump over forced claims":         small("snapshot.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "taken"),
 		"a jump, old lists":                 small("snapshot.go", "max(floor, c.Fence+Jump)", "max(floor, c.Fence-c.Fence)", "old,_taken"),
 		"a look for rivals":                 small("acquire.go", "len(rivals) > 0 {", "false {", "torn"),
@@ -92,6 +92,8 @@ func rules() map[string]rule {
 		"a first number above":              reports(small("contest.go", "first = max(first, c.Fence+skip)", "_ = c", "", mutant.Edit{Old: "return c.Fence+reach > s.own.Fence", New: "return false"}), twice, inServers, "lists,_a_server_stops"),
 		"a confirming list of who joins":    reports(small("acquire.go", "\tcase a.snapshot:", "\tcase a.snapshot || a.Resume:", ""), twice, inServers, "torn_lists,_read_backwards,_a_client_does_not_wait"),
 		"a late claim of a forced lock":     reports(small("contest.go", "how == EndedForced && another", "how > EndedForced && another", ""), twice, "TestLateClaim", ""),
+		"a copy below who may write":        reports(small("contest.go", "return s.floor() - 1", "return s.own.Fence", ""), "was acknowledged", "TestLateSeal", ""),
+		"room for a copy":                   reports(small("contest.go", "len(ours) == 0 || ours[0].Fence >= s.floor()", "true || len(ours) == 0", ""), "Won:true", "TestNoRoomForSeal", ""),
 		"a number below the jump":           reports(small("snapshot.go", "reach = Jump - 1", "reach = Jump", ""), above, "TestLateRepetition", ""),
 		"a claim that is not written":       reports(small("join.go", "a.unread = r.Err\n\t\treturn a.join()", "return a.anew(Acquired{Err: r.Err}, 0)", ""), "want the write stored", "TestAbandonedRoot", ""),
 		"who is told no takes claims along": reports(small("join.go", "a.doomed = a.in(a.last).siblings()", "", ""), left, inServers, "lists,_a_server_stops"),

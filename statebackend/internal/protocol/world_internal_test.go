@@ -82,6 +82,8 @@ type entry struct {
 	half bool              // listed, but its GET answers 404
 	root ClaimID           // for a claim: the claim that it joined
 	why  format.LockReason // for a tombstone
+	seal bool              // for a version: the copy of version head
+	head int64
 }
 
 // update is a change of one tag.
@@ -154,10 +156,11 @@ type world struct {
 	people          []person
 	giveUps         int
 	losses          int
-	used            int    // servers that have received a request
-	lateClaim       bool   // a claim of a stopped server may have arrived late
-	past            *past  // explore: the steps that led here
-	bad             string // the violated property
+	used            int        // servers that have received a request
+	seals           [][2]int64 // number and copied version of each
+	lateClaim       bool       // a claim of a stopped server may have arrived late
+	past            *past      // explore: the steps that led here
+	bad             string     // the violated property
 }
 
 const worldWorkspace = "w"
@@ -183,6 +186,7 @@ func (w *world) clone(spare *world) *world {
 	*spare = *w
 	spare.clients, spare.people = clients, people
 	spare.late = slices.Clip(w.late)
+	spare.seals = slices.Clip(w.seals)
 	spare.order = slices.Clip(w.order)
 	spare.versions, spare.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
 	return spare

@@ -300,6 +300,7 @@ func (w *world) slotPut(n int) {
 	switch {
 	case res.Stored:
 		w.acked = max(w.acked, c.save.n)
+		w.checkSeals()
 		w.answer(n, answerYes)
 	case res.Lost && c.tries < w.patience:
 		c.tries++

@@ -22,13 +22,17 @@ func (w *world) update(u update) {
 	if !ok || t.Kind != format.StateNumbered || u.remove {
 		return
 	}
+	if u.seal {
+		w.seals = append(w.seals, [2]int64{t.N, u.head})
+	}
 	i := slices.Index(w.numbers, t.N)
 	switch {
 	case i < 0:
 		w.numbers, w.versions = append(w.numbers, t.N), append(w.versions, u.content)
-	case w.versions[i] != u.content:
+	case w.versions[i] != u.content && !u.seal:
 		w.violate("version %d was written twice, by %v and %v", t.N, w.versions[i], u.content)
 	}
+	w.checkSeals()
 	if w.people != nil {
 		w.arrived(t.N, u.claim)
 		return
@@ -38,6 +42,16 @@ func (w *world) update(u update) {
 		// A late write of an earlier lock of the same id is below all writes of this one.
 		if w.holds(c) && !format.ClaimOf(u.claim.X, w.lockID(i)) && t.N > c.hold.Newest {
 			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.hold.Newest, c.hold.Claim)
+		}
+	}
+}
+
+// checkSeals checks that the newest version is no copy of one from before the version that
+// was acknowledged last.
+func (w *world) checkSeals() {
+	for _, s := range w.seals {
+		if s[0] == slices.Max(w.numbers) && s[0] > w.acked && s[1] < w.acked {
+			w.violate("version %d is the newest and has the content of %d, and %d was acknowledged", s[0], s[1], w.acked)
 		}
 	}
 }
@@ -130,6 +144,7 @@ func (w *world) put(i int) {
 		return
 	}
 	w.acked = max(w.acked, c.save.n)
+	w.checkSeals()
 	for j := range w.clients {
 		d := &w.clients[j]
 		if head := d.head(); j != i && w.holds(d) && head < c.save.n {

@@ -139,7 +139,9 @@ func (w *world) updates(c *client) []update {
 		list[0].why = c.req.Reason
 		return list
 	case OpPutSeal, OpPutVersion:
-		return put(tag(format.StateNumbered, c.req.N))
+		list := put(tag(format.StateNumbered, c.req.N))
+		list[0].seal, list[0].head = c.req.Op == OpPutSeal, c.req.Head
+		return list
 	case OpPutPointer:
 		return put("state-" + worldWorkspace)
 	case OpPutMarker, OpPutUnlocked:
